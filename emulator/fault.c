@@ -123,8 +123,8 @@ HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const c
 
 // Reports before anything is timed that a program cannot run, with the first eight participants that are lost.
 // Otherwise the first collective that reaches the dead chip would report it.
-HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *topology, const int64_t *places,
-                                  int64_t count) {
+HloStatus emu_faults_check_devices(const EmuFaults *faults, const EmuTopology *topology, const int64_t *places,
+                                   int64_t count) {
     assert(faults && count >= 0);
     if (!faults->dead_chips) return HLO_SUCCESS;
     HloText lost = {0};

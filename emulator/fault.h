@@ -28,8 +28,8 @@ HLO_EXPORT HLO_NODISCARD HloStatus emu_faults_parse(HloArena *arena, const EmuTo
                                                     EmuFaults *faults);
 
 // UNAVAILABLE, with the participants that are lost, when one of the `count` positions is on a dead chip.
-HLO_EXPORT HLO_NODISCARD HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *topology,
-                                                           const int64_t *places, int64_t count);
+HLO_EXPORT HLO_NODISCARD HloStatus emu_faults_check_devices(const EmuFaults *faults, const EmuTopology *topology,
+                                                            const int64_t *places, int64_t count);
 
 HLO_END_C
 

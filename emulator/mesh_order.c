@@ -373,7 +373,7 @@ static bool always_splits(const char *device_kind) {
     return !strcmp(device_kind, "TPU v5 lite") || !strcmp(device_kind, "TPU v5e");
 }
 
-HloStatus emu_mesh_places(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *places) {
+HloStatus emu_mesh_positions(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *places) {
     assert(topology && places && count >= 0);
     int64_t total = 1;
     HLO_TRY(product_of(sizes, count, &total));
@@ -388,7 +388,7 @@ HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int6
                          int64_t *ids_out) {
     assert(topology && sizes && ids_out);
     int64_t total = 1;
-    HLO_TRY(emu_mesh_places(topology, sizes, count, &total));
+    HLO_TRY(emu_mesh_positions(topology, sizes, count, &total));
     HLO_FAIL_IF(
         topology->devices[total - 1].slice_index > 0, HLO_UNIMPLEMENTED,
         "make_mesh does not spread a mesh over several slices: use a hybrid mesh (slices x devices of a slice)");

@@ -16,8 +16,8 @@ HLO_BEGIN_C
 
 // The number of positions in a mesh of these sizes. INVALID_ARGUMENT when a size is below one or the machine has fewer
 // devices.
-HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_places(const EmuTopology *topology, const int64_t *sizes, int64_t count,
-                                                   int64_t *places);
+HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_positions(const EmuTopology *topology, const int64_t *sizes, int64_t count,
+                                                      int64_t *places);
 
 // jax.make_mesh: writes the device ids of a mesh with `count` axes of the given sizes, row-major, to `ids_out`, which
 // must hold their product. A mesh smaller than the slice uses the first devices. Physical axes are split if

@@ -278,7 +278,7 @@ static bool is_host_slice(const HloInstruction *start) {
 }
 
 // Whether `at` is a send, recv or done between devices.
-static bool is_peer(const HloInstruction *at, HloOpcode opcode) {
+static bool is_p2p(const HloInstruction *at, HloOpcode opcode) {
     return hlo_is(at, opcode) && !hlo_transfer_is_host(at);
 }
 
@@ -318,10 +318,10 @@ static HloStatus begin_flight(Simulation *simulation, const HloInstruction *star
     int64_t end = simulation->now;
     const HloInstruction *inner = emu_synchronous_instruction(start);
     const bool is_copy = start->opcode == HLO_OP_COPY_START || is_host_slice(start);
-    if (is_peer(start, HLO_OP_SEND)) HLO_TRY(emu_mail_send(simulation->mail, start, runs_once(simulation)));
+    if (is_p2p(start, HLO_OP_SEND)) HLO_TRY(emu_mail_send(simulation->mail, start, runs_once(simulation)));
     const bool moves = hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_copy;
     const bool pipelined = !simulation->program->module->is_scheduled && moves && is_pipelined(simulation, start);
-    if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_peer(start, HLO_OP_SEND))
+    if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_p2p(start, HLO_OP_SEND))
         HLO_TRY(start_transfer(simulation, start, pipelined, &end));
     else if (is_copy)
         start_copy(simulation, start, pipelined, &end);
@@ -346,7 +346,7 @@ static void await_message(Simulation *simulation, const HloInstruction *done) {
     const int64_t channel = HLO_ATTRIBUTES(done, Transfer)->channel_id;
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         const Flight *flight = &simulation->flights.items[i];
-        if (is_peer(flight->start, HLO_OP_SEND) && HLO_ATTRIBUTES(flight->start, Transfer)->channel_id == channel)
+        if (is_p2p(flight->start, HLO_OP_SEND) && HLO_ATTRIBUTES(flight->start, Transfer)->channel_id == channel)
             wait_until(simulation, flight->end, false);
     }
 }
@@ -362,7 +362,7 @@ static void bound_iteration(Loop *loop, const Flight *flight, int64_t now) {
 
 // A done waits for its start, and a recv-done for the send that its message comes from.
 static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) {
-    if (is_peer(done, HLO_OP_RECV_DONE)) {
+    if (is_p2p(done, HLO_OP_RECV_DONE)) {
         HLO_TRY(emu_mail_receive(simulation->mail, done, runs_once(simulation)));
         await_message(simulation, done);
     }
@@ -598,8 +598,8 @@ static void collect_memory(Simulation *simulation) {
 }
 
 // The positions of the participants in the device list.
-static HloStatus find_places(HloArena *arena, const EmuTopology *topology, const EmuOptions *options, int64_t *places,
-                             int64_t participants) {
+static HloStatus find_devices(HloArena *arena, const EmuTopology *topology, const EmuOptions *options, int64_t *places,
+                              int64_t participants) {
     assert(participants <= topology->device_count);  // simulate() refused others
     const bool given = options && options->device_assignment;
     HLO_FAIL_IF(given && options->device_assignment_count != participants, HLO_INVALID_ARGUMENT,
@@ -645,10 +645,10 @@ static HloStatus simulate(void *argument) {
     // A computation that is called from several places is timed for each, since the transfers in flight differ.
     HLO_TRY(hlo_check_call_copies(module, call->scratch));
     int64_t *places = HLO_ARENA_NEW(call->scratch, int64_t, participants);
-    HLO_TRY(find_places(call->scratch, call->topology, call->options, places, participants));
+    HLO_TRY(find_devices(call->scratch, call->topology, call->options, places, participants));
     EmuFaults *faults = HLO_ARENA_NEW(call->scratch, EmuFaults, 1);
     HLO_TRY(emu_faults_parse(call->scratch, call->topology, call->options ? call->options->faults : NULL, faults));
-    HLO_TRY(emu_faults_check_places(faults, call->topology, places, participants));
+    HLO_TRY(emu_faults_check_devices(faults, call->topology, places, participants));
     const EmuChip *chip = &call->topology->chip;
     Simulation *simulation = HLO_ARENA_NEW(call->scratch, Simulation, 1);
     simulation->report = report;
@@ -774,7 +774,7 @@ HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *siz
     assert(topology && count >= 0 && ids_out);
     int64_t total, dcn[EMU_MAX_MESH_AXES], inner[EMU_MAX_MESH_AXES];
     HLO_FAIL_IF(count > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has at most %d axes", EMU_MAX_MESH_AXES);
-    HLO_TRY(emu_mesh_places(topology, sizes, count, &total));
+    HLO_TRY(emu_mesh_positions(topology, sizes, count, &total));
     HloStatus status = NULL;
     int64_t across = 0;
     while (across < count && sizes[across] % topology->slice_count) across++;

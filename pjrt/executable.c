@@ -380,10 +380,10 @@ static HloStatus start(const PjrtLoadedExecutableExecuteArgs *args, TargetExecut
     const bool has_callbacks = transfers.context != NULL, traced = pjrt_profiler_trace(&trace);
     if (has_callbacks) options->transfers = &transfers;
     if (traced) options->trace = &trace;
-    const bool wants_events = args->device_complete_events || has_callbacks;
+    const bool needs_events = args->device_complete_events || has_callbacks;
     HloStatus status =
         target_execute(executable, options, (TargetBuffer *const *const *)launch->argument_lists,
-                       (int64_t)args->num_args, launch->result_lists, wants_events ? launch->events : NULL);
+                       (int64_t)args->num_args, launch->result_lists, needs_events ? launch->events : NULL);
     if (status && has_callbacks) transfers.release(transfers.context);
     if (status && traced) trace.release(trace.context);
     if (status || !has_callbacks) return status;

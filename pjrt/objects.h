@@ -2,6 +2,15 @@
 // What the handles of the PJRT C API point to, and what all files of the plugin share. The work is done in the layers
 // below: a handle is a reference to an object of targets/client.h, with the strings and lists that the API returns.
 //
+// Terms:
+//   handle       an object of the C API (PJRT_Client, PJRT_Buffer ...): a struct of this file, freed by its Destroy.
+//   table        the struct of function pointers that PJRT_Api or an extension is; abi.c checks every offset.
+//   extension    a further table in the list of PJRT_Api.extension_start, each with its own version.
+//   event        the completion of something asynchronous: pending, ready, or ready with an error.
+//   launch       a call of PJRT_LoadedExecutable_Execute; its positions are the addressable devices in order.
+//   donation     giving up an argument's memory to a result, at the latest when the launch begins.
+//   addressable  belonging to this process; with several processes each has the devices of its hosts only.
+//
 // Threads: handles are immutable except for the atomic reference counts, or guard their lazily made parts with a mutex.
 #ifndef MESHLO_PJRT_OBJECTS_H_
 #define MESHLO_PJRT_OBJECTS_H_

@@ -198,7 +198,7 @@ static void print_space(PjrtProfiler *profiler) {
 
 // False for tpu_trace_mode=TRACE_ONLY_HOST, which is text in the map advanced_configuration of ProfileOptions.
 // Searching the bytes replaces parsing the map: the word has no meaning anywhere else in ProfileOptions.
-static bool wants_devices(const char *options, size_t size) {
+static bool needs_devices(const char *options, size_t size) {
     static const char word[] = "TRACE_ONLY_HOST";
     for (size_t i = 0; i + sizeof(word) - 1 <= size; i++)
         if (memcmp(options + i, word, sizeof(word) - 1) == 0) return false;
@@ -211,7 +211,7 @@ static PjrtError *profiler_create(void *arguments) {
     if (!profiler) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
     atomic_init(&profiler->references, 1);
     pthread_mutex_init(&profiler->lock, NULL);
-    profiler->wanted = wants_devices(args->options, args->options_size);
+    profiler->wanted = needs_devices(args->options, args->options_size);
     profiler->arena = hlo_arena_new();
     if (!profiler->arena) {
         release_profiler(profiler);

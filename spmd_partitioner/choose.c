@@ -180,7 +180,7 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
 // is reset because a candidate's shardings are only needed for its price.
 static void consider(Choice *choice, SpmdAxes *factors) {
     int64_t count = choice->rule->factors.count;
-    spmd_rule_settle(choice->rule, choice->partitioner->mesh, factors);
+    spmd_rule_resolve(choice->rule, choice->partitioner->mesh, factors);
     HloArenaMark mark = hlo_arena_mark(choice->partitioner->arena);
     int64_t cost = cost_of(choice, factors);
     hlo_arena_reset(choice->partitioner->arena, mark);
@@ -285,7 +285,7 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
     }
     SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(&choice, t, factors);
-    spmd_rule_settle(rule, partitioner->mesh, factors);
+    spmd_rule_resolve(rule, partitioner->mesh, factors);
     if (agrees(&choice, factors)) return factors;
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--)
         if (!has_led(&choice, t)) consider_lead(&choice, t);

@@ -44,14 +44,14 @@ typedef struct SpmdConsequence {
 } SpmdConsequence;
 
 // How often a computation runs: the product of the known trip counts around it.
-static double rounds_of(SpmdConsequences *consequences, const HloComputation *computation) {
+static double iterations_of(SpmdConsequences *consequences, const HloComputation *computation) {
     double *rounds = &consequences->rounds[computation->id];
     if (*rounds > 0) return *rounds;
     *rounds = 1;
     if (computation->callers.count != 1) return 1;
     const HloInstruction *caller = computation->callers.items[0];
     const int64_t trips = hlo_is(caller, HLO_OP_WHILE) ? hlo_trip_count(caller) : 1;
-    *rounds = rounds_of(consequences, caller->parent) * (trips > 0 ? (double)trips : 1);
+    *rounds = iterations_of(consequences, caller->parent) * (trips > 0 ? (double)trips : 1);
     return *rounds;
 }
 
@@ -121,14 +121,14 @@ static double work_of(const Search *search, const SpmdNode *node) {
 static double moves_of(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand) {
     const HloComputation *body = op->parent;
     const HloInstruction *element = op->operands[operand];
-    const double rounds = rounds_of(consequences, body);
+    const double rounds = iterations_of(consequences, body);
     if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return rounds;
     const HloInstruction *loop = body->callers.items[0];
     if (loop->called[1] != body || !hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT) ||
         element->operands[0] != body->parameters.items[0] ||
         !hlo_loop_element_is_invariant(loop, HLO_ATTRIBUTES(element, TupleIndex)->index))
         return rounds;
-    return rounds_of(consequences, loop->parent);
+    return iterations_of(consequences, loop->parent);
 }
 
 // What the devices send at a node if a factor gets the axes there, arrays that have its dimension aside: operands that
@@ -137,7 +137,7 @@ static double sent_at(const Search *search, const SpmdNode *node, int32_t factor
     const SpmdRule *rule = node->rule;
     const SpmdFactor *kind = &rule->factors.items[factor];
     const bool stops = kind->kind == SPMD_REPLICATE || kind->blocked;
-    const double rounds = rounds_of(search->consequences, rule->op->parent);
+    const double rounds = iterations_of(search->consequences, rule->op->parent);
     double sent = 0;
     for (int32_t t = 0; t < node->count; t++) {
         if (node->arrays[t] < 0) continue;
@@ -177,7 +177,7 @@ static bool has_rival(const Search *search, const SpmdNode *node, int32_t factor
 static void visit_factor(Search *search, const SpmdNode *node, int32_t factor, int32_t from) {
     const SpmdRule *rule = node->rule;
     const SpmdFactor *kind = &rule->factors.items[factor];
-    const double rounds = rounds_of(search->consequences, rule->op->parent);
+    const double rounds = iterations_of(search->consequences, rule->op->parent);
     const double sent = sent_at(search, node, factor);
     const double exchanged = rounds * share(search) / (double)search->shards *
                              bytes_beside(search, &search->consequences->plan->arrays.items[node->arrays[from]]);
@@ -197,7 +197,7 @@ static void visit_factor(Search *search, const SpmdNode *node, int32_t factor, i
 // A node that touches a dimension with the axes.
 static void visit_node(Search *search, int32_t number, Place place) {
     const SpmdNode *node = &search->consequences->plan->nodes.items[number];
-    if (number == search->origin || node->border || node->is_asked) return;
+    if (number == search->origin || node->boundary || node->is_asked) return;
     search->nodes++;
     for (int32_t t = 0; t < node->count; t++) {
         if (node->arrays[t] != place.array) continue;

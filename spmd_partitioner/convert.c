@@ -164,24 +164,24 @@ static int64_t tiled_rank(const HloSharding *sharding) {
 // ---- the mesh ----
 
 // Strides, ascending, each dividing the next: where annotations separate devices. Starts as {1, devices}.
-typedef struct Cuts {
+typedef struct SplitPoints {
     int64_t items[2 * SPMD_MAX_ATOMS + 4];
     int64_t count;
-} Cuts;
+} SplitPoints;
 
 // Adds a stride if it keeps the list a chain of divisors.
 // False, and the list unchanged, if it would not; true if it is there already.
-static bool add_cut(Cuts *cuts, int64_t cut) {
-    assert(cut > 0);
+static bool add_split(SplitPoints *splits, int64_t split) {
+    assert(split > 0);
     int64_t at = 0;
-    while (at < cuts->count && cuts->items[at] < cut) at++;
-    if (at < cuts->count && cuts->items[at] == cut) return true;
-    if (at > 0 && cut % cuts->items[at - 1]) return false;
-    if (at < cuts->count && cuts->items[at] % cut) return false;
-    if (cuts->count == (int64_t)HLO_COUNT_OF(cuts->items)) return false;
-    memmove(cuts->items + at + 1, cuts->items + at, (size_t)(cuts->count - at) * sizeof(int64_t));
-    cuts->items[at] = cut;
-    cuts->count++;
+    while (at < splits->count && splits->items[at] < split) at++;
+    if (at < splits->count && splits->items[at] == split) return true;
+    if (at > 0 && split % splits->items[at - 1]) return false;
+    if (at < splits->count && splits->items[at] % split) return false;
+    if (splits->count == (int64_t)HLO_COUNT_OF(splits->items)) return false;
+    memmove(splits->items + at + 1, splits->items + at, (size_t)(splits->count - at) * sizeof(int64_t));
+    splits->items[at] = split;
+    splits->count++;
     return true;
 }
 
@@ -202,41 +202,41 @@ static bool is_plain(const HloMesh *mesh) {
 }
 
 // As add_annotation(): the strides at which parts of axes begin and end.
-static void add_named(HloArena *scratch, Cuts *cuts, const HloNamedSharding *named, int64_t devices) {
+static void add_named(HloArena *scratch, SplitPoints *splits, const HloNamedSharding *named, int64_t devices) {
     if (!is_plain(&named->mesh) || product_of(named->mesh.axis_sizes) != devices) return;
     Segments segments = {0};
     const HloAxisRefs *others[] = {&named->replicated, &named->unreduced, &named->manual};
     for (int64_t d = 0; d < named->dim_count; d++)
         segments_from_axes(scratch, &named->mesh, &named->dims[d], &segments);
     for (size_t i = 0; i < HLO_COUNT_OF(others); i++) segments_from_axes(scratch, &named->mesh, others[i], &segments);
-    Cuts trial = *cuts;
+    SplitPoints trial = *splits;
     for (int64_t i = 0; i < segments.count; i++) {
         Segment segment = segments.items[i];
-        if (!add_cut(&trial, segment.stride) || !add_cut(&trial, segment.stride * segment.size)) return;
+        if (!add_split(&trial, segment.stride) || !add_split(&trial, segment.stride * segment.size)) return;
     }
-    *cuts = trial;
+    *splits = trial;
 }
 
 // Adds the strides of one annotation, all or none of them. Half of the strides of an annotation that does not fit would
 // split the mesh for nothing, and more atoms make every later search slower.
-static void add_annotation(HloArena *scratch, Cuts *cuts, const HloSharding *sharding, int64_t devices) {
+static void add_annotation(HloArena *scratch, SplitPoints *splits, const HloSharding *sharding, int64_t devices) {
     Tiles tiles;
     if (sharding->kind == HLO_SHARDING_TUPLE) {
         for (int64_t i = 0; i < sharding->element_count; i++)
-            add_annotation(scratch, cuts, sharding->elements[i], devices);
+            add_annotation(scratch, splits, sharding->elements[i], devices);
         return;
     }
-    if (sharding->kind == HLO_SHARDING_NAMED) add_named(scratch, cuts, sharding->named, devices);
+    if (sharding->kind == HLO_SHARDING_NAMED) add_named(scratch, splits, sharding->named, devices);
     if (sharding->kind != HLO_SHARDING_TILED || product_of(sharding->tile_dims) != devices) return;
     if (!tiles_new(scratch, sharding, &tiles)) return;
-    Cuts trial = *cuts;
+    SplitPoints trial = *splits;
     for (int64_t i = 0; i < tiles.count; i++) {
         for (int64_t k = 0; k < tiles.dims[i].count; k++) {
             Segment segment = tiles.dims[i].items[k];
-            if (!add_cut(&trial, segment.stride) || !add_cut(&trial, segment.stride * segment.size)) return;
+            if (!add_split(&trial, segment.stride) || !add_split(&trial, segment.stride * segment.size)) return;
         }
     }
-    *cuts = trial;
+    *splits = trial;
 }
 
 // The first V3 mesh of plain device order among the annotations, or NULL.
@@ -288,51 +288,52 @@ static int64_t named_axes(HloArena *arena, const HloModule *module, const SpmdSh
 }
 
 // The number of values at the boundary of a manual region.
-static int64_t border_count(const HloInstruction *op) {
+static int64_t boundary_count(const HloInstruction *op) {
     const bool entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
     return entering ? op->operand_count : hlo_shape_leaf_count(op->shape);
 }
 
 // Neighbouring instructions mostly share one annotation object, so a comparison of addresses spares nearly all of the
 // work in large programs.
-static void collect_cuts(HloArena *arena, const HloModule *module, const SpmdShardy *shardy, int64_t devices,
-                         Cuts *cuts) {
+static void collect_splits(HloArena *arena, const HloModule *module, const SpmdShardy *shardy, int64_t devices,
+                           SplitPoints *splits) {
     assert(devices > 0);
     for (int64_t c = 0; c < module->computations.count; c++) {
         const HloSharding *last = NULL;
         for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             const HloSharding *sharding = spmd_shardy_sharding(shardy, at);
-            if (sharding && sharding != last) add_annotation(arena, cuts, sharding, devices);
+            if (sharding && sharding != last) add_annotation(arena, splits, sharding, devices);
             last = sharding;
             const SpmdShardyText *text = spmd_shardy_text(shardy, at);
-            const int64_t borders = text && text->borders ? border_count(at) : 0;
-            for (int64_t i = 0; i < borders; i++) add_annotation(arena, cuts, text->borders[i].sharding, devices);
+            const int64_t boundaries = text && text->boundaries ? boundary_count(at) : 0;
+            for (int64_t i = 0; i < boundaries; i++)
+                add_annotation(arena, splits, text->boundaries[i].sharding, devices);
         }
     }
     for (int64_t i = 0; i < shardy->results.count; i++)
-        add_annotation(arena, cuts, shardy->results.items[i].sharding, devices);
+        add_annotation(arena, splits, shardy->results.items[i].sharding, devices);
 }
 
 // Options may name parts of axes. Errors in them are reported when an option is applied, where the array is known.
-static void collect_option_cuts(HloArena *arena, const SpmdOptions *options, const SpmdMeshAxis *axes,
-                                int64_t axis_count, int64_t devices, Cuts *cuts) {
+static void collect_option_splits(HloArena *arena, const SpmdOptions *options, const SpmdMeshAxis *axes,
+                                  int64_t axis_count, int64_t devices, SplitPoints *splits) {
     for (int64_t i = 0; i < options->shard_count; i++) {
         const char *equals = strrchr(options->shards[i], '=');
         const HloSharding *sharding;
         if (!equals || !strchr(equals, ':')) continue;
         HloStatus status = spmd_spec_parse(arena, axes, axis_count, equals + 1, (int64_t)strlen(equals), &sharding);
-        if (!status) add_annotation(arena, cuts, sharding, devices);
+        if (!status) add_annotation(arena, splits, sharding, devices);
         hlo_status_free(status);
     }
 }
 
 // Axes named axis0, axis1 … between neighbouring cuts.
-static int64_t axes_from_cuts(HloArena *arena, const Cuts *cuts, const SpmdMeshAxis **axes) {
-    SpmdMeshAxis *made = HLO_ARENA_NEW(arena, SpmdMeshAxis, cuts->count + 1);
+static int64_t axes_from_splits(HloArena *arena, const SplitPoints *splits, const SpmdMeshAxis **axes) {
+    SpmdMeshAxis *made = HLO_ARENA_NEW(arena, SpmdMeshAxis, splits->count + 1);
     int64_t count = 0;
-    for (int64_t i = cuts->count - 1; i > 0; i--) {
-        made[count] =
-            (SpmdMeshAxis){hlo_arena_format(arena, "axis%lld", (long long)count), cuts->items[i] / cuts->items[i - 1]};
+    for (int64_t i = splits->count - 1; i > 0; i--) {
+        made[count] = (SpmdMeshAxis){hlo_arena_format(arena, "axis%lld", (long long)count),
+                                     splits->items[i] / splits->items[i - 1]};
         count++;
     }
     *axes = made;
@@ -400,9 +401,9 @@ static HloStatus agree_with(HloArena *scratch, DeviceCount *known, const SpmdSha
     if (!text || !text->leaves) HLO_TRY(agree_at(scratch, known, at->sharding, at));
     if (!text) return HLO_SUCCESS;
     const int64_t leaves = text->leaves ? hlo_shape_leaf_count(at->shape) : 0;
-    const int64_t borders = text->borders ? border_count(at) : 0;
+    const int64_t boundaries = text->boundaries ? boundary_count(at) : 0;
     for (int64_t i = 0; i < leaves; i++) HLO_TRY(agree_at(scratch, known, text->leaves[i].sharding, at));
-    for (int64_t i = 0; i < borders; i++) HLO_TRY(agree_at(scratch, known, text->borders[i].sharding, at));
+    for (int64_t i = 0; i < boundaries; i++) HLO_TRY(agree_at(scratch, known, text->boundaries[i].sharding, at));
     return text->manual_axes ? agree_at(scratch, known, text->manual_axes, at) : HLO_SUCCESS;
 }
 
@@ -452,16 +453,16 @@ HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOp
     const SpmdShardy *shardy;
     HLO_TRY(spmd_shardy_read(arena, module, &shardy));
     HLO_TRY(count_devices(arena, module, shardy, options, &devices));
-    Cuts cuts = {.items = {1}, .count = 1};
-    add_cut(&cuts, devices);
+    SplitPoints splits = {.items = {1}, .count = 1};
+    add_split(&splits, devices);
     const SpmdMeshAxis *axes;
     int64_t axis_count = named_axes(arena, module, shardy, options, devices, &axes);
     int64_t stride = devices;
-    for (int64_t i = 0; i < axis_count; i++) add_cut(&cuts, stride /= axes[i].size);
-    collect_cuts(arena, module, shardy, devices, &cuts);
-    if (axis_count) collect_option_cuts(arena, options, axes, axis_count, devices, &cuts);
-    if (!axis_count) axis_count = axes_from_cuts(arena, &cuts, &axes);
-    return spmd_mesh_with_cuts(arena, axes, axis_count, cuts.items, cuts.count, mesh);
+    for (int64_t i = 0; i < axis_count; i++) add_split(&splits, stride /= axes[i].size);
+    collect_splits(arena, module, shardy, devices, &splits);
+    if (axis_count) collect_option_splits(arena, options, axes, axis_count, devices, &splits);
+    if (!axis_count) axis_count = axes_from_splits(arena, &splits, &axes);
+    return spmd_mesh_with_splits(arena, axes, axis_count, splits.items, splits.count, mesh);
 }
 
 // ---- reading ----

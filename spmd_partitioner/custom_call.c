@@ -45,7 +45,7 @@ static SpmdAtomSet named_manual(const SpmdPlan *plan, const HloInstruction *op) 
     if (!sharding) sharding = op->sharding;
     SpmdAnnotation annotation;
     if (!sharding || sharding->kind == HLO_SHARDING_TUPLE) return 0;
-    // spmd_manual_border() reports one that cannot be read.
+    // spmd_manual_boundary() reports one that cannot be read.
     HloStatus status = spmd_annotation_from_hlo(plan->arena, plan->mesh, sharding, rank, &annotation);
     hlo_status_free(status);
     return status ? 0 : annotation.sharding->manual;
@@ -218,13 +218,13 @@ static HloStatus declared(const SpmdPlan *plan, const HloInstruction *op, int64_
     assert(leaf >= 0 && rank >= 0);
     bool entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
     const SpmdShardyText *text = spmd_shardy_text(plan->shardy, op);
-    *written = text && text->borders;
+    *written = text && text->boundaries;
     if (text && text->manual_axes) {
         SpmdAnnotation axes;
         HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, text->manual_axes, 0, &axes));
     }
     if (*written) {
-        HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, text->borders[leaf].sharding, rank, annotation));
+        HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, text->boundaries[leaf].sharding, rank, annotation));
         HLO_FAIL_IF(annotation->devices, HLO_UNIMPLEMENTED,
                     "a manual region whose mesh has a device order that the program's mesh cannot hold");
         return HLO_SUCCESS;
@@ -235,9 +235,9 @@ static HloStatus declared(const SpmdPlan *plan, const HloInstruction *op, int64_
 }
 
 // The manual axes at the head of each dimension outside, checked against the sizes inside.
-static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, const HloShape *inside,
-                               const HloShape *outside, const SpmdSharding *said, SpmdAtomSet manual,
-                               SpmdAxes *prefix) {
+static HloStatus boundary_prefix(const SpmdPlan *plan, const HloInstruction *op, const HloShape *inside,
+                                 const HloShape *outside, const SpmdSharding *said, SpmdAtomSet manual,
+                                 SpmdAxes *prefix) {
     assert(inside->rank == outside->rank);
     for (int32_t dim = 0; dim < outside->rank; dim++) {
         const SpmdAxes *axes = &said->dims[dim];
@@ -257,28 +257,29 @@ static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, c
 
 // Inside and outside differ in size by the manual axes alone. A program whose sizes differ otherwise is refused here,
 // before anything is sharded by them.
-HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border) {
-    assert(leaf >= 0 && border);
-    border->entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
+HloStatus spmd_manual_boundary(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf,
+                               SpmdManualBoundary *boundary) {
+    assert(leaf >= 0 && boundary);
+    boundary->entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
     HLO_FAIL_IF(leaf >= op->operand_count || hlo_shape_leaf_count(op->shape) != op->operand_count, HLO_INVALID_ARGUMENT,
                 "instruction %%%s: operands and results of a manual region do not pair up", op->name);
-    const HloShape *inside = border->entering ? hlo_shape_leaf(op->shape, leaf) : op->operands[leaf]->shape;
-    const HloShape *outside = border->entering ? op->operands[leaf]->shape : hlo_shape_leaf(op->shape, leaf);
+    const HloShape *inside = boundary->entering ? hlo_shape_leaf(op->shape, leaf) : op->operands[leaf]->shape;
+    const HloShape *outside = boundary->entering ? op->operands[leaf]->shape : hlo_shape_leaf(op->shape, leaf);
     HLO_FAIL_IF(!hlo_shape_is_array(inside) || !hlo_shape_is_array(outside) || inside->rank != outside->rank,
                 HLO_INVALID_ARGUMENT, "instruction %%%s: rank changes at a manual region", op->name);
-    border->manual = named_manual(plan, op);
-    if (!border->entering && !border->manual) {
-        border->manual =
+    boundary->manual = named_manual(plan, op);
+    if (!boundary->entering && !boundary->manual) {
+        boundary->manual =
             array_of(plan, op->operands[leaf], 0)->sharding->manual & ~array_of(plan, op, leaf)->sharding->manual;
     }
     SpmdAnnotation said;
     bool written = false;
     HloStatus status = declared(plan, op, leaf, outside->rank, &said, &written);
     if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
-    border->unreduced = said.sharding->unreduced;
-    border->prefix = HLO_ARENA_NEW(plan->arena, SpmdAxes, outside->rank);
-    HLO_TRY(border_prefix(plan, op, inside, outside, said.sharding, border->manual, border->prefix));
-    if (!border->entering && written) {
+    boundary->unreduced = said.sharding->unreduced;
+    boundary->prefix = HLO_ARENA_NEW(plan->arena, SpmdAxes, outside->rank);
+    HLO_TRY(boundary_prefix(plan, op, inside, outside, said.sharding, boundary->manual, boundary->prefix));
+    if (!boundary->entering && written) {
         SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[plan->first_leaf[op->id] + leaf]];
         if (array->annotated) return HLO_SUCCESS;
         memcpy(array->sharding->dims, said.sharding->dims, (size_t)outside->rank * sizeof(SpmdAxes));
@@ -289,15 +290,15 @@ HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int
     return HLO_SUCCESS;
 }
 
-SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf,
-                                  const SpmdBorder *border) {
-    const HloInstruction *inner = border->entering ? op : op->operands[leaf];
-    const SpmdArray *inside = array_of(plan, inner, border->entering ? leaf : 0);
+SpmdSharding *spmd_manual_boundary_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf,
+                                           const SpmdManualBoundary *boundary) {
+    const HloInstruction *inner = boundary->entering ? op : op->operands[leaf];
+    const SpmdArray *inside = array_of(plan, inner, boundary->entering ? leaf : 0);
     SpmdSharding *outside =
-        spmd_sharding_new(plan->arena, inside->sharding->rank, inside->sharding->manual & ~border->manual);
-    outside->unreduced = border->unreduced;
+        spmd_sharding_new(plan->arena, inside->sharding->rank, inside->sharding->manual & ~boundary->manual);
+    outside->unreduced = boundary->unreduced;
     for (int32_t dim = 0; dim < outside->rank; dim++) {
-        outside->dims[dim] = border->prefix[dim];
+        outside->dims[dim] = boundary->prefix[dim];
         // A part that the free axes do not divide starts elsewhere than a shard of the whole would.
         if (inside->shape->dims[dim] % spmd_axes_product(plan->mesh, &inside->sharding->dims[dim])) continue;
         spmd_axes_append(&outside->dims[dim], &inside->sharding->dims[dim]);

@@ -22,19 +22,20 @@ bool spmd_is_across_replicas(const HloInstruction *op);
 // Marks every array inside of a manual region with its manual axes.
 void spmd_plan_manual(SpmdPlan *plan);
 // The boundary of a manual region, for one array.
-typedef struct SpmdBorder {
+typedef struct SpmdManualBoundary {
     bool entering;
     SpmdAtomSet manual;     // axes that become manual, or stop to be
     SpmdAtomSet unreduced;  // axes over which the array outside is unreduced
     SpmdAxes *prefix;       // per dimension: the manual axes by which the array outside is sharded
-} SpmdBorder;
+} SpmdManualBoundary;
 
 // Reads the boundary of leaf `leaf` of an entering or leaving call. The result outside gets the sharding that the call
 // declares. INVALID_ARGUMENT where sizes inside and outside do not agree.
-HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border);
+HloStatus spmd_manual_boundary(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf,
+                               SpmdManualBoundary *boundary);
 // The sharding outside that corresponds to the plan's sharding of the array inside.
-SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf,
-                                  const SpmdBorder *border);
+SpmdSharding *spmd_manual_boundary_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf,
+                                           const SpmdManualBoundary *boundary);
 // Applies the options' "TARGET=SPEC" lines to the plan. INVALID_ARGUMENT for targets, axes or ranks that do not exist.
 HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options);
 

@@ -167,8 +167,8 @@ static int64_t integer_limit(HloType type, bool largest) {
 // Infinities are not in the cache of scalars, whose key is an integer.
 HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type) {
     assert(hlo_type_bytes(type) > 0); /* of elements of an array */
-    bool extreme = opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM;
-    if (extreme && (hlo_type_is_float(type) || hlo_type_is_complex(type))) {
+    bool is_minmax = opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM;
+    if (is_minmax && (hlo_type_is_float(type) || hlo_type_is_complex(type))) {
         HloLiteral *literal = hlo_literal_in_arena(spmd_arena(partitioner), array_shape(partitioner, type, NULL, 0));
         const double value = hlo_float_extreme(hlo_type_real_part(type), opcode == HLO_OP_MINIMUM);
         if (hlo_type_is_complex(type)) {  // compared part by part
@@ -178,7 +178,7 @@ HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcod
         }
         return emit_literal(partitioner, literal);
     }
-    if (extreme) return spmd_emit_scalar(partitioner, type, integer_limit(type, opcode == HLO_OP_MINIMUM));
+    if (is_minmax) return spmd_emit_scalar(partitioner, type, integer_limit(type, opcode == HLO_OP_MINIMUM));
     if (opcode == HLO_OP_AND) return spmd_emit_scalar(partitioner, type, type == HLO_PRED ? 1 : -1);
     return spmd_emit_scalar(partitioner, type, opcode == HLO_OP_MULTIPLY);
 }

@@ -4,7 +4,7 @@
 //
 // A collective runs as often as the sum, over all paths to it from the entry, of the product of the trip counts on the
 // path. The call graph has no cycles, so one pass from callers to callees computes it in time linear in the program
-// (hand_on_rounds). A loop of unknown length counts as one iteration, and everything below it is marked unknown
+// (propagate_iterations). A loop of unknown length counts as one iteration, and everything below it is marked unknown
 // (trip_count -1).
 //
 //     all-reduce          %all-reduce  512 B a device, 1 group of 4, 10 times
@@ -21,11 +21,11 @@
 // ---- the collectives of a module ----
 
 // How often a computation runs in one run of the program, over all who call it.
-typedef struct Rounds {
+typedef struct Iterations {
     int64_t known;
     bool unknown;  // some loop around it has an unknown length
     bool is_read;  // its collectives are in the report
-} Rounds;
+} Iterations;
 
 typedef struct Builder {
     SpmdReport *report;
@@ -33,7 +33,7 @@ typedef struct Builder {
     HLO_VECTOR(SpmdCollective) items;
     HloArena *scratch;
     HloIntMap places;  // address of a computation to its index in `rounds`
-    Rounds *rounds;
+    Iterations *iterations;
 } Builder;
 
 // Reports outlive their module.
@@ -124,14 +124,14 @@ static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective
 }
 
 // Bytes count once per iteration; a loop of unknown length counts as one iteration, and the report says so.
-static void add_collective(Builder *builder, const HloInstruction *op, const Rounds *rounds) {
+static void add_collective(Builder *builder, const HloInstruction *op, const Iterations *iterations) {
     HloArena *arena = builder->report->arena;
     SpmdCollective collective = {.name = keep(arena, op->name),
                                  .opcode = plain_opcode(op->opcode),
                                  .computation = keep(arena, op->parent->name)};
     set_groups(op, builder->report->num_partitions, &collective);
     collective.bytes_per_device = spmd_collective_bytes(op, collective.group_size);
-    collective.trip_count = rounds->unknown ? -1 : rounds->known;
+    collective.trip_count = iterations->unknown ? -1 : iterations->known;
     collective.reason = keep(arena, hlo_instruction_frontend_attribute(op, "meshlo.reason"));
     collective.remedy = keep(arena, hlo_instruction_frontend_attribute(op, "meshlo.remedy"));
     const char *file;
@@ -152,21 +152,21 @@ static bool flows(const HloInstruction *at) {
 }
 
 // By address: the module is not changed while it is read.
-static Rounds *rounds_of(Builder *builder, const HloComputation *computation) {
+static Iterations *iterations_of(Builder *builder, const HloComputation *computation) {
     const int64_t *place = hlo_int_map_find(&builder->places, (uint64_t)(uintptr_t)computation);
     HLO_BUG_IF(!place); /* every computation that the entry reaches has one */
-    return &builder->rounds[*place];
+    return &builder->iterations[*place];
 }
 
 // Passes the counts of one computation to its callees. A condition counts as often as its body, and so do all branches
 // of a conditional.
-static void hand_on_rounds(Builder *builder, const HloComputation *computation) {
-    const Rounds around = *rounds_of(builder, computation);
+static void propagate_iterations(Builder *builder, const HloComputation *computation) {
+    const Iterations around = *iterations_of(builder, computation);
     for (const HloInstruction *at = computation->first; at; at = at->next) {
         if (!flows(at)) continue;
         const int64_t trips = hlo_is(at, HLO_OP_WHILE) ? hlo_trip_count(at) : 1;
         for (int32_t i = 0; i < at->called_count; i++) {
-            Rounds *called = rounds_of(builder, at->called[i]);
+            Iterations *called = iterations_of(builder, at->called[i]);
             called->known = add_counts(called->known, multiply_counts(around.known, trips < 0 ? 1 : trips));
             called->unknown |= around.unknown || trips < 0;
         }
@@ -176,12 +176,12 @@ static void hand_on_rounds(Builder *builder, const HloComputation *computation) 
 // Lists collectives in program order; a computation called from several places is listed once, with the counts of all.
 // For asynchronous collectives the start counts as the collective and the done does not.
 static void read_computation(Builder *builder, const HloComputation *computation) {
-    Rounds *rounds = rounds_of(builder, computation);
-    if (rounds->is_read) return;
-    rounds->is_read = true;
+    Iterations *iterations = iterations_of(builder, computation);
+    if (iterations->is_read) return;
+    iterations->is_read = true;
     for (const HloInstruction *at = computation->first; at; at = at->next) {
         if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) {
-            add_collective(builder, at, rounds);
+            add_collective(builder, at, iterations);
         } else if (flows(at)) {
             for (int32_t i = 0; i < at->called_count; i++) read_computation(builder, at->called[i]);
         }
@@ -196,11 +196,11 @@ static HloStatus read_module(void *argument) {
     int64_t count;
     builder->scratch = hlo_arena_scratch_new();
     HloComputation **order = hlo_module_post_order(builder->module, builder->scratch, &count);
-    builder->rounds = HLO_ARENA_NEW(builder->scratch, Rounds, count);
+    builder->iterations = HLO_ARENA_NEW(builder->scratch, Iterations, count);
     for (int64_t i = 0; i < count; i++)
         hlo_int_map_set(builder->scratch, &builder->places, (uint64_t)(uintptr_t)order[i], i);
-    rounds_of(builder, builder->module->entry)->known = 1;
-    for (int64_t i = count; i-- > 0;) hand_on_rounds(builder, order[i]);
+    iterations_of(builder, builder->module->entry)->known = 1;
+    for (int64_t i = count; i-- > 0;) propagate_iterations(builder, order[i]);
     read_computation(builder, builder->module->entry);
     hlo_arena_free(builder->scratch);
     builder->report->collectives = builder->items.items;

@@ -48,20 +48,20 @@ static const SpmdMeshAxis *copy_axes(HloArena *arena, const SpmdMeshAxis *axes, 
 }
 
 // Splits one axis, whose minor neighbour has stride `low`, at the cuts inside of it.
-static void push_axis(SpmdMesh *mesh, int32_t axis, int64_t low, const int64_t *cuts, int64_t cut_count) {
+static void push_axis(SpmdMesh *mesh, int32_t axis, int64_t low, const int64_t *splits, int64_t split_count) {
     assert(low >= 1 && axis < mesh->axis_count); /* the stride of its minor neighbour */
     int64_t high = low * mesh->axes[axis].size;
-    for (int64_t i = cut_count - 1; i >= 0; i--) {
-        if (cuts[i] >= high || cuts[i] <= low || high % cuts[i] || cuts[i] % low) continue;
-        push_primes(mesh, axis, high / cuts[i], cuts[i]);
-        high = cuts[i];
+    for (int64_t i = split_count - 1; i >= 0; i--) {
+        if (splits[i] >= high || splits[i] <= low || high % splits[i] || splits[i] % low) continue;
+        push_primes(mesh, axis, high / splits[i], splits[i]);
+        high = splits[i];
     }
     push_primes(mesh, axis, high / low, low);
 }
 
-HloStatus spmd_mesh_with_cuts(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *cuts,
-                              int64_t cut_count, const SpmdMesh **result) {
-    assert(arena && axis_count >= 0 && cut_count >= 0 && result);
+HloStatus spmd_mesh_with_splits(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *splits,
+                                int64_t split_count, const SpmdMesh **result) {
+    assert(arena && axis_count >= 0 && split_count >= 0 && result);
     SpmdMesh *mesh = HLO_ARENA_NEW(arena, SpmdMesh, 1);
     HLO_TRY(check_axes(axes, axis_count, &mesh->device_count));
     mesh->axes = copy_axes(arena, axes, axis_count);
@@ -69,14 +69,14 @@ HloStatus spmd_mesh_with_cuts(HloArena *arena, const SpmdMeshAxis *axes, int64_t
     int64_t low = mesh->device_count;
     for (int32_t axis = 0; axis < mesh->axis_count; axis++) {
         low /= axes[axis].size;
-        push_axis(mesh, axis, low, cuts, cut_count);
+        push_axis(mesh, axis, low, splits, split_count);
     }
     *result = mesh;
     return HLO_SUCCESS;
 }
 
 HloStatus spmd_mesh_new(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const SpmdMesh **mesh) {
-    return spmd_mesh_with_cuts(arena, axes, axis_count, NULL, 0, mesh);
+    return spmd_mesh_with_splits(arena, axes, axis_count, NULL, 0, mesh);
 }
 
 int32_t spmd_mesh_axis(const SpmdMesh *mesh, const char *name, size_t length) {

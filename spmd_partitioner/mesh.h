@@ -34,8 +34,8 @@ typedef struct SpmdMesh {
 HloStatus spmd_mesh_new(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const SpmdMesh **mesh);
 // A mesh of the same axes whose atoms also respect `cuts`: strides (ascending, each dividing the next) at which some
 // annotation separates devices.
-HloStatus spmd_mesh_with_cuts(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *cuts,
-                              int64_t cut_count, const SpmdMesh **mesh);
+HloStatus spmd_mesh_with_splits(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *splits,
+                                int64_t split_count, const SpmdMesh **mesh);
 // The axis called so, or -1.
 int32_t spmd_mesh_axis(const SpmdMesh *mesh, const char *name, size_t length);
 // Product of the sizes of a set of atoms.

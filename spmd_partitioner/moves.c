@@ -35,17 +35,18 @@ SpmdMoves *spmd_moves_new(HloArena *arena, int64_t positions) {
 
 // A range is split where shards end, so that each move has one sender. `first` may be negative and the end beyond the
 // dimension: these elements are ignored.
-void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdCut *cut, int64_t to, int64_t first, int64_t size,
-                    int64_t target) {
+void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdShardedDim *sharded, int64_t to, int64_t first,
+                    int64_t size, int64_t target) {
     assert(to >= 0 && to < moves->positions); /* receivers are positions along the axes */
-    assert(cut->shard > 0);                   /* a dimension without elements is nothing to move */
-    int64_t at = first < 0 ? 0 : first, end = first + size < cut->global ? first + size : cut->global;
+    assert(sharded->shard > 0);               /* a dimension without elements is nothing to move */
+    int64_t at = first < 0 ? 0 : first, end = first + size < sharded->global ? first + size : sharded->global;
     while (at < end) {
-        int64_t from = at / cut->shard, next = (from + 1) * cut->shard < end ? (from + 1) * cut->shard : end;
+        int64_t from = at / sharded->shard,
+                next = (from + 1) * sharded->shard < end ? (from + 1) * sharded->shard : end;
         assert(from < moves->positions); /* shards cover the dimension */
         SpmdMove move = {.from = from,
                          .to = to,
-                         .source = cut->base + at - from * cut->shard,
+                         .source = sharded->base + at - from * sharded->shard,
                          .target = target + at - first,
                          .size = next - at};
         hlo_vector_push(arena, &moves->items, move);
@@ -151,7 +152,7 @@ static void measure(HloArena *arena, SpmdMoves *moves) {
     for (int64_t round = moves->own_rounds; round < moves->rounds; round++) moves->sent += moves->sizes[round];
 }
 
-// Rounds from 0 on are what stays where it is (own_rounds of them, without a message), then the permutes.
+// Iterations from 0 on are what stays where it is (own_rounds of them, without a message), then the permutes.
 bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves) {
     assert(moves->rounds == 0); /* planned once */
     if (moves->items.count > 0) {

@@ -23,17 +23,17 @@ typedef struct SpmdMoves {
 } SpmdMoves;
 
 // One sharded dimension of an array, as part of the array that devices send from: after `base` other elements.
-typedef struct SpmdCut {
+typedef struct SpmdShardedDim {
     int64_t global, shard;  // elements of the dimension, and of one shard (the last may hold fewer)
     int64_t base;
-} SpmdCut;
+} SpmdShardedDim;
 
 // No moves yet; lives in `arena`.
 SpmdMoves *spmd_moves_new(HloArena *arena, int64_t positions);
 // Position `to` needs elements [first, first + size) of a sharded dimension at `target` of its array. Elements outside
 // of the dimension are left out.
-void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdCut *cut, int64_t to, int64_t first, int64_t size,
-                    int64_t target);
+void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdShardedDim *sharded, int64_t to, int64_t first,
+                    int64_t size, int64_t target);
 // Gives each move a round so that no position sends twice or receives twice in one, in the fewest rounds possible, with
 // long moves together. False if there are too many moves to plan: nothing is set then.
 bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves);

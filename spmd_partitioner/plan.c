@@ -129,7 +129,7 @@ static void same(Builder *builder, const HloInstruction *a, int64_t a_leaf, cons
 
 // Ops whose result is operand 0, leaf for leaf. Copies and bitcasts of arrays are not among them: they have factors,
 // and may be sharded differently from their operand.
-static bool hands_on(const HloInstruction *op) {
+static bool forwards_operand(const HloInstruction *op) {
     switch (op->opcode) {
         case HLO_OP_OPTIMIZATION_BARRIER:
         case HLO_OP_DOMAIN:
@@ -162,7 +162,7 @@ static void unite(Builder *builder, const HloInstruction *op) {
     } else if (hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT)) {
         int64_t offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
         same(builder, op, 0, op->operands[0], offset, leaves);
-    } else if (hands_on(op)) {
+    } else if (forwards_operand(op)) {
         same(builder, op, 0, op->operands[0], 0, leaves);
     }
 }
@@ -425,7 +425,7 @@ static HloStatus add_flow(Builder *builder, const HloInstruction *op) {
             add_edges(builder, op, 0, op->operands[0], offset, leaves);
             return HLO_SUCCESS;
         default:
-            if (hands_on(op)) add_edges(builder, op, 0, op->operands[0], 0, leaves);
+            if (forwards_operand(op)) add_edges(builder, op, 0, op->operands[0], 0, leaves);
             return HLO_SUCCESS;
     }
 }
@@ -466,18 +466,18 @@ static HloStatus add_rule(Builder *builder, const HloInstruction *op) {
 }
 
 // Ties the arrays inside and outside of a manual region's boundary.
-static HloStatus add_border(Builder *builder, const HloInstruction *op) {
+static HloStatus add_boundary(Builder *builder, const HloInstruction *op) {
     SpmdPlan *plan = builder->plan;
     if (!hlo_custom_call_is_region_boundary(op)) return HLO_SUCCESS;
     for (int32_t i = 0; i < op->operand_count; i++) {
-        SpmdBorder border;
-        HLO_TRY(spmd_manual_border(plan, op, i, &border));
+        SpmdManualBoundary boundary;
+        HLO_TRY(spmd_manual_boundary(plan, op, i, &boundary));
         SpmdNode node = {.arrays = HLO_ARENA_NEW(builder->arena, int32_t, 2),
                          .count = 2,
-                         .border = border.prefix,
+                         .boundary = boundary.prefix,
                          .directions = SPMD_BOTH_WAYS};
-        node.arrays[border.entering ? 0 : 1] = plan->array_of_leaf[leaf_number(plan, op, i)];
-        node.arrays[border.entering ? 1 : 0] = plan->array_of_leaf[leaf_number(plan, op->operands[i], 0)];
+        node.arrays[boundary.entering ? 0 : 1] = plan->array_of_leaf[leaf_number(plan, op, i)];
+        node.arrays[boundary.entering ? 1 : 0] = plan->array_of_leaf[leaf_number(plan, op->operands[i], 0)];
         bool skip = plan->arrays.items[node.arrays[0]].free || plan->arrays.items[node.arrays[1]].free;
         if (!skip) hlo_vector_push(builder->arena, &plan->nodes, node);
     }
@@ -580,7 +580,7 @@ static HloStatus add_computation(Builder *builder, const HloComputation *computa
         HLO_TRY(hlo_status_at_instruction(check_manual(plan, at), at));
         HLO_TRY(hlo_status_at_instruction(add_rule(builder, at), at));
         HLO_TRY(add_flow(builder, at));
-        HLO_TRY(hlo_status_at_instruction(add_border(builder, at), at));
+        HLO_TRY(hlo_status_at_instruction(add_boundary(builder, at), at));
         join_group(builder, at);
     }
     return HLO_SUCCESS;

@@ -33,7 +33,7 @@ enum { CONTEST_STAGE = 1, CONFLICT_STAGE = 2, REDUCE_STAGE = 3, BROADCAST_STAGE 
 typedef struct Work {
     SpmdPlan *plan;
     HloArena *scratch;
-    int32_t stage, round;
+    int32_t stage, priority_level;
     int32_t *first_node;  // by array: index into `touching`
     int32_t *touching;    // nodes by array
     int32_t *queue;       // ring of node numbers
@@ -81,7 +81,7 @@ static void enqueue_users(Work *work, int32_t array) {
 
 // Whether a dimension takes part at the current priority.
 static bool takes_part(const Work *work, const SpmdArray *array, int32_t dim) {
-    return !array->priorities || array->priorities[dim] <= work->round;
+    return !array->priorities || array->priorities[dim] <= work->priority_level;
 }
 
 // The axes of a dimension, if it takes part at the current priority.
@@ -130,11 +130,11 @@ static void run_edge(Work *work, const SpmdNode *node) {
 }
 
 // Free axes cross the boundary of a manual region after the manual ones.
-static void run_border(Work *work, const SpmdNode *node) {
+static void run_boundary(Work *work, const SpmdNode *node) {
     const SpmdArray *inside = &work->plan->arrays.items[node->arrays[0]],
                     *outside = &work->plan->arrays.items[node->arrays[1]];
     for (int32_t dim = 0; dim < inside->sharding->rank; dim++) {
-        const SpmdAxes *prefix = &node->border[dim];
+        const SpmdAxes *prefix = &node->boundary[dim];
         SpmdAxes whole = *prefix, within = said_by(work, inside, dim), around = said_by(work, outside, dim);
         spmd_axes_append(&whole, &within);
         offer(work, node->arrays[1], dim, &whole);
@@ -262,7 +262,7 @@ static void note_decision(const Work *work, const Contest *contest, int32_t lose
 
 // Resolves conflicts, where two factors of one tensor claim the same atom: from CONFLICT_STAGE on the factor gets it
 // from which more follows, and before that neither does.
-static void settle_conflicts(Work *work, const Contest *contest, SpmdAxes *out) {
+static void resolve_conflicts(Work *work, const Contest *contest, SpmdAxes *out) {
     const SpmdRule *rule = contest->node->rule;
     const Merged *merged = contest->merged;
     const SpmdTensor *tensor = &rule->tensors[contest->tensor];
@@ -297,7 +297,7 @@ static void run_rule(Work *work, const SpmdNode *node) {
         bool forward = t >= rule->operand_count;
         if (node->arrays[t] < 0 || !may_pass(node, t, false)) continue;
         if (forward && spmd_repeats_elements(rule->op) && work->stage < BROADCAST_STAGE) continue;
-        settle_conflicts(work, &(Contest){node, t, merged}, axes);
+        resolve_conflicts(work, &(Contest){node, t, merged}, axes);
         for (int32_t dim = 0; dim < rule->tensors[t].shape->rank; dim++) {
             SpmdAxes wanted = spmd_rule_dim_axes(rule, work->plan->mesh, t, dim, axes);
             offer(work, node->arrays[t], dim, &wanted);
@@ -333,8 +333,8 @@ static void run_stage(Work *work) {
             run_question(work, node);
         } else if (node->rule) {
             run_rule(work, node);
-        } else if (node->border) {
-            run_border(work, node);
+        } else if (node->boundary) {
+            run_boundary(work, node);
         } else {
             run_edge(work, node);
         }
@@ -342,13 +342,13 @@ static void run_stage(Work *work) {
 }
 
 // The next priority of any dimension, -1 if there is none.
-static int32_t next_round(const SpmdPlan *plan, int32_t round) {
+static int32_t next_priority(const SpmdPlan *plan, int32_t priority_level) {
     int32_t next = -1;
     for (int64_t i = 0; i < plan->arrays.count; i++) {
         const SpmdArray *array = &plan->arrays.items[i];
         for (int32_t d = 0; array->priorities && d < array->sharding->rank; d++) {
             int32_t priority = array->priorities[d];
-            if (priority > round && (next < 0 || priority < next)) next = priority;
+            if (priority > priority_level && (next < 0 || priority < next)) next = priority;
         }
     }
     return next;
@@ -367,7 +367,8 @@ static HloStatus propagate_plan(SpmdPlan *plan) {
     work.consequences = (SpmdConsequences){
         .plan = plan, .arena = plan->arena, .first_node = work.first_node, .touching = work.touching};
     work.consequences.rounds = HLO_ARENA_NEW(work.scratch, double, plan->module->computation_limit);
-    for (work.round = 0; work.round >= 0; work.round = next_round(plan, work.round)) {
+    for (work.priority_level = 0; work.priority_level >= 0;
+         work.priority_level = next_priority(plan, work.priority_level)) {
         for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
     }
     hlo_arena_free(work.scratch);

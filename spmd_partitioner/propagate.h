@@ -36,7 +36,7 @@ typedef struct SpmdNode {
     SpmdDirections directions;
     // The boundary of a manual region: arrays[0] is the array inside, arrays[1] the one outside, whose dimensions start
     // with these manual axes. NULL for other nodes.
-    const SpmdAxes *border;
+    const SpmdAxes *boundary;
     bool is_asked;  // a custom partitioner infers the results' shardings from those of the operands
 } SpmdNode;
 

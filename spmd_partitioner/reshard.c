@@ -6,9 +6,9 @@
 //
 // A state is a sharding with the set of axes over which values are still partial. Steps lead from state to state, a
 // collective each (or a slice, which sends nothing), and cost the bytes that one device sends in a ring algorithm. A
-// step is taken only if shards before and after begin at the same elements (spmd_cut_is_even()): otherwise a halo would
-// be needed, and gathering is the only way left. Invariant: the path's last sharding is the wanted one, and each step's
-// `after` is the array's sharding after it, so that collective.c emits them one by one.
+// step is taken only if shards before and after begin at the same elements (spmd_split_is_even()): otherwise a halo
+// would be needed, and gathering is the only way left. Invariant: the path's last sharding is the wanted one, and each
+// step's `after` is the array's sharding after it, so that collective.c emits them one by one.
 //
 // f32[8,16] on a mesh x=2,y=2, from [{x}, {}] to [{}, {x}]; a shard has 256 bytes:
 //     all-to-all over x                128 bytes sent
@@ -105,7 +105,7 @@ static void step_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, in
 
 // True if cutting dimension `dim` of `sharding` further by `times`, or gathering `times` parts to it, needs no halo.
 static bool even(const Search *search, const SpmdSharding *sharding, int32_t dim, int64_t times) {
-    return spmd_cut_is_even(search->global->dims[dim], spmd_axes_product(search->mesh, &sharding->dims[dim]), times);
+    return spmd_split_is_even(search->global->dims[dim], spmd_axes_product(search->mesh, &sharding->dims[dim]), times);
 }
 
 // The next atoms that dimension `dim` still needs, as far as they are in `from`. Empty where the dimension's axes are

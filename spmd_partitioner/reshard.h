@@ -39,7 +39,7 @@ SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape
 int64_t spmd_reshard_bytes(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
                            SpmdAtomSet partial, const SpmdSharding *to);
 // True if shards of a dimension of `size` split `few` ways are exactly `times` shards of it split few * times ways.
-static inline bool spmd_cut_is_even(int64_t size, int64_t few, int64_t times) {
+static inline bool spmd_split_is_even(int64_t size, int64_t few, int64_t times) {
     return few == 1 || spmd_shard_size(size, few) == times * spmd_shard_size(size, few * times);
 }
 

@@ -176,7 +176,7 @@ bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tenso
 
 // Removes axes from one dimension of several factors; true if there were any to remove. Once a factor keeps more than
 // single elements, the minor ones after it lose all of theirs.
-static bool settle_dim(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdDimFactors *list, SpmdAxes *factors) {
+static bool resolve_dim(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdDimFactors *list, SpmdAxes *factors) {
     bool changed = false, complete = true;
     for (int32_t i = 0; i < list->count; i++) {
         int64_t left;
@@ -192,13 +192,13 @@ static bool settle_dim(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdDim
 
 // Repeats until nothing changes, because a factor that loses axes in one tensor breaks the condition for a minor factor
 // of another. It ends, because every pass removes axes; there are seldom more than two passes.
-void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors) {
+void spmd_rule_resolve(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors) {
     for (bool changed = true; changed;) {
         changed = false;
         for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
             for (int32_t d = 0; d < rule->tensors[t].shape->rank; d++) {
                 const SpmdDimFactors *list = &rule->tensors[t].dims[d];
-                if (list->count > 1) changed |= settle_dim(rule, mesh, list, factors);
+                if (list->count > 1) changed |= resolve_dim(rule, mesh, list, factors);
             }
         }
     }

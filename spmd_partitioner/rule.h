@@ -97,7 +97,7 @@ bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tenso
                        SpmdAxes *factors);
 // Takes away axes that some tensor cannot express: a minor factor's where the major one of its dimension is not sharded
 // to the end, and those that do not divide a factor that must be exact.
-void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors);
+void spmd_rule_resolve(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors);
 // The axes of one dimension of a tensor for given factors: as many as fit (minor factors only after full major ones).
 SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, int64_t dim,
                             const SpmdAxes *factors);

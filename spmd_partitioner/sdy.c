@@ -87,8 +87,8 @@ static HloStatus read_sharding(Collector *collector, const HloInstruction *op, S
 }
 
 // The shardings outside of a manual region, one for each value that enters or leaves it.
-static HloStatus read_border_list(Collector *collector, const HloInstruction *op, const char *written,
-                                  SpmdShardyText *text) {
+static HloStatus read_boundary_list(Collector *collector, const HloInstruction *op, const char *written,
+                                    SpmdShardyText *text) {
     const bool entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
     const int64_t values = entering ? op->operand_count : hlo_shape_leaf_count(op->shape);
     const HloSdyShardings *shardings;
@@ -97,22 +97,22 @@ static HloStatus read_border_list(Collector *collector, const HloInstruction *op
                 (long long)shardings->count, (long long)values);
     for (int64_t i = 0; i < values; i++)
         HLO_TRY(check_leaf(entering ? op->operands[i]->shape : hlo_shape_leaf(op->shape, i), &shardings->items[i]));
-    if (values) text->borders = shardings->items;
+    if (values) text->boundaries = shardings->items;
     return HLO_SUCCESS;
 }
 
-static HloStatus read_border(Collector *collector, const HloInstruction *op, SpmdShardyText *text) {
+static HloStatus read_boundary(Collector *collector, const HloInstruction *op, SpmdShardyText *text) {
     const HloCustomCallKind kind = hlo_custom_call_kind(op);
     if (kind != HLO_CALL_FULL_TO_SHARD && kind != HLO_CALL_SHARD_TO_FULL) return HLO_SUCCESS;
     const char *key = kind == HLO_CALL_FULL_TO_SHARD ? HLO_SDY_IN_SHARDINGS : HLO_SDY_OUT_SHARDINGS;
     const char *written = hlo_instruction_frontend_attribute(op, key),
                *axes = hlo_instruction_frontend_attribute(op, HLO_SDY_MANUAL_AXES);
-    if (written) HLO_TRY(hlo_status_annotate(read_border_list(collector, op, written, text), "%s", key));
+    if (written) HLO_TRY(hlo_status_annotate(read_boundary_list(collector, op, written, text), "%s", key));
     if (!axes) return HLO_SUCCESS;
     const HloMesh *mesh = NULL;
     const int64_t values = kind == HLO_CALL_FULL_TO_SHARD ? op->operand_count : hlo_shape_leaf_count(op->shape);
-    for (int64_t i = 0; text->borders && i < values && !mesh; i++) {
-        const HloMesh *one = &text->borders[i].sharding->named->mesh;
+    for (int64_t i = 0; text->boundaries && i < values && !mesh; i++) {
+        const HloMesh *one = &text->boundaries[i].sharding->named->mesh;
         if (one->axis_sizes.count) mesh = one;
     }
     return hlo_status_annotate(
@@ -125,8 +125,8 @@ static HloStatus read_instruction(Collector *collector, const HloInstruction *op
     const char *rule = hlo_instruction_frontend_attribute(op, HLO_SDY_SHARDING_RULE);
     if (rule) HLO_TRY(hlo_status_annotate(hlo_sdy_check_rule(collector->arena, rule), HLO_SDY_SHARDING_RULE));
     HLO_TRY(read_sharding(collector, op, &text));
-    HLO_TRY(read_border(collector, op, &text));
-    if (!text.leaves && !text.borders && !text.manual_axes) return HLO_SUCCESS;
+    HLO_TRY(read_boundary(collector, op, &text));
+    if (!text.leaves && !text.boundaries && !text.manual_axes) return HLO_SUCCESS;
     const SpmdShardyText *kept = hlo_arena_copy(collector->arena, &text, sizeof(text));
     hlo_int_map_set(collector->arena, &collector->shardy->texts, (uintptr_t)op, (int64_t)(uintptr_t)kept);
     return HLO_SUCCESS;

@@ -15,7 +15,7 @@ typedef struct SpmdShardyText {
     const HloSdySharding *leaves;
     const HloSharding *sharding;  // the same as one annotation: a tuple for several leaves
     const HloSdySharding
-        *borders;  // one for each operand or result of a call at the boundary of a manual region; or NULL
+        *boundaries;  // one for each operand or result of a call at the boundary of a manual region; or NULL
     const HloSharding *manual_axes;  // of rank 0, manual along the axes that the call names; or NULL
 } SpmdShardyText;
 

@@ -171,7 +171,7 @@ static int64_t place_in_sum(const HloSharding *sharding, int64_t device) {
 }
 
 // Adds `part` to `sum`, in the precision of the type.
-// Rounds to the type after each part.
+// Iterations to the type after each part.
 static void add_literal(HloLiteral *sum, const HloLiteral *part) {
     assert(hlo_shape_equal(sum->shape, part->shape, HLO_COMPARE_IGNORE_LAYOUT));
     HloType type = sum->shape->type;

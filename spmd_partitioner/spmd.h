@@ -11,17 +11,17 @@
 // Terms:
 //   mesh         the devices as a grid of named axes.
 //   atom         a prime factor of a mesh axis. Shardings are made of atoms, so that no axis is ever split.
-//   sharding     for each dimension the atoms that cut it, major to minor, and the manual and unreduced axes.
+//   sharding     for each dimension the atoms that split it, major to minor, and the manual and unreduced axes.
 //   shard        the part of an array that one device holds; an array in that form is local.
 //   factor       an index of an op, as in an einsum: a dimension, or part of one, of operands and results that
 //                belong together. A factor rule (rule.h) lists them for each op.
 //   leaf         an array of an instruction's result; tuples have several.
 //   partial      of an array: the devices hold terms that still have to be summed, over these axes. The axes are
-//                unreduced where an annotation asks for that.
+//                unreduced where an annotation requests that.
 //   free         of an array: made where it is needed (constants, iota), so that it has no sharding of its own.
 //   stage        a level of priority in propagation: cheap and certain suggestions come first.
 //   reshard      the collectives that bring an array from one sharding to another.
-//   border       where a manual region begins or ends: inside, arrays are local to the manual axes.
+//   manual boundary   where a manual region begins or ends: inside, arrays are local to the manual axes.
 //   boundary     the parameters and results of the program, with their shardings.
 #ifndef MESHLO_SPMD_PARTITIONER_SPMD_H_
 #define MESHLO_SPMD_PARTITIONER_SPMD_H_

@@ -57,7 +57,7 @@ typedef struct Taking {
 // Entries of a table of pieces: beyond it the moves are planned one by one.
 enum { PIECE_LIMIT = 1 << 20 };
 
-// Rounds towards minus infinity: intervals may begin before the array.
+// Iterations towards minus infinity: intervals may begin before the array.
 static int64_t floor_divide(int64_t a, int64_t b) {
     assert(b > 0); /* shards and divisors are positive */
     return a / b - (a % b != 0 && a < 0);
@@ -153,10 +153,10 @@ static bool plan_by_distance(HloArena *arena, Window *window) {
 
 // NULL moves when they would be too many to plan.
 static void plan_by_moves(HloArena *arena, Window *window) {
-    SpmdCut cut = {.global = window->global, .shard = window->shard};
+    SpmdShardedDim sharded = {.global = window->global, .shard = window->shard};
     SpmdMoves *moves = spmd_moves_new(arena, window->shards);
     for (int64_t i = 0; i < window->shards; i++) {
-        spmd_moves_add(arena, moves, &cut, i, first_of(window, i), window->interval.size, 0);
+        spmd_moves_add(arena, moves, &sharded, i, first_of(window, i), window->interval.size, 0);
     }
     window->moves = spmd_moves_plan(arena, moves) ? moves : NULL;
 }
@@ -280,7 +280,7 @@ static HloInstruction *mask_outside(const Taking *taking, HloInstruction *result
 
 // Cuts the interval out of the joined pieces, which may have to be padded for intervals that stick out. `starts` says
 // where it begins in them, by position.
-static HloInstruction *cut_interval(const Taking *taking, HloInstruction *joined, const int64_t *starts) {
+static HloInstruction *slice_interval(const Taking *taking, HloInstruction *joined, const int64_t *starts) {
     const Window *window = taking->window;
     int64_t low = 0, high = 0, length = joined->shape->dims[taking->dim], size = window->interval.size;
     for (int64_t i = 0; i < window->shards; i++) {
@@ -319,7 +319,7 @@ static HloInstruction *exchange(const Taking *taking) {
         parts[count++] = emit_piece(taking, k, part);
     }
     for (int64_t i = 0; i < window->shards; i++) starts[i] = window->starts[i] - dropped;
-    return cut_interval(taking, spmd_emit_concatenate(partitioner, parts, count, taking->dim), starts);
+    return slice_interval(taking, spmd_emit_concatenate(partitioner, parts, count, taking->dim), starts);
 }
 
 // The whole dimension on every device, then the interval.
@@ -330,7 +330,7 @@ static HloInstruction *gather_all(const Taking *taking) {
     }
     int64_t *starts = HLO_ARENA_NEW(taking->partitioner->arena, int64_t, taking->window->shards);
     for (int64_t i = 0; i < taking->window->shards; i++) starts[i] = first_of(taking->window, i);
-    return cut_interval(taking, all, starts);
+    return slice_interval(taking, all, starts);
 }
 
 // The fill is applied to what comes out of any of the three ways: they differ in what they leave outside of the array.

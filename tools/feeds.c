@@ -82,7 +82,7 @@ void cli_feeds_rewind(CliFeeds *feeds) {
 // ---- the host
 
 // Channels other than those of the feeds belong to callbacks, which the command has none of.
-static HloStatus nobody(int64_t channel) {
+static HloStatus no_connection(int64_t channel) {
     return hlo_error(HLO_FAILED_PRECONDITION, "nothing is connected to channel %lld", (long long)channel);
 }
 
@@ -100,7 +100,7 @@ static HloStatus read_feed(const CliFeed *feed, const HloShape *shape, HloLitera
 static HloStatus take_in(void *context, int64_t device, int64_t channel, const HloShape *shape, void *data) {
     CliFeeds *feeds = context;
     assert(device >= 0 && device < feeds->devices);
-    if (channel != TARGET_CHANNEL_INFEED) return nobody(channel);
+    if (channel != TARGET_CHANNEL_INFEED) return no_connection(channel);
     int64_t *next = &feeds->next[device];
     while (*next < feeds->waiting.count && feeds->waiting.items[*next].device >= 0 &&
            feeds->waiting.items[*next].device != device)
@@ -126,7 +126,7 @@ static HloStatus take_in(void *context, int64_t device, int64_t channel, const H
 static HloStatus give_out(void *context, int64_t device, int64_t channel, const HloShape *shape, const void *data) {
     CliFeeds *feeds = context;
     assert(device >= 0 && device < feeds->devices);
-    if (channel != TARGET_CHANNEL_OUTFEED) return nobody(channel);
+    if (channel != TARGET_CHANNEL_OUTFEED) return no_connection(channel);
     CliArrays *given = &feeds->given[device];
     HloLiteral **grown = hlo_reallocate(given->items, sizeof *grown * ((size_t)given->count + 1));
     HLO_FAIL_IF(!grown, HLO_RESOURCE_EXHAUSTED, "out of memory for the outfeed");

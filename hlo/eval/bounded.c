@@ -32,7 +32,7 @@ static Meaning meaning_of_call(const HloInstruction *call) {
 // The meaning of an op on arrays of dynamic size, opcode by opcode. A new op is MEANING_UNKNOWN, and rejected by name,
 // until a meaning is chosen for it.
 static Meaning meaning_of(const HloInstruction *instruction) {
-    if (hlo_eval_hands_on(instruction->opcode)) return MEANING_HANDLER;
+    if (hlo_eval_forwards_operands(instruction->opcode)) return MEANING_HANDLER;
     switch (instruction->opcode) {
         case HLO_OP_AFTER_ALL:
         case HLO_OP_BROADCAST:
@@ -112,8 +112,7 @@ void hlo_eval_copy_actual(const HloShape *shape, const int64_t *sizes, const voi
 }
 
 // Copies the elements below `sizes` to an array of exactly that size.
-static HloStatus cut_down(HloEvalDevice *device, const HloEvalValue *value, const int64_t *sizes,
-                          HloEvalValue **result) {
+static HloStatus shrink(HloEvalDevice *device, const HloEvalValue *value, const int64_t *sizes, HloEvalValue **result) {
     const HloShape *shape = hlo_shape_with_dims(device->scratch, value->shape, sizes, value->shape->rank);
     HLO_TRY(hlo_eval_new(device, shape, result));
     hlo_eval_copy_actual(value->shape, sizes, value->data, (*result)->data, true);
@@ -281,7 +280,7 @@ static void join_sizes(ActualSizes *sizes, const HloInstruction *at) {
     }
 }
 
-static HloStatus cut_operands(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands) {
+static HloStatus shrink_operands(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands) {
     const int32_t count = instruction->operand_count;
     ActualSizes sizes = {HLO_ARENA_NEW(device->scratch, int64_t *, count)};
     for (int32_t k = 0; k < count; k++) {
@@ -294,10 +293,10 @@ static HloStatus cut_operands(HloEvalDevice *device, const HloInstruction *instr
         const HloShape *shape = operands[k]->shape;
         if (stays_whole(instruction, k) || !hlo_shape_is_array(shape)) continue;
         if (hlo_ints_equal((HloInts){sizes.items[k], shape->rank}, (HloInts){shape->dims, shape->rank})) continue;
-        HloEvalValue *cut;
-        HLO_TRY(cut_down(device, operands[k], sizes.items[k], &cut));
+        HloEvalValue *shrunk;
+        HLO_TRY(shrink(device, operands[k], sizes.items[k], &shrunk));
         hlo_eval_release(device, operands[k]);
-        operands[k] = cut;
+        operands[k] = shrunk;
     }
     return HLO_SUCCESS;
 }
@@ -312,7 +311,7 @@ static HloStatus run_actual(HloEvalDevice *device, const HloInstruction *instruc
     at->operands = HLO_ARENA_NEW(device->scratch, HloInstruction *, count);
     // The sizes of the arrays that a scatter writes into, one per result: the handler may take over their values.
     int64_t **kept = HLO_ARENA_NEW(device->scratch, int64_t *, count);
-    HLO_TRY(cut_operands(device, instruction, operands));
+    HLO_TRY(shrink_operands(device, instruction, operands));
     for (int32_t k = 0; k < count; k++) {
         at->operands[k] = hlo_arena_copy(device->scratch, instruction->operands[k], sizeof *instruction);
         at->operands[k]->shape = operands[k]->shape;

@@ -154,15 +154,15 @@ HloStatus hlo_eval_all_reduce(HloEvalDevice *device, const HloInstruction *instr
 }
 
 // A split of an array along one dimension: `outer` rows of `inner` bytes for each index of it.
-typedef struct Cut {
+typedef struct Split {
     int64_t outer, inner;
-} Cut;
+} Split;
 
-static Cut cut_at(const HloShape *shape, int64_t dim) {
-    Cut cut = {1, hlo_type_bytes(shape->type)};
-    for (int64_t i = 0; i < dim; i++) cut.outer *= shape->dims[i];
-    for (int64_t i = dim + 1; i < shape->rank; i++) cut.inner *= shape->dims[i];
-    return cut;
+static Split split_at(const HloShape *shape, int64_t dim) {
+    Split split = {1, hlo_type_bytes(shape->type)};
+    for (int64_t i = 0; i < dim; i++) split.outer *= shape->dims[i];
+    for (int64_t i = dim + 1; i < shape->rank; i++) split.inner *= shape->dims[i];
+    return split;
 }
 
 // Copies `steps` steps of dimension `dim` from step `from` of one array to step `to` of another.
@@ -170,12 +170,12 @@ static void copy_steps(const HloShape *target_shape, void *target, int64_t to, c
                        const void *source, int64_t from, int64_t steps, int64_t dim) {
     assert(dim >= 0 && dim < target_shape->rank && target_shape->rank == source_shape->rank);
     assert(from >= 0 && to >= 0 && steps >= 0);
-    Cut cut = cut_at(target_shape, dim);
-    int64_t target_row = target_shape->dims[dim] * cut.inner, source_row = source_shape->dims[dim] * cut.inner;
-    if (steps * cut.inner == 0) return;
-    for (int64_t i = 0; i < cut.outer; i++) {
-        memcpy((char *)target + i * target_row + to * cut.inner,
-               (const char *)source + i * source_row + from * cut.inner, (size_t)(steps * cut.inner));
+    Split split = split_at(target_shape, dim);
+    int64_t target_row = target_shape->dims[dim] * split.inner, source_row = source_shape->dims[dim] * split.inner;
+    if (steps * split.inner == 0) return;
+    for (int64_t i = 0; i < split.outer; i++) {
+        memcpy((char *)target + i * target_row + to * split.inner,
+               (const char *)source + i * source_row + from * split.inner, (size_t)(steps * split.inner));
     }
 }
 

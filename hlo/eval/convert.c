@@ -212,7 +212,7 @@ HloStatus hlo_eval_bitcast_convert(HloEvalDevice *device, const HloInstruction *
     int from_bits = hlo_type_info(from)->bits, to_bits = hlo_type_info(to)->bits;
     if (from == to || (from_bits >= 8 && to_bits >= 8)) {
         HLO_TRY(hlo_eval_with_shape(device, operands[0], instruction->shape, result));
-        if (from != to) hlo_eval_settle_bits(to, (*result)->data, hlo_eval_elements(*result));
+        if (from != to) hlo_eval_normalise_bits(to, (*result)->data, hlo_eval_elements(*result));
         return HLO_SUCCESS;
     }
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));

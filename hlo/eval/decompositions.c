@@ -413,12 +413,12 @@ static void schur_values(const Call *call, const Complex *t, Complex *values, Co
 
 // (t, z, values …, number of sorted values, info)
 static void gees(const Call *call) {
-    const int32_t behind = call->is_real ? 4 : 3;
+    const int32_t following = call->is_real ? 4 : 3;
     int exponent;
     const bool done = schur(call, call->out[0], call->out[1], &exponent);
     scale_up(call->out[0], call->n * call->n, exponent);
-    call->out[behind][0] = 0;
-    call->out[behind + 1][0] = done ? 0 : 1;
+    call->out[following][0] = 0;
+    call->out[following + 1][0] = done ? 0 : 1;
     schur_values(call, call->out[0], call->out[2], call->out[3]);
 }
 
@@ -434,21 +434,21 @@ static void pair_up(const Complex *imaginary, int64_t n, Complex *vectors) {
 // (values …, left vectors, right vectors, info)
 static void geev(const Call *call) {
     const int64_t n = call->n;
-    const int32_t behind = call->is_real ? 2 : 1;
+    const int32_t following = call->is_real ? 2 : 1;
     Complex *t = scratch(call, n * n), *z = scratch(call, n * n), *x = scratch(call, n);
     int exponent;
     const bool done = schur(call, t, z, &exponent);
     schur_values(call, t, call->out[0], call->out[1]);
     if (call->is_real) hlo_eval_schur_to_complex(t, z, n);
     for (int side = 0; side < 2; side++) {
-        Complex *vectors = call->out[behind + side];
+        Complex *vectors = call->out[following + side];
         for (int64_t i = 0; i < n * n; i++) vectors[i] = 0;
         if (option(call, side ? "compute_right" : "compute_left", 'V') != 'V' || !done) continue;
         hlo_eval_schur_vectors(t, z, n, side == 0, vectors, x);
         if (call->is_real) pair_up(call->out[1], n, vectors);
     }
-    for (int32_t part = 0; part < behind; part++) scale_up(call->out[part], n, exponent);
-    call->out[behind + 2][0] = done ? 0 : 1;
+    for (int32_t part = 0; part < following; part++) scale_up(call->out[part], n, exponent);
+    call->out[following + 2][0] = done ? 0 : 1;
 }
 
 // ---- singular values

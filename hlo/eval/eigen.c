@@ -20,8 +20,8 @@
 // conjugate shifts in one step and stay real (Golub and Van Loan 7.5). Eigenvectors are computed from the triangle by
 // substitution and transformed back by Q.
 //
-// Vectors are unique up to a factor: hlo_eval_settled_phase() picks one, so that results of different algorithms can be
-// compared.
+// Vectors are unique up to a factor: hlo_eval_normalised_phase() picks one, so that results of different algorithms can
+// be compared.
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -103,7 +103,7 @@ static void jacobi(Complex *a, Complex *v, int64_t n) {
 
 // The factor of magnitude 1 that makes an element of x real and positive: the first whose magnitude is above 0.9 of the
 // largest. So the position decides ties of magnitude, not rounding.
-Complex hlo_eval_settled_phase(const Complex *x, int64_t n, int64_t stride) {
+Complex hlo_eval_normalised_phase(const Complex *x, int64_t n, int64_t stride) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, cabs(x[i * stride]));
     for (int64_t i = 0; i < n; i++) {
@@ -141,7 +141,7 @@ void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n, boo
             v[k * n + i] = v[k * n + least];
             v[k * n + least] = x;
         }
-        scale_column(v, n, i, hlo_eval_settled_phase(v + i, n, n));
+        scale_column(v, n, i, hlo_eval_normalised_phase(v + i, n, n));
     }
 }
 
@@ -412,6 +412,6 @@ void hlo_eval_schur_vectors(const Complex *t, const Complex *z, int64_t n, bool 
             vectors[i * n + k] = sum;
             size = hypot(size, cabs(sum));
         }
-        scale_column(vectors, n, k, hlo_eval_settled_phase(vectors + k, n, n) / size);
+        scale_column(vectors, n, k, hlo_eval_normalised_phase(vectors + k, n, n) / size);
     }
 }

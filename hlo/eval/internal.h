@@ -155,7 +155,7 @@ static inline void *hlo_eval_scratch(HloEvalDevice *device, int64_t count, size_
 HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
                        HloEvalValue **result);
 // True for ops whose result consists of existing values, with the sizes of those.
-bool hlo_eval_hands_on(HloOpcode opcode);
+bool hlo_eval_forwards_operands(HloOpcode opcode);
 
 // Runs one instruction, also on arrays of dynamic size (bounded.c). Takes operands as a handler does.
 HloStatus hlo_eval_apply(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
@@ -189,7 +189,7 @@ int64_t hlo_eval_integer_at(const HloEvalValue *value, int64_t index);
 void hlo_eval_wrap_narrow(HloType type, void *data, int64_t count);
 // Reinterprets bits of another type as `count` elements of `type`, in place: an element of less than a byte takes the
 // low bits and extends its own sign, and any nonzero predicate becomes true.
-void hlo_eval_settle_bits(HloType type, void *data, int64_t count);
+void hlo_eval_normalise_bits(HloType type, void *data, int64_t count);
 // f32 rounded to nearest-even bf16, as f32; NaN stays NaN.
 float hlo_eval_round_bf16(float value);
 

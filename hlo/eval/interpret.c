@@ -153,7 +153,7 @@ static HloStatus plan_computation(Planner *planner, const HloComputation *comput
 
 // ---- running
 
-bool hlo_eval_hands_on(HloOpcode opcode) {
+bool hlo_eval_forwards_operands(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_TUPLE:
         case HLO_OP_GET_TUPLE_ELEMENT:
@@ -231,7 +231,7 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
     HLO_TRY(hlo_eval_apply(device, instruction, operands, result));
     for (int32_t k = 0; k < count; k++) hlo_eval_release(device, operands[k]);
     // Values that are passed on were checked where they were made; so were values that are sent.
-    const bool made = !hlo_eval_hands_on(instruction->opcode) && !hlo_is(instruction, HLO_OP_SEND);
+    const bool made = !hlo_eval_forwards_operands(instruction->opcode) && !hlo_is(instruction, HLO_OP_SEND);
     if (device->world->options.trap_nan && made && has_nan(*result)) {
         return hlo_error(HLO_FAILED_PRECONDITION, "%%%s (%s) produces a NaN", instruction->name,
                          hlo_op_text(instruction->opcode));

@@ -202,7 +202,7 @@ static HloStatus move_elements(HloArena *scratch, const HloShape *from_shape, co
 HloStatus hlo_bitcast_elements(HloArena *scratch, const HloShape *from, const HloShape *to, const void *source,
                                void *target) {
     HLO_TRY(move_elements(scratch, from, to, source, target));
-    if (from->type != to->type) hlo_eval_settle_bits(to->type, target, hlo_shape_elements(to));
+    if (from->type != to->type) hlo_eval_normalise_bits(to->type, target, hlo_shape_elements(to));
     return HLO_SUCCESS;
 }
 

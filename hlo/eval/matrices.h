@@ -39,12 +39,12 @@ HloEvalComplex hlo_eval_make_reflection(HloEvalComplex *v, int64_t from, int64_t
 int hlo_eval_normalise(HloEvalComplex *a, int64_t count);
 
 // Diagonalises the Hermitian matrix given by its lower triangle: a := diagonal, v := unitary, with phases fixed by
-// hlo_eval_settled_phase(). Values are ascending if `sort` is set; else blocks between which all elements are zero keep
-// their values and vectors in their own rows and columns. All elements must be finite.
+// hlo_eval_normalised_phase(). Values are ascending if `sort` is set; else blocks between which all elements are zero
+// keep their values and vectors in their own rows and columns. All elements must be finite.
 void hlo_eval_diagonalise(HloEvalComplex *a, HloEvalComplex *v, double *values, int64_t n, bool sort);
 // The factor of magnitude 1 that makes the first large element of the column x (elements `stride` apart) real and
 // positive.
-HloEvalComplex hlo_eval_settled_phase(const HloEvalComplex *x, int64_t n, int64_t stride);
+HloEvalComplex hlo_eval_normalised_phase(const HloEvalComplex *x, int64_t n, int64_t stride);
 // Computes A = Q T Q^H from the lower triangle, packed as in LAPACK's sytrd. d (n), e and taus (n - 1); `v` is scratch
 // of n.
 void hlo_eval_tridiagonalise(HloEvalComplex *a, int64_t n, double *d, double *e, HloEvalComplex *taus,

@@ -170,7 +170,7 @@ void hlo_eval_wrap_narrow(HloType type, void *data, int64_t count) {
     }
 }
 
-void hlo_eval_settle_bits(HloType type, void *data, int64_t count) {
+void hlo_eval_normalise_bits(HloType type, void *data, int64_t count) {
     hlo_eval_wrap_narrow(type, data, count);
     if (type != HLO_PRED) return;
     uint8_t *values = data;

@@ -17,15 +17,15 @@
 #define STACK_BYTES (4 << 20)
 
 // A collective that some of its group have reached.
-typedef struct Meeting {
-    struct Meeting *next;
+typedef struct PendingCollective {
+    struct PendingCollective *next;
     const HloInstruction *instruction;
     const int64_t *group;  // of the first to arrive
     int64_t count, arrived, left;
     bool closed;  // all have arrived
     bool done;
     HloEvalParty *parties;
-} Meeting;
+} PendingCollective;
 
 // Another condition that a device waits for.
 typedef struct Wait {
@@ -37,11 +37,11 @@ typedef struct Wait {
 typedef struct HloEvalRendezvous {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    Meeting *meetings;  // until the last one of the group has left
-    Meeting **waiting;  // by device; NULL while it works
-    Wait *waits;        // by device
-    bool *finished;     // by device
-    int64_t active;     // devices neither waiting nor finished
+    PendingCollective *collectives;  // until the last one of the group has left
+    PendingCollective **waiting;     // by device; NULL while it works
+    Wait *waits;                     // by device
+    bool *finished;                  // by device
+    int64_t active;                  // devices neither waiting nor finished
     int64_t free_slots;
     bool stopped;  // a device failed
     HloStatus failure;
@@ -60,21 +60,21 @@ static void fail(HloEvalRendezvous *rendezvous, HloStatus status) {
 }
 
 // Whether a member of the rendezvous' group has already arrived.
-static bool has_come(const Meeting *meeting, int64_t device) {
-    for (int64_t i = 0; i < meeting->count; i++) {
-        if (meeting->group[i] == device) return meeting->parties[i].device != NULL;
+static bool has_come(const PendingCollective *pending, int64_t device) {
+    for (int64_t i = 0; i < pending->count; i++) {
+        if (pending->group[i] == device) return pending->parties[i].device != NULL;
     }
     return false;
 }
 
 // "device 3 waits at %x (all-reduce) for device 1, 2 (finished)": at most eight names.
-static void describe_wait(HloText *text, const HloEvalWorld *world, int64_t device, const Meeting *meeting) {
+static void describe_wait(HloText *text, const HloEvalWorld *world, int64_t device, const PendingCollective *pending) {
     hlo_text_format(text, "%sdevice %lld waits at %%%s (%s) for", text->length ? "; " : "", (long long)device,
-                    meeting->instruction->name, hlo_op_text(meeting->instruction->opcode));
+                    pending->instruction->name, hlo_op_text(pending->instruction->opcode));
     int64_t named = 0;
-    for (int64_t i = 0; i < meeting->count && named < 8; i++) {
-        int64_t other = meeting->group[i];
-        if (has_come(meeting, other)) continue;
+    for (int64_t i = 0; i < pending->count && named < 8; i++) {
+        int64_t other = pending->group[i];
+        if (has_come(pending, other)) continue;
         const char *why = world->rendezvous->finished[other] ? " (finished)" : "";
         hlo_text_format(text, "%s %lld%s", named++ ? "," : " device", (long long)other, why);
     }
@@ -87,11 +87,11 @@ static void check_deadlock(HloEvalWorld *world) {
     HloText text = {0};
     int64_t named = 0, waiting = 0;
     for (int64_t d = 0; d < world->device_count; d++) {
-        const Meeting *meeting = rendezvous->waiting[d];
+        const PendingCollective *pending = rendezvous->waiting[d];
         const HloInstruction *receives = rendezvous->waits[d].instruction;
-        if (!meeting && !receives) continue;
+        if (!pending && !receives) continue;
         waiting++;
-        if (named < 8 && meeting) describe_wait(&text, world, d, meeting);
+        if (named < 8 && pending) describe_wait(&text, world, d, pending);
         if (named < 8 && receives)
             hlo_text_format(&text, "%sdevice %lld waits at %%%s (%s) for a message", text.length ? "; " : "",
                             (long long)d, receives->name, hlo_op_text(receives->opcode));
@@ -120,45 +120,46 @@ static void give_slot(HloEvalRendezvous *rendezvous) {
 // The open rendezvous of this instruction and group; makes one if needed. NULL when memory is short. In a loop an
 // instruction may run again while slow devices are still leaving its last rendezvous, which is closed by then. Groups
 // do not overlap, so the first member identifies the group.
-static Meeting *find_meeting(HloEvalRendezvous *rendezvous, const HloInstruction *instruction, HloInts group) {
+static PendingCollective *find_pending(HloEvalRendezvous *rendezvous, const HloInstruction *instruction,
+                                       HloInts group) {
     assert(group.count > 0);
-    for (Meeting *m = rendezvous->meetings; m; m = m->next) {
+    for (PendingCollective *m = rendezvous->collectives; m; m = m->next) {
         if (!m->closed && m->instruction == instruction && m->count == group.count && m->group[0] == group.items[0])
             return m;
     }
-    Meeting *meeting = hlo_allocate_zeroed(1, sizeof(*meeting));
+    PendingCollective *pending = hlo_allocate_zeroed(1, sizeof(*pending));
     HloEvalParty *parties = hlo_allocate_zeroed((size_t)group.count, sizeof(*parties));
-    if (!meeting || !parties) {
-        hlo_free(meeting);
+    if (!pending || !parties) {
+        hlo_free(pending);
         hlo_free(parties);
         return NULL;
     }
-    *meeting = (Meeting){.next = rendezvous->meetings,
-                         .instruction = instruction,
-                         .group = group.items,
-                         .count = group.count,
-                         .parties = parties};
-    rendezvous->meetings = meeting;
-    return meeting;
+    *pending = (PendingCollective){.next = rendezvous->collectives,
+                                   .instruction = instruction,
+                                   .group = group.items,
+                                   .count = group.count,
+                                   .parties = parties};
+    rendezvous->collectives = pending;
+    return pending;
 }
 
 // Removes a rendezvous from the list of open and unfinished ones.
-static void free_meeting(HloEvalRendezvous *rendezvous, Meeting *meeting) {
-    Meeting **at = &rendezvous->meetings;
-    while (*at != meeting) at = &(*at)->next;
-    *at = meeting->next;
-    hlo_free(meeting->parties);
-    hlo_free(meeting);
+static void free_pending(HloEvalRendezvous *rendezvous, PendingCollective *pending) {
+    PendingCollective **at = &rendezvous->collectives;
+    while (*at != pending) at = &(*at)->next;
+    *at = pending->next;
+    hlo_free(pending->parties);
+    hlo_free(pending);
 }
 
 // With the lock held: waits until the rendezvous is done or the run has stopped.
-static void wait_for_others(HloEvalDevice *device, Meeting *meeting) {
+static void wait_for_others(HloEvalDevice *device, PendingCollective *pending) {
     HloEvalRendezvous *rendezvous = device->world->rendezvous;
-    rendezvous->waiting[device->number] = meeting;
+    rendezvous->waiting[device->number] = pending;
     rendezvous->active--;
     check_deadlock(device->world);
     give_slot(rendezvous);
-    while (!meeting->done && !rendezvous->stopped) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
+    while (!pending->done && !rendezvous->stopped) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
     take_slot(rendezvous);
 }
 
@@ -211,16 +212,16 @@ HloStatus hlo_eval_await(HloEvalDevice *device, const HloInstruction *instructio
 }
 
 // With the lock held: the last device to arrive computes for all.
-static void conclude(HloEvalDevice *device, Meeting *meeting, HloEvalExchange *exchange) {
+static void conclude(HloEvalDevice *device, PendingCollective *pending, HloEvalExchange *exchange) {
     HloEvalRendezvous *rendezvous = device->world->rendezvous;
-    meeting->closed = true;
+    pending->closed = true;
     pthread_mutex_unlock(&rendezvous->lock);
-    HloStatus status = exchange(device, meeting->instruction, meeting->parties, meeting->count);
+    HloStatus status = exchange(device, pending->instruction, pending->parties, pending->count);
     pthread_mutex_lock(&rendezvous->lock);
     if (status) fail(rendezvous, status);
-    meeting->done = true;
-    for (int64_t i = 0; i < meeting->count; i++) {
-        int64_t number = meeting->group[i];
+    pending->done = true;
+    for (int64_t i = 0; i < pending->count; i++) {
+        int64_t number = pending->group[i];
         if (!rendezvous->waiting[number]) continue;
         rendezvous->waiting[number] = NULL;
         rendezvous->active++;
@@ -240,17 +241,17 @@ static HloStatus meet_locked(HloEvalDevice *device, const HloInstruction *instru
     assert(position >= 0 && position < group.count);
     HloEvalRendezvous *rendezvous = device->world->rendezvous;
     if (rendezvous->stopped) return stopped_status();
-    Meeting *meeting = find_meeting(rendezvous, instruction, group);
-    HLO_FAIL_IF(!meeting, HLO_RESOURCE_EXHAUSTED, "out of memory while evaluating");
-    meeting->parties[position] = (HloEvalParty){.device = device, .operands = operands};
-    if (++meeting->arrived == meeting->count) {
-        conclude(device, meeting, exchange);
+    PendingCollective *pending = find_pending(rendezvous, instruction, group);
+    HLO_FAIL_IF(!pending, HLO_RESOURCE_EXHAUSTED, "out of memory while evaluating");
+    pending->parties[position] = (HloEvalParty){.device = device, .operands = operands};
+    if (++pending->arrived == pending->count) {
+        conclude(device, pending, exchange);
     } else {
-        wait_for_others(device, meeting);
+        wait_for_others(device, pending);
     }
-    *result = meeting->parties[position].result;
+    *result = pending->parties[position].result;
     // A rendezvous that a failure interrupted is freed with the run: other devices may still use it.
-    if (meeting->done && ++meeting->left == meeting->count) free_meeting(rendezvous, meeting);
+    if (pending->done && ++pending->left == pending->count) free_pending(rendezvous, pending);
     return rendezvous->stopped ? stopped_status() : HLO_SUCCESS;
 }
 
@@ -350,7 +351,7 @@ HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computat
     HloEvalRendezvous *rendezvous = HLO_ARENA_NEW(world->arena, HloEvalRendezvous, 1);
     rendezvous->active = count;
     rendezvous->free_slots = slot_count(&world->options);
-    rendezvous->waiting = HLO_ARENA_NEW(world->arena, Meeting *, count);
+    rendezvous->waiting = HLO_ARENA_NEW(world->arena, PendingCollective *, count);
     rendezvous->waits = HLO_ARENA_NEW(world->arena, Wait, count);
     rendezvous->finished = HLO_ARENA_NEW(world->arena, bool, count);
     Worker *workers = HLO_ARENA_NEW(world->arena, Worker, count);
@@ -366,7 +367,7 @@ HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computat
     pthread_cond_init(&rendezvous->changed, NULL);
     world->rendezvous = rendezvous;
     HloStatus status = run_threads(rendezvous, workers, count);
-    while (rendezvous->meetings) free_meeting(rendezvous, rendezvous->meetings);
+    while (rendezvous->collectives) free_pending(rendezvous, rendezvous->collectives);
     pthread_cond_destroy(&rendezvous->changed);
     pthread_mutex_destroy(&rendezvous->lock);
     if (!status) return HLO_SUCCESS;

@@ -48,7 +48,7 @@ static void bitcast_kernel(const HloInstruction *instruction, const void *const 
                            int64_t count) {
     hlo_eval_copy_kernel(instruction, operands, result, count);
     if (instruction->operands[0]->shape->type != instruction->shape->type)
-        hlo_eval_settle_bits(instruction->shape->type, result, count);
+        hlo_eval_normalise_bits(instruction->shape->type, result, count);
 }
 
 // On scalars, ops that move elements are copies; so is, nearly, a bitcast between types of one width.

@@ -59,7 +59,7 @@ static void scale_column(Complex *a, int64_t rows, int64_t n, int64_t j, Complex
 // the normalised columns U, and the product of the rotations V. It ends after a sweep over all pairs that rotates
 // nothing, usually after a handful. Small values keep their digits beside large ones, which is why the oracle uses this
 // algorithm. Values are in descending order. The phase of each vector is arbitrary, so it is fixed
-// (hlo_eval_settled_phase()).
+// (hlo_eval_normalised_phase()).
 void hlo_eval_singular_values(Complex *a, Complex *v, double *values, int64_t rows, int64_t n) {
     assert(rows >= n && n >= 0);
     enum { MAXIMUM_SWEEPS = 60 };
@@ -83,7 +83,7 @@ void hlo_eval_singular_values(Complex *a, Complex *v, double *values, int64_t ro
         values[i] = values[best];
         values[best] = held;
         if (best != i) swap_columns(a, rows, n, i, best), swap_columns(v, n, n, i, best);
-        const Complex phase = hlo_eval_settled_phase(a + i, rows, n);
+        const Complex phase = hlo_eval_normalised_phase(a + i, rows, n);
         scale_column(a, rows, n, i, values[i] > 0 ? phase / values[i] : 0);
         scale_column(v, n, n, i, phase);
         values[i] = ldexp(values[i], exponent);

@@ -332,7 +332,7 @@ static bool has_unbounded(const HloShape *shape) {
 }
 
 // True if all sizes are known: only these are compared.
-static bool is_settled(const HloInstruction *instruction) {
+static bool has_static_sizes(const HloInstruction *instruction) {
     for (int32_t i = 0; i < instruction->operand_count; i++)
         if (has_unbounded(instruction->operands[i]->shape)) return false;
     return !has_unbounded(instruction->shape);
@@ -370,7 +370,7 @@ HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     const int32_t row = hlo_custom_call_row(instruction);
     const char *signature = row < 0 ? NULL : rows[row].signature;
-    if (!signature || !is_settled(instruction)) return HLO_SUCCESS;
+    if (!signature || !has_static_sizes(instruction)) return HLO_SUCCESS;
     if (!fits_signature(instruction, signature, rows[row].type))
         return refuse(instruction, rows[row].target, signature);
     return strstr(signature, ROWS) ? check_rows(instruction) : HLO_SUCCESS;

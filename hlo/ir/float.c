@@ -178,11 +178,11 @@ double hlo_float_extreme(HloType type, bool greatest) {
     if (hlo_float_decode(type, hlo_float_encode(type, infinite)) == infinite) return infinite;
     // Types without infinities are narrow: all of their numbers are tried, since some types have no sign either.
     const int bits = hlo_type_info(type)->bits;
-    double extreme = -infinite;
+    double limit = -infinite;
     assert(bits <= 8); /* f16 and wider have infinities */
     for (uint64_t pattern = 0; pattern < UINT64_C(1) << bits; pattern++) {
         const double value = hlo_float_decode(type, pattern);
-        if (greatest ? value > extreme : value < extreme) extreme = value;
+        if (greatest ? value > limit : value < limit) limit = value;
     }
-    return extreme;
+    return limit;
 }

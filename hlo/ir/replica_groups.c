@@ -117,7 +117,7 @@ static void expand_everyone(int64_t device_count, HloArena *arena, const HloInts
 }
 
 // True for empty groups, which XLA treats as one group of all devices.
-static bool names_nobody(const HloReplicaGroups *groups) {
+static bool names_no_device(const HloReplicaGroups *groups) {
     return !groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0);
 }
 
@@ -207,7 +207,7 @@ static HloStatus expand_written(const HloReplicaGroups *groups, int64_t device_c
 HloStatus hlo_replica_groups_expand(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
                                     const HloInts **lists, int64_t *count) {
     assert(arena && lists && count);
-    if (names_nobody(groups)) {
+    if (names_no_device(groups)) {
         expand_everyone(device_count, arena, lists, count);
         return HLO_SUCCESS;
     }
@@ -222,7 +222,7 @@ HloStatus hlo_replica_groups_expand(const HloReplicaGroups *groups, int64_t devi
 HloStatus hlo_replica_groups_complete(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
                                       const HloInts **lists, int64_t *count, int64_t *named) {
     assert(arena && lists && count && named);
-    if (names_nobody(groups)) {
+    if (names_no_device(groups)) {
         expand_everyone(device_count, arena, lists, count);
         *named = *count;
         return HLO_SUCCESS;

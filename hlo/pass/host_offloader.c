@@ -5,14 +5,14 @@
 // JAX annotates offloading per value: a copy into host memory (a layout with S(5)), which a loop writes into a stack by
 // dynamic-update-slice, and later a dynamic-slice of that stack followed by a copy back. Taken literally, the stack
 // itself stays in device memory, which the user wanted to save. So from each of these dynamic-update-slices the stack
-// is followed to all places that share its buffer: through tuples, loops and barriers, forward to users and back to its
-// origin. If all of them can be in host memory, their layouts get its space, the buffer is created there, and the two
-// accesses become asynchronous transfers between device and host (dynamic-update-slice-start, dynamic-slice-start). If
-// one cannot, because it computes with the stack, leaves the program or is passed to a call, nothing of that stack is
-// changed: slower than requested, but correct.
+// is followed to all positions that share its buffer: through tuples, loops and barriers, forward to users and back to
+// its origin. If all of them can be in host memory, their layouts get its space, the buffer is created there, and the
+// two accesses become asynchronous transfers between device and host (dynamic-update-slice-start, dynamic-slice-start).
+// If one cannot, because it computes with the stack, leaves the program or is passed to a call, nothing of that stack
+// is changed: slower than requested, but correct.
 //
-// A place is an instruction and a leaf of its shape. Each place is visited once, so the work is linear in the places
-// times their users.
+// A position is an instruction and a leaf of its shape. Each position is visited once, so the work is linear in the
+// positions times their users.
 //
 //   in a loop:  h = f32[1,8]{1,0:S(5)} copy(x);  stack = dynamic-update-slice(stack, h, i, 0)
 //   ->          s = dynamic-update-slice-start(stack, x, i, 0) ..  stack = dynamic-update-slice-done(s)
@@ -22,10 +22,10 @@
 
 #include "hlo/pass/support.h"
 
-typedef struct Place {
+typedef struct Position {
     HloInstruction *at;
     int64_t leaf;
-} Place;
+} Position;
 
 // An edge to rewrite: operand `operand` of `user` is created on the device, and must be in host memory for this use.
 typedef struct Edge {
@@ -33,30 +33,30 @@ typedef struct Edge {
     int64_t operand;
 } Edge;
 
-typedef HLO_VECTOR(Place) Places;
+typedef HLO_VECTOR(Position) Positions;
 typedef HLO_VECTOR(Edge) Edges;
 
 typedef struct Offloader {
     HloModule *module;
     HloArena *scratch;
-    HloIntMap spaces;  // of the places in host memory, by key_of()
-    Places places;     // these places, in the order in which they were found
+    HloIntMap spaces;     // of the positions in host memory, by key_of()
+    Positions positions;  // these positions, in the order in which they were found
     Edges edges;
 } Offloader;
 
-// The places of one stack, while it is not yet known whether all of them can move.
+// The positions of one stack, while it is not yet known whether all of them can move.
 typedef struct Region {
     Offloader *offloader;
     int64_t space;
     HloIntMap found;
-    Places places;
+    Positions positions;
     Edges edges;
 } Region;
 
 // A key of 40 bits for the instruction and 24 for the leaf.
-static uint64_t key_of(Place place) {
-    assert(place.leaf >= 0 && place.leaf < (1 << 24)); /* they are stored in one number */
-    return (uint64_t)place.at->id << 24 | (uint64_t)place.leaf;
+static uint64_t key_of(Position position) {
+    assert(position.leaf >= 0 && position.leaf < (1 << 24)); /* they are stored in one number */
+    return (uint64_t)position.at->id << 24 | (uint64_t)position.leaf;
 }
 
 // True for an op that reinterprets the same elements in the same order, by which an offloaded value gets the rank of
@@ -70,14 +70,14 @@ static bool is_view(const HloInstruction *at) {
 
 // ---- following a stack
 
-// Adds a place; false if it belongs to a stack in another memory space.
+// Adds a position; false if it belongs to a stack in another memory space.
 static bool reach(Region *region, HloInstruction *at, int64_t leaf) {
-    const Place place = {at, leaf};
-    const int64_t *taken = hlo_int_map_find(&region->offloader->spaces, key_of(place));
+    const Position position = {at, leaf};
+    const int64_t *taken = hlo_int_map_find(&region->offloader->spaces, key_of(position));
     if (taken) return *taken == region->space;
-    if (hlo_int_map_find(&region->found, key_of(place))) return true;
-    hlo_int_map_set(region->offloader->scratch, &region->found, key_of(place), region->space);
-    hlo_vector_push(region->offloader->scratch, &region->places, place);
+    if (hlo_int_map_find(&region->found, key_of(position))) return true;
+    hlo_int_map_set(region->offloader->scratch, &region->found, key_of(position), region->space);
+    hlo_vector_push(region->offloader->scratch, &region->positions, position);
     return true;
 }
 
@@ -95,7 +95,7 @@ static bool shares_buffer(const HloInstruction *at) {
     }
 }
 
-// Adds the place from which operand `operand` of `user` comes; it must be in host memory too.
+// Adds the position from which operand `operand` of `user` comes; it must be in host memory too.
 static bool reach_operand(Region *region, HloInstruction *user, int64_t operand, int64_t leaf) {
     HloInstruction *value = user->operands[operand];
     if (shares_buffer(value)) return reach(region, value, leaf);
@@ -132,10 +132,10 @@ static int64_t element_of(const HloInstruction *tuple, int64_t *leaf) {
     return element;
 }
 
-// Follows a place back to the origin of its buffer.
-static bool follow_source(Region *region, Place place) {
-    HloInstruction *at = place.at;
-    int64_t leaf = place.leaf;
+// Follows a position back to the origin of its buffer.
+static bool follow_source(Region *region, Position position) {
+    HloInstruction *at = position.at;
+    int64_t leaf = position.leaf;
     switch (at->opcode) {
         case HLO_OP_PARAMETER: return only_loop(at->parent) && reach(region, only_loop(at->parent), leaf);
         case HLO_OP_WHILE: return follow_loop(region, at, leaf);
@@ -150,7 +150,7 @@ static bool follow_source(Region *region, Place place) {
     }
 }
 
-// Follows a place to one use, as operand `operand` of `user`; false if that use cannot read host memory.
+// Follows a position to one use, as operand `operand` of `user`; false if that use cannot read host memory.
 static bool follow_use(Region *region, HloInstruction *user, int64_t operand, int64_t leaf) {
     switch (user->opcode) {
         case HLO_OP_TUPLE: return reach(region, user, hlo_shape_first_leaf(user->shape, operand) + leaf);
@@ -170,27 +170,28 @@ static bool follow_use(Region *region, HloInstruction *user, int64_t operand, in
     }
 }
 
-static bool follow_users(Region *region, Place place) {
-    const HloInstruction *at = place.at;
+static bool follow_users(Region *region, Position position) {
+    const HloInstruction *at = position.at;
     for (int64_t i = 0; i < at->users.count; i++) {
         HloInstruction *user = at->users.items[i];
         for (int32_t k = 0; k < user->operand_count; k++)
-            if (user->operands[k] == at && !follow_use(region, user, k, place.leaf)) return false;
+            if (user->operands[k] == at && !follow_use(region, user, k, position.leaf)) return false;
     }
     if (!hlo_instruction_is_root(at)) return true;
     HloInstruction *loop = only_loop(at->parent);
-    return loop && reach(region, loop, place.leaf);
+    return loop && reach(region, loop, position.leaf);
 }
 
 // Moves the stack that `update` writes to into host memory, if all of it can be there.
 static void take_stack(Offloader *offloader, HloInstruction *update, int64_t space) {
     Region region = {.offloader = offloader, .space = space};
     if (!hlo_pass_may_replace(update) || !reach(&region, update, 0)) return;
-    for (int64_t i = 0; i < region.places.count; i++)
-        if (!follow_source(&region, region.places.items[i]) || !follow_users(&region, region.places.items[i])) return;
-    for (int64_t i = 0; i < region.places.count; i++) {
-        hlo_int_map_set(offloader->scratch, &offloader->spaces, key_of(region.places.items[i]), space);
-        hlo_vector_push(offloader->scratch, &offloader->places, region.places.items[i]);
+    for (int64_t i = 0; i < region.positions.count; i++)
+        if (!follow_source(&region, region.positions.items[i]) || !follow_users(&region, region.positions.items[i]))
+            return;
+    for (int64_t i = 0; i < region.positions.count; i++) {
+        hlo_int_map_set(offloader->scratch, &offloader->spaces, key_of(region.positions.items[i]), space);
+        hlo_vector_push(offloader->scratch, &offloader->positions, region.positions.items[i]);
     }
     for (int64_t i = 0; i < region.edges.count; i++)
         hlo_vector_push(offloader->scratch, &offloader->edges, region.edges.items[i]);
@@ -219,12 +220,12 @@ static const HloShape *array_in_space(HloArena *arena, const HloShape *array, in
     return hlo_shape_with_layout(arena, shape, layout);
 }
 
-// The shape of a place's instruction with the memory spaces of all its leaves; *leaf counts through them.
+// The shape of a position's instruction with the memory spaces of all its leaves; *leaf counts through them.
 static const HloShape *placed_shape(const Offloader *offloader, HloInstruction *at, const HloShape *shape,
                                     int64_t *leaf) {
     HloArena *arena = offloader->module->arena;
     if (!hlo_shape_is_tuple(shape)) {
-        const int64_t *space = hlo_int_map_find(&offloader->spaces, key_of((Place){at, (*leaf)++}));
+        const int64_t *space = hlo_int_map_find(&offloader->spaces, key_of((Position){at, (*leaf)++}));
         return space ? array_in_space(arena, shape, *space) : shape;
     }
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
@@ -234,10 +235,10 @@ static const HloShape *placed_shape(const Offloader *offloader, HloInstruction *
 }
 
 // Rebuilds a wide tuple once, at the first of its leaves.
-static void place_shapes(const Offloader *offloader) {
+static void set_memory_spaces(const Offloader *offloader) {
     HloIntMap done = {0};
-    for (int64_t i = 0; i < offloader->places.count; i++) {
-        HloInstruction *at = offloader->places.items[i].at;
+    for (int64_t i = 0; i < offloader->positions.count; i++) {
+        HloInstruction *at = offloader->positions.items[i].at;
         int64_t leaf = 0;
         if (hlo_int_map_find(&done, (uint64_t)at->id)) continue;
         hlo_int_map_set(offloader->scratch, &done, (uint64_t)at->id, 1);
@@ -345,13 +346,13 @@ static void drop_returns(HloInstruction *value) {
 }
 
 static void transfer_slices(const Offloader *offloader) {
-    for (int64_t i = 0; i < offloader->places.count; i++) {
-        HloInstruction *at = offloader->places.items[i].at;
+    for (int64_t i = 0; i < offloader->positions.count; i++) {
+        HloInstruction *at = offloader->positions.items[i].at;
         for (int64_t u = at->users.count; u-- > 0;)
             if (hlo_is(at->users.items[u], HLO_OP_DYNAMIC_SLICE)) drop_returns(make_asynchronous(at->users.items[u]));
     }
-    for (int64_t i = 0; i < offloader->places.count; i++) {
-        HloInstruction *at = offloader->places.items[i].at;
+    for (int64_t i = 0; i < offloader->positions.count; i++) {
+        HloInstruction *at = offloader->positions.items[i].at;
         if (!hlo_is(at, HLO_OP_DYNAMIC_UPDATE_SLICE)) continue;
         hlo_instruction_set_operand(at, 1, on_device(at->operands[1], at));
         make_asynchronous(at);
@@ -363,8 +364,8 @@ HloStatus hlo_pass_host_offloader(HloModule *module, const HloPassEnv *env, bool
     HloPassWalk walk = hlo_pass_walk(module);
     for (HloInstruction *i; (i = hlo_pass_next(&walk));)
         if (is_offload(i)) take_stacks_of(&offloader, i, hlo_shape_memory_space(i->shape));
-    if (offloader.places.count == 0) return HLO_SUCCESS;
-    place_shapes(&offloader);
+    if (offloader.positions.count == 0) return HLO_SUCCESS;
+    set_memory_spaces(&offloader);
     for (int64_t i = 0; i < offloader.edges.count; i++) {
         const Edge edge = offloader.edges.items[i];
         int64_t leaf = 0;

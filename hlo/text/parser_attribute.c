@@ -167,7 +167,7 @@ static const char *skip_blanks(const char *at) {
 
 // The position after `"wait_on_operation_queues": [],` at `at`, or NULL. XLA removes the empty list from the
 // configurations it reads.
-static const char *behind_empty_queues(const char *at) {
+static const char *after_empty_queues(const char *at) {
     static const char key[] = "\"wait_on_operation_queues\"";
     if (strncmp(at, key, strlen(key)) != 0) return NULL;
     at += strlen(key);
@@ -183,7 +183,7 @@ static bool parse_backend_config(HloParser *parser, HloParsedAttributes *parsed)
     if (!strstr(parsed->backend_config, "wait_on_operation_queues")) return true;
     char *to = hlo_arena_text(parser->arena, parsed->backend_config), *start = to;
     for (const char *from = parsed->backend_config; *from;) {
-        const char *behind = behind_empty_queues(from);
+        const char *behind = after_empty_queues(from);
         if (behind)
             from = behind;
         else

@@ -59,7 +59,7 @@ static const HloShape *start_shape(HloArena *arena, const HloInstruction *at) {
 }
 
 // Whether `a` comes before `b`. For halves that were made in the meantime the list itself is walked.
-static bool stands_before(const Splitting *splitting, const HloInstruction *a, const HloInstruction *b) {
+static bool precedes(const Splitting *splitting, const HloInstruction *a, const HloInstruction *b) {
     if (a->id < splitting->limit && b->id < splitting->limit) return splitting->place[a->id] < splitting->place[b->id];
     for (const HloInstruction *at = a->next; at; at = at->next) {
         if (at == b) return true;
@@ -73,12 +73,12 @@ static bool stands_before(const Splitting *splitting, const HloInstruction *a, c
 static HloInstruction *start_after(const Splitting *splitting, const HloInstruction *at, HloInstruction *user) {
     HloInstruction *operand = at->operands[0], *after = user->previous;
     for (int32_t i = 1; i < at->operand_count; i++) {
-        if (stands_before(splitting, operand, at->operands[i])) operand = at->operands[i];
+        if (precedes(splitting, operand, at->operands[i])) operand = at->operands[i];
     }
     int64_t grows = hlo_shape_bytes(at->shape) - hlo_shape_bytes(operand->shape);
     for (int64_t i = 0; i < at->control_predecessors.count; i++) {
         HloInstruction *before = at->control_predecessors.items[i];
-        if (stands_before(splitting, operand, before)) operand = before;
+        if (precedes(splitting, operand, before)) operand = before;
     }
     if (grows <= 0) return operand;
     for (double left = SAFETY * (double)grows; after != operand && left > 0; after = after->previous) {

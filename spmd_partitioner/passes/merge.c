@@ -70,7 +70,7 @@ static bool merge_reshaped(HloInstruction *at) {
     return false;
 }
 
-static bool merge_round(HloModule *module) {
+static bool merge_once(HloModule *module) {
     bool merged = false;
     for (int64_t c = 0; c < module->computations.count; c++) {
         bool moved = false;
@@ -93,7 +93,7 @@ HloStatus spmd_merge_collectives(HloModule *module, HloArena *scratch) {
     const HloPassEnv env = {.scratch = scratch};
     bool changed = false;
     do HLO_TRY(hlo_pass_cse(module, &env, &changed));
-    while (merge_round(module));
+    while (merge_once(module));
     if (changed) hlo_module_remove_unreachable(module);
     return HLO_SUCCESS;
 }

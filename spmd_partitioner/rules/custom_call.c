@@ -123,14 +123,14 @@ static SpmdSharding *inside_of(SpmdPartitioner *partitioner, const SpmdSharding 
 // Entering and leaving a manual region moves nothing: the same local array is seen with other axes.
 static HloStatus manual_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     for (int32_t i = 0; i < op->operand_count; i++) {
-        SpmdBorder border;
-        HLO_TRY(spmd_manual_border(partitioner->plan, op, i, &border));
-        SpmdSharding *outside = spmd_border_outside(partitioner->plan, op, i, &border);
-        SpmdSharding *inside = inside_of(partitioner, outside, border.manual);
+        SpmdManualBoundary boundary;
+        HLO_TRY(spmd_manual_boundary(partitioner->plan, op, i, &boundary));
+        SpmdSharding *outside = spmd_manual_boundary_outside(partitioner->plan, op, i, &boundary);
+        SpmdSharding *inside = inside_of(partitioner, outside, boundary.manual);
         SpmdReason reason = {.op = op, .what = hlo_arena_format(partitioner->arena, "operand %d", i)};
         SpmdLocal local = spmd_operand(partitioner, i);
-        local = spmd_reshard(partitioner, local, border.entering ? outside : inside, 0, reason);
-        spmd_define(partitioner, i, local.hlo, border.entering ? inside : outside, 0, HLO_OPCODE_COUNT);
+        local = spmd_reshard(partitioner, local, boundary.entering ? outside : inside, 0, reason);
+        spmd_define(partitioner, i, local.hlo, boundary.entering ? inside : outside, 0, HLO_OPCODE_COUNT);
     }
     return HLO_SUCCESS;
 }

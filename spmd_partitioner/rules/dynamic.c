@@ -87,23 +87,23 @@ enum { GATHERED_ONCE = 64 << 20 };
 
 // How often an op runs on one array: the trip count of the enclosing loop if the op's first operand is invariant in it,
 // 1 elsewhere and where the trip count is unknown.
-static int64_t rounds_on_one_array(const HloInstruction *op) {
+static int64_t iterations_on_one_array(const HloInstruction *op) {
     const HloInstruction *element = op->operands[0];
     if (op->parent->callers.count != 1 || !hlo_is(op->parent->callers.items[0], HLO_OP_WHILE)) return 1;
     if (!hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT) || !hlo_is(element->operands[0], HLO_OP_PARAMETER)) return 1;
     const HloInstruction *loop = op->parent->callers.items[0];
-    int64_t rounds = hlo_trip_count(loop);
+    int64_t iterations = hlo_trip_count(loop);
     bool same = loop->called[1] == op->parent &&
                 hlo_loop_element_is_invariant(loop, HLO_ATTRIBUTES(element, TupleIndex)->index);
-    return same && rounds > 0 ? rounds : 1;
+    return same && iterations > 0 ? iterations : 1;
 }
 
 // A loop that slices an array along a sharded dimension sums in every iteration. If that sends more than gathering the
 // array once, which passes/hoist.c does before the loop, the factors lose those axes.
 static void gather_for_loop(SpmdPartitioner *partitioner, const SpmdRule *rule, SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
-    int64_t rounds = rounds_on_one_array(op);
-    if (rounds == 1 || !spmd_partial_axes(rule, factors)) return;
+    int64_t iterations = iterations_on_one_array(op);
+    if (iterations == 1 || !spmd_partial_axes(rule, factors)) return;
     SpmdAxes *whole = hlo_arena_copy(partitioner->arena, factors, (size_t)rule->factors.count * sizeof(*factors));
     for (int64_t f = 0; f < rule->factors.count; f++) {
         if (rule->factors.items[f].kind == SPMD_REDUCE) whole[f] = (SpmdAxes){0};
@@ -115,7 +115,7 @@ static void gather_for_loop(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     int64_t slice =
         spmd_local_bytes(mesh, op->shape, spmd_rule_sharding(rule, partitioner->arena, mesh, result, whole, 0));
     assert(slice <= array); /* a slice is no larger than what it is taken from */
-    if (array > GATHERED_ONCE || 2 * (double)slice * (double)rounds <= (double)array) return;
+    if (array > GATHERED_ONCE || 2 * (double)slice * (double)iterations <= (double)array) return;
     for (int64_t f = 0; f < rule->factors.count; f++) factors[f] = whole[f];
 }
 

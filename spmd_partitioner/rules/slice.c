@@ -202,11 +202,11 @@ static HloStatus pad_partition(SpmdPartitioner *partitioner, const HloInstructio
     HloPadDimension *local = HLO_ARENA_NEW(arena, HloPadDimension, op->shape->rank);
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, op->shape->rank);
     for (int32_t d = 0; d < op->shape->rank; d++) {
-        const bool cut = moves(&windowed, d);
-        local[d] = cut ? take_padded(partitioner, &windowed, d, operands[1]) : padding->items[d];
+        const bool sharded = moves(&windowed, d);
+        local[d] = sharded ? take_padded(partitioner, &windowed, d, operands[1]) : padding->items[d];
         const int64_t taken = windowed.operand.hlo->shape->dims[d];
         const int64_t between = taken > 1 ? (taken - 1) * local[d].interior : 0;
-        dims[d] = cut ? taken + between + local[d].high : windowed.shape->dims[d];
+        dims[d] = sharded ? taken + between + local[d].high : windowed.shape->dims[d];
     }
     operands[0] = windowed.operand.hlo;
     const HloShape *shape = spmd_with_dims(partitioner, windowed.shape, dims);
@@ -275,16 +275,16 @@ static SpmdMoves *plan_parts(SpmdPartitioner *partitioner, const HloInstruction 
     int64_t shards = spmd_axes_product(partitioner->mesh, axes);
     int64_t size = spmd_shard_size(op->shape->dims[along], shards);
     SpmdMoves *moves = spmd_moves_new(partitioner->arena, shards);
-    SpmdCut cut = {0};
+    SpmdShardedDim sharded = {0};
     for (int32_t p = 0; p < op->operand_count; p++) {
-        cut.global = op->operands[p]->shape->dims[along];
-        cut.shard = spmd_shard_size(cut.global, shards);
-        const bool moved = cut.global > 0 && spmd_operand(partitioner, p).hlo;
+        sharded.global = op->operands[p]->shape->dims[along];
+        sharded.shard = spmd_shard_size(sharded.global, shards);
+        const bool moved = sharded.global > 0 && spmd_operand(partitioner, p).hlo;
         for (int64_t i = 0; moved && i < shards; i++) {
-            spmd_moves_add(partitioner->arena, moves, &cut, i, i * size - first, size, 0);
+            spmd_moves_add(partitioner->arena, moves, &sharded, i, i * size - first, size, 0);
         }
-        if (moved) cut.base += cut.shard;
-        first += cut.global;
+        if (moved) sharded.base += sharded.shard;
+        first += sharded.global;
     }
     return spmd_moves_plan(partitioner->arena, moves) ? moves : NULL;
 }
@@ -308,8 +308,8 @@ static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *r
 // Returns this device's `size` elements of a free array that starts at `first` of the result: made whole, then sliced.
 // `at` is clamped, so that devices whose shard the part does not reach get padding, which choose_by_position() leaves
 // out.
-static HloInstruction *cut_free(SpmdPartitioner *partitioner, const Windowed *windowed, int32_t part, int64_t along,
-                                int64_t first, int64_t size) {
+static HloInstruction *extract_part(SpmdPartitioner *partitioner, const Windowed *windowed, int32_t part, int64_t along,
+                                    int64_t first, int64_t size) {
     assert(along >= 0 && size >= 0);
     SpmdSharding *whole = spmd_rule_sharding(windowed->rule, partitioner->arena, partitioner->mesh, part,
                                              windowed->factors, windowed->sharding->manual);
@@ -349,15 +349,15 @@ static HloInstruction *bring_parts(SpmdPartitioner *partitioner, Windowed *windo
 }
 
 // Along a sharded dimension: the exchanged parts, overlaid by position with the free ones.
-static HloStatus concatenate_cut(SpmdPartitioner *partitioner, const HloInstruction *op, Windowed *windowed,
-                                 const SpmdMoves *moves) {
+static HloStatus concatenate_sharded(SpmdPartitioner *partitioner, const HloInstruction *op, Windowed *windowed,
+                                     const SpmdMoves *moves) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
     int64_t size = windowed->shape->dims[along];
     HloInstruction *made = bring_parts(partitioner, windowed, moves);
     for (int32_t p = 0; p < op->operand_count; p++) {
         int64_t length = op->operands[p]->shape->dims[along];
         if (length > 0 && !spmd_operand(partitioner, p).hlo) {
-            HloInstruction *part = cut_free(partitioner, windowed, p, along, first, size);
+            HloInstruction *part = extract_part(partitioner, windowed, p, along, first, size);
             HloInstruction *after =
                 made ? choose_by_position(partitioner, windowed, along, first + length, part, made) : part;
             made = made ? choose_by_position(partitioner, windowed, along, first, made, after) : part;
@@ -401,17 +401,17 @@ static bool rotate(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const SpmdAxes *axes = &local.sharding->dims[along];
     int64_t shards = spmd_axes_product(partitioner->mesh, axes), length = op->shape->dims[along];
     SpmdMoves *moves = spmd_moves_new(partitioner->arena, shards);
-    const SpmdCut cut = {.global = length, .shard = spmd_shard_size(length, shards)};
-    for (int64_t i = 0; i * cut.shard < length; i++) {
-        int64_t first = (i * cut.shard + at) % length;
-        int64_t size = length - i * cut.shard < cut.shard ? length - i * cut.shard : cut.shard;
+    const SpmdShardedDim sharded = {.global = length, .shard = spmd_shard_size(length, shards)};
+    for (int64_t i = 0; i * sharded.shard < length; i++) {
+        int64_t first = (i * sharded.shard + at) % length;
+        int64_t size = length - i * sharded.shard < sharded.shard ? length - i * sharded.shard : sharded.shard;
         int64_t front = length - first < size ? length - first : size;  // what comes before the end of the array
-        spmd_moves_add(partitioner->arena, moves, &cut, i, first, front, 0);
-        if (front < size) spmd_moves_add(partitioner->arena, moves, &cut, i, 0, size - front, front);
+        spmd_moves_add(partitioner->arena, moves, &sharded, i, first, front, 0);
+        if (front < size) spmd_moves_add(partitioner->arena, moves, &sharded, i, 0, size - front, front);
     }
     if (!spmd_moves_plan(partitioner->arena, moves)) return false;
     SpmdReason reason = {.op = op, .what = "rotated elements"};
-    HloInstruction *made = spmd_emit_moves(partitioner, local.hlo, along, axes, moves, cut.shard, &reason);
+    HloInstruction *made = spmd_emit_moves(partitioner, local.hlo, along, axes, moves, sharded.shard, &reason);
     spmd_define(partitioner, 0, made, local.sharding, 0, HLO_OPCODE_COUNT);
     return true;
 }
@@ -426,7 +426,7 @@ static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloIn
     const SpmdAxes *axes = &windowed.sharding->dims[along];
     if (axes->count) {
         const SpmdMoves *moves = plan_parts(partitioner, op, axes);
-        if (moves) return concatenate_cut(partitioner, op, &windowed, moves);
+        if (moves) return concatenate_sharded(partitioner, op, &windowed, moves);
         windowed = begin(partitioner, op, false);
     }
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);

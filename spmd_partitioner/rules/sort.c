@@ -360,7 +360,7 @@ static void sort_first(SpmdPartitioner *partitioner, const HloInstruction *op, c
 }
 
 // The axes of an operand that is sharded along the sorted dimension; NULL if none is.
-static SpmdAxes *as_cut(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule) {
+static SpmdAxes *as_sharded(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule) {
     for (int32_t i = 0; i < op->operand_count; i++) {
         const SpmdLocal local = spmd_operand(partitioner, i);
         if (!local.hlo || !local.sharding->dims[sorted_dimension(op)].count) continue;
@@ -378,7 +378,7 @@ static HloStatus sort_partition(SpmdPartitioner *partitioner, const HloInstructi
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     assert(rule); /* its operands are arrays: shape inference has seen them */
     int64_t dim = sorted_dimension(op), count = asked_for(op);
-    SpmdAxes *factors = as_cut(partitioner, op, rule);
+    SpmdAxes *factors = as_sharded(partitioner, op, rule);
     if (factors) {
         const SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, dim, factors);
         int64_t shards = spmd_axes_product(partitioner->mesh, &axes);

@@ -555,8 +555,8 @@ typedef struct Spatial {
 
 // Spatial dimension `i` for given factors; false if it is not sharded, or has nothing to exchange. The axes are those
 // of the input's dimension, which the factor shares with the output's or the kernel's.
-static bool cut_spatial(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors, int64_t i,
-                        Spatial *spatial) {
+static bool shards_spatial(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors, int64_t i,
+                           Spatial *spatial) {
     const HloInstruction *op = rule->op;
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const SpmdMesh *mesh = partitioner->mesh;
@@ -579,7 +579,7 @@ static bool convolution_is_regular(const SpmdPartitioner *partitioner, const Spm
     const HloConvolutionLabels *labels = HLO_ATTRIBUTES(rule->op, Convolution)->labels;
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
         Spatial spatial;
-        if (!cut_spatial(partitioner, rule, factors, i, &spatial) || spatial.summed) continue;
+        if (!shards_spatial(partitioner, rule, factors, i, &spatial) || spatial.summed) continue;
         if (!is_regular(partitioner->mesh, spatial.window, &spatial.axes, spatial.size)) return false;
     }
     return true;
@@ -594,7 +594,7 @@ static int64_t convolution_moved(SpmdPartitioner *partitioner, const SpmdRule *r
     if (!convolution_is_regular(partitioner, rule, factors)) return hlo_shape_bytes(input);
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
         Spatial spatial;
-        if (!cut_spatial(partitioner, rule, factors, i, &spatial)) continue;
+        if (!shards_spatial(partitioner, rule, factors, i, &spatial)) continue;
         bytes = spmd_add_bytes(bytes, spmd_window_bytes(partitioner, input, sharding, spatial.from, spatial.needs));
     }
     return bytes;
@@ -656,7 +656,7 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
     HloWindow *window = convolution->window ? copy_window(arena, convolution->window) : NULL;
     Spatial spatial;
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
-        if (!cut_spatial(partitioner, rule, factors, i, &spatial)) continue;
+        if (!shards_spatial(partitioner, rule, factors, i, &spatial)) continue;
         input.hlo = take_spatial(partitioner, input, &spatial, &((HloWindowDimension *)window->dims)[i]);
         if (spatial.summed) continue;
         dims[spatial.to] += windows_beside(partitioner, spatial.window, &spatial.axes, spatial.size);
@@ -669,7 +669,7 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
     convolution_adjust(rule, arena, attributes, shapes, made->shape);
     hlo_instruction_set_attributes(made, attributes);
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
-        if (!cut_spatial(partitioner, rule, factors, i, &spatial) || spatial.summed) continue;
+        if (!shards_spatial(partitioner, rule, factors, i, &spatial) || spatial.summed) continue;
         made = own_windows(partitioner, made, spatial.to, spatial.window, &spatial.axes, spatial.size);
     }
     spmd_define(partitioner, 0, made, sharding, spmd_partial_axes(rule, factors), rule->reduction);

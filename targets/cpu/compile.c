@@ -144,13 +144,13 @@ static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVect
 
 // Returns the cost with each loop counted once. Decisions made once per iteration (how many workers a step is worth)
 // must not depend on the number of iterations.
-static double cost_of_one_round(const CpuSteps *steps) {
+static double cost_of_one_iteration(const CpuSteps *steps) {
     double cost = 0;
     for (int64_t i = 0; i < steps->steps.count; i++) {
         const CpuStep *step = &steps->steps.items[i];
         if (!step->regions) cost += step->cost;
         for (int32_t k = 0; step->regions && k < step->node->region_count; k++)
-            cost += cost_of_one_round(&step->regions[k]);
+            cost += cost_of_one_iteration(&step->regions[k]);
     }
     return cost;
 }
@@ -206,7 +206,7 @@ static HloStatus compile_protected(void *argument) {
                             .features = call->options->features,
                             .tpu_numerics = call->options->tpu_numerics};
     HLO_TRY(cpu_check_collectives(call->scratch, program));
-    HLO_TRY(cpu_check_peers(call->scratch, program));
+    HLO_TRY(cpu_check_p2p(call->scratch, program));
     CpuSteps *steps;
     HLO_TRY(cpu_lower(&lowering, &steps));
     CpuAssignment assignment;
@@ -237,7 +237,7 @@ static HloStatus compile_protected(void *argument) {
         hlo_arena_copy(executable->arena, assignment.result_alias, sizeof(int64_t) * (size_t)signature->result_count);
     signature->fallbacks = list_fallbacks(executable->arena, &lowering);
     for (int64_t i = 0; i < steps->steps.count; i++) signature->cost += steps->steps.items[i].cost;
-    signature->round_cost = cost_of_one_round(steps);
+    signature->iteration_cost = cost_of_one_iteration(steps);
     return HLO_SUCCESS;
 }
 

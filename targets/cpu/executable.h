@@ -19,7 +19,7 @@
 //                  code.
 //   device         a virtual device: a program counter over the thunks, with bases of its own. Workers run devices.
 //   rendezvous     a group of devices at one collective. The last one to arrive runs the exchange.
-//   channel end    a send or recv-done between devices (CpuPeer). Messages under way are in the run's mail.
+//   channel end    a send or recv-done between devices (CpuP2pTransfer). Messages under way are in the run's mail.
 //   sharing        running a costly kernel once for several devices whose operands are equal.
 //   fallback       the reference evaluator runs a node that has no compiled form.
 #ifndef MESHLO_TARGETS_CPU_EXECUTABLE_H_
@@ -76,7 +76,7 @@ typedef struct CpuSignature {
     const int64_t *result_alias;          // the argument whose memory the result may take over, or -1
     int64_t arena_bytes, constant_bytes;  // of one device; of the executable
     double cost;                          // rough number of elementary operations of one device
-    double round_cost;                    // the same with each loop counted once: the work of one iteration
+    double iteration_cost;                // the same with each loop counted once: the work of one iteration
     double collective_bytes;  // bytes that one device sends in collectives, each counted once, by the ring algorithm
     int64_t collective_count;
     const char *fallbacks;         // lines "opcode name" of what the reference evaluator runs; "" when all is compiled

@@ -85,7 +85,7 @@ Test(base_file, expands_every_format_also_concatenated) {
     drop_fixture(&fixture);
 }
 
-Test(base_file, refuses_damaged_and_cut_streams) {
+Test(base_file, refuses_damaged_and_truncated_streams) {
     Fixture fixture = make_fixture();
     uint8_t *packed = malloc(kPlainSize);
     for (size_t i = 0; i < HLO_COUNT_OF(kCompress); ++i) {

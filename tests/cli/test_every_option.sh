@@ -76,7 +76,7 @@ exits 0 "no home, no environment" env -i "$MESHLO" run dot.hlo --seed 1
 
 # Inputs that no one gave.
 exits 0 "missing inputs" meshlo run dot.hlo
-says err "note: 2 of 2 inputs are not given (0, 1): made from seed 0" "missing inputs: said"
+says err "note: 2 of 2 inputs are not given (0, 1) and generated from seed 0" "missing inputs: said"
 exits 0 "missing inputs and a seed" meshlo run dot.hlo --seed 0
 check "missing inputs and a seed: nothing to say" test ! -s err
 python3 - <<'PY'

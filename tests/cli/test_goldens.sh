@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Published numbers through the command: what JAX's documents and bug reports print, on the slices that printed it. The names
-# G1 to G15 are those of shared/reference/users.md, which says where each comes from.
+# Published numbers through the command: what JAX's documents and bug reports print, on the slices that printed it.
+#
+#   G1, G2, G4   JAX-101, "Parallel Evaluation in JAX": devices, convolution and its shares on a TPU v2 host
+#   G7           jax#9973: a matrix product on a TPU and on a CPU
+#   G10          jax.make_mesh of jax 0.10.2
+#   G12          JAX tutorial "Distributed arrays and automatic parallelization": times on a TPU v2-8
+#   G15          ColabFold#62: an error message of libtpu
 
 # npy FILE SHAPE VALUES: an .npy file of f32 numbers; VALUES is a Python expression.
 npy() {

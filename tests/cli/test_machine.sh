@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Slices, devices, meshes. Golden values: shared/reference/users.md §4 (G1) and the JAX tutorial of the third seed.
+# Slices, devices, meshes. Golden values: JAX-101 "Parallel Evaluation in JAX" and the JAX tutorial "Distributed arrays and
+# automatic parallelization".
 exits 0 "devices v2-8" meshlo devices v2-8
 says out "TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0)" "devices v2-8: as JAX prints them"
 exits 0 "devices json" meshlo devices v2-8 --json

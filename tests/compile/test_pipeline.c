@@ -141,7 +141,7 @@ Test(compile_pipeline, leaves_the_same_to_the_emulator) {
     emu_topology_free(topology);
 }
 
-Test(compile_pipeline, keeps_everything_when_told_not_to_optimise) {
+Test(compile_pipeline, keeps_everything_without_optimisation) {
     const CompileOptions options = {.no_optimise = true};
     for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
         HloModule *module = module_of(&kCases[i], "");
@@ -366,7 +366,7 @@ Test(compile_pipeline, dumps_under_the_names_of_xla) {
 }
 
 // A by-product does not stop the compiler; what was asked for on the command line does.
-Test(compile_pipeline, a_dump_that_cannot_be_written_is_told) {
+Test(compile_pipeline, a_dump_that_cannot_be_written_is_reported) {
     HloModule *module = module_of(&kCases[0], "");
     CompileOptions options = {.dump = {.folder = "/dev/null/dumps"}};
     CompiledModule *compiled = compile(module, &options);

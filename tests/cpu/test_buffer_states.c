@@ -460,7 +460,7 @@ static HloStatus error_of(TargetBuffer *buffer) {
     return status;
 }
 
-Test(buffer_states, nobody_runs_what_waits_without_a_thread) {
+Test(buffer_states, waiting_work_without_a_thread_is_not_run) {
     const Machine machine = new_machine();
     TargetBuffer *promise = promised(&machine);
     refuse_threads();
@@ -636,7 +636,7 @@ Test(buffer_states, deleted_while_somebody_waits_for_it) {
 }
 
 // An error keeps its place on its way through events.
-Test(buffer_states, errors_keep_their_place) {
+Test(buffer_states, errors_keep_their_position) {
     const Machine machine = new_machine();
     const HloPlace place = {.file = "f.hlo", .line = 3, .column = 7, .line_text = "  x", .instruction = "x"};
     TargetBuffer *bad = NULL;

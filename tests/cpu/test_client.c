@@ -251,7 +251,7 @@ Test(compile, tells_what_a_program_costs) {
     target_client_release(client);
 }
 
-Test(execute, leaves_a_held_buffer_alone_when_donated) {
+Test(execute, does_not_reuse_a_referenced_buffer_when_donated) {
     TargetClient *client = new_client("cpu:1");
     TargetExecutable *executable = compiled_must_compile(client, kDonated, NULL);
     TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
@@ -487,7 +487,7 @@ static void wait_in_callback(HloStatus status, void *argument) {
 }
 
 // The queue's thread waited for itself: callbacks may call anything.
-Test(execute, bug_a_callback_that_waits_for_what_stands_behind_it) {
+Test(execute, bug_a_callback_that_waits_for_a_later_task) {
     TargetClient *client = new_client("cpu:1");
     TargetExecutable *increment = compiled_must_compile(client, kIncrement, NULL);
     TargetBuffer *content = vector(client, 0, 4, 1), *pending = NULL, *first = NULL, *second = NULL, *third = NULL;

@@ -47,7 +47,7 @@ ParameterizedTest(const CaseFile *program, decompositions, identities_hold) {
 }
 
 // The engine calls the evaluator's routines matrix by matrix: whatever the threads, the numbers are the same ones.
-Test(decompositions, batches_are_cut_among_threads) {
+Test(decompositions, batches_are_divided_among_threads) {
     static const char *const texts[] = {
         ("HloModule m\nENTRY e {\n  p = f32[3,3,5,4] parameter(0)\n  ROOT r = (f32[3,3,5,4], f32[3,3,4], f32[3,3,5,4], "
          "f32[3,3,4,4], s32[3,3]) custom-call(p), custom_call_target=\"lapack_sgesdd_ffi\", "

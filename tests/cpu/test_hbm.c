@@ -86,7 +86,7 @@ Test(hbm, counts_a_replicated_array_on_each_device) {
     target_client_release(client);
 }
 
-Test(hbm, refuses_what_it_has_no_room_for) {
+Test(hbm, refuses_what_does_not_fit) {
     TargetClient *client = new_client();
     TargetBuffer *arrays[4], *fifth = NULL;
     for (int i = 0; i < 4; i++) arrays[i] = new_array(client, 1, kQuarter);
@@ -212,7 +212,7 @@ Test(hbm, donation_needs_no_second_room) {
 }
 
 // Temporaries are in HBM while the program runs: the peak shows them, and they need room beside what is there.
-Test(hbm, temporaries_need_room_beside_the_arrays) {
+Test(hbm, temporaries_need_memory_besides_the_arrays) {
     TargetClient *client = new_client();
     TargetExecutable *products = compiled_must_compile(client, kProducts, NULL);
     TargetBuffer *argument = new_array(client, 0, kQuarter);

@@ -123,7 +123,7 @@ Test(program, results_are_arguments) {
     target_client_release(client);
 }
 
-Test(program, stands_in_mesh_order) {
+Test(program, is_in_mesh_order) {
     const char *shards[] = {"p0=x,y"};
     static const int64_t order[] = {0, 1, 2, 3, 6, 7, 4, 5};  // jax.make_mesh((4, 2)) on v2-8
     static const int64_t other[] = {7, 6, 5, 4, 3, 2, 1, 0};

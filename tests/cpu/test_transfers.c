@@ -246,7 +246,7 @@ Test(transfers, callbacks_run_programs) {
     target_client_release(client);
 }
 
-// Between devices (test_peers.c) nobody but the host would answer here.
+// Between devices (test_p2p.c) only the host would answer here.
 Test(transfers, between_devices_need_another_end) {
     TargetClient *client = new_client();
     HloModule *module = compiled_must_parse(

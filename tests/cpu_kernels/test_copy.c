@@ -67,7 +67,7 @@ Test(cpu_copy, permutes_and_reverses) {
 }
 
 // Large enough to go past the caches, at addresses off every boundary.
-Test(cpu_copy, bytes_of_any_number_and_place) {
+Test(cpu_copy, any_number_of_bytes_at_any_address) {
     enum { kLargest = (9 << 20) + 100 };
     static const int64_t sizes[] = {0, 1, 63, 4096, (1 << 19) + 5, (9 << 20) + 17};
     char *from = hlo_allocate(kLargest), *to = hlo_allocate(kLargest);

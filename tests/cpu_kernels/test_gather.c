@@ -256,7 +256,7 @@ ParameterizedTest(TypeCase *c, cpu_gather, types) {
 }
 
 // NaN wins and -0 is below +0, in rows of one element and of vectors and rests of them, on every set.
-Test(cpu_gather, extremes_of_special_values_are_scattered) {
+Test(cpu_gather, minima_and_maxima_of_special_values_are_scattered) {
     static const float specials[] = {0.0f, -0.0f, 1.5f, -1.5f, INFINITY, -INFINITY, NAN};
     enum { kSpecials = sizeof specials / sizeof specials[0] };
     for (int set = levels_first(); set <= levels_last(); set++)

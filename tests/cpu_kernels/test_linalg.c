@@ -157,7 +157,7 @@ static double factor_error(HloType type, int64_t n, bool lower, const void *l, c
     return worst / (double)(n + 3) / (is_wide(type) ? 0x1p-52 : 0x1p-23);
 }
 
-Test(cpu_cholesky, every_instruction_set_factors_at_the_borders_of_blocks) {
+Test(cpu_cholesky, every_instruction_set_factors_at_block_boundaries) {
     for (int set = levels_first(); set <= levels_last(); set++)
         for (int i = 0; i < 4 * kSizeCount; i++) {
             const HloType type = kTypes[i % 4];
@@ -220,7 +220,7 @@ static double system_error(HloType type, int64_t n, int64_t sides, int form, con
     return worst / (is_wide(type) ? 0x1p-52 : 0x1p-23);
 }
 
-Test(cpu_triangular_solve, every_instruction_set_solves_at_the_borders_of_blocks) {
+Test(cpu_triangular_solve, every_instruction_set_solves_at_block_boundaries) {
     enum { kForms = 24 };
     static const int64_t sides[] = {1, 2, 17, 64, 131};
     for (int set = levels_first(); set <= levels_last(); set++)

@@ -352,7 +352,7 @@ Test(cpu_math, exponentials_vanish_where_they_should) {
 }
 
 // The first NaN, else the first of the best: whatever the length, wherever it stands, and with one equal to it behind.
-Test(cpu_math, place_of_the_best) {
+Test(cpu_math, argmax_and_argmin) {
     enum { kMost = 2500 };
     static const int kLengths[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 1023, 1024, 2047, 2048, 2049, 2500};
     static const float kBests[][2] = {{0.0f, -0.0f},        {-0.0f, 0.0f}, {5, 5},
@@ -375,7 +375,7 @@ Test(cpu_math, place_of_the_best) {
 }
 
 // The same for whole numbers of every width, at the ends of their types too.
-Test(cpu_math, place_of_the_best_whole_number) {
+Test(cpu_math, argmax_and_argmin_of_integers) {
     enum { kMost = 1200 };
     static int64_t wide[kMost];
     static char row[kMost * 8];

@@ -547,18 +547,18 @@ Test(cpu_matmul, f32_products_of_numbers_without_parts) {
 Test(cpu_matmul, subnormal_numbers) {
     enum { kFew = 4, kMany = 64 };
     static float a[kMany * kMany], b[kMany * kMany], out[kMany * kMany];
-    volatile float tiny = 0x1p-130f;
+    volatile float small = 0x1p-130f;
     for (int set = levels_first(); set <= levels_last(); set++) {
         CpuPool *pool;
         cr_assert_null(cpu_pool_new_with(2, (CpuFeatures)set, &pool));
         for (int size = kFew; size <= kMany; size *= 16) {
-            for (int i = 0; i < size * size; i++) a[i] = tiny, b[i] = i % (size + 1) == 0;
+            for (int i = 0; i < size * size; i++) a[i] = small, b[i] = i % (size + 1) == 0;
             const CpuMatmul mm = square(size);
             cr_assert_null(cpu_matmul(pool, &mm, out, a, b));
             for (int i = 0; i < size * size; i++)
-                cr_assert(out[i] == tiny || (size == kMany && out[i] == 0), "set %d, size %d: %a", set, size,
+                cr_assert(out[i] == small || (size == kMany && out[i] == 0), "set %d, size %d: %a", set, size,
                           (double)out[i]);
-            cr_assert_eq(tiny * 0.5f, 0x1p-131f);
+            cr_assert_eq(small * 0.5f, 0x1p-131f);
         }
         cpu_pool_free(pool);
     }

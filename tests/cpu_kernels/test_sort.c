@@ -161,11 +161,11 @@ ParameterizedTest(HloType *type, cpu_sort, selects_the_largest) {
     cpu_pool_free(pool);
 }
 
-ParameterizedTestParameters(cpu_sort, finds_the_extreme) {
+ParameterizedTestParameters(cpu_sort, finds_argmax_and_argmin) {
     return cr_make_param_array(HloType, kTypes, kTypeCount);
 }
 
-ParameterizedTest(HloType *type, cpu_sort, finds_the_extreme) {
+ParameterizedTest(HloType *type, cpu_sort, finds_argmax_and_argmin) {
     static const int64_t shapes[][3] = {{4, 1, 1}, {5, 30, 1}, {3, 9000, 1}, {2, 30, 300}, {1, 7, 5}};
     for (int s = 0; s < 5; s++)
         for (int largest = 0; largest < 2; largest++) {
@@ -175,7 +175,7 @@ ParameterizedTest(HloType *type, cpu_sort, finds_the_extreme) {
                  *values = hlo_allocate_aligned((size_t)(kept * width));
             int64_t *positions = hlo_allocate_aligned((size_t)(kept * 8));
             fill(*type, in, kept * d[1]);
-            cr_assert_null(cpu_arg_extreme(NULL, *type, largest, d[0], d[1], d[2], HLO_S64, values, positions, in));
+            cr_assert_null(cpu_argminmax(NULL, *type, largest, d[0], d[1], d[2], HLO_S64, values, positions, in));
             for (int64_t c = 0; c < kept; c++) {
                 const int64_t base = c / d[2] * d[1] * d[2] + c % d[2];
                 int64_t best = 0;

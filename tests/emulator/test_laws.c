@@ -347,11 +347,11 @@ Theory((int body, int machine, int trips), emulator_laws, the_parts_are_the_step
 }
 
 // Rounds are alike: each takes as long, works as much and sends as much as the one before.
-TheoryDataPoints(emulator_laws, rounds_are_alike) = {
+TheoryDataPoints(emulator_laws, iterations_are_alike) = {
     DataPoints(int, 0, 1, 2, 3, 4, 5),
     DataPoints(int, 0, 1, 2, 3, 4),
 };
-Theory((int body, int machine), emulator_laws, rounds_are_alike) {
+Theory((int body, int machine), emulator_laws, iterations_are_alike) {
     EmuReport *reports[3];
     for (int i = 0; i < 3; i++) {
         HloText text = {0};

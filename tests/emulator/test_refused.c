@@ -93,7 +93,7 @@ Test(emulator_refused, meshes_over_slices) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Drawings
 
-Test(emulator_refused, drawings_of_what_is_no_grid) {
+Test(emulator_refused, drawings_of_shards_that_are_not_a_grid) {
     const int64_t ids[4] = {0, 1, 2, 3}, sizes[EMU_MAX_MESH_AXES + 1] = {4}, dims[3] = {8, 8, 8}, axis[] = {0};
     const EmuSpecDimension spec[3] = {{axis, 1}};
     EmuShard shards[4];
@@ -182,7 +182,7 @@ Test(emulator_refused, bug_calls_of_calls_without_end) {
 }
 
 // A channel without pairs has no devices to name.
-Test(emulator_refused, messages_that_nobody_sends) {
+Test(emulator_refused, messages_without_a_sender) {
     EmuTopology *topology = topology_of("v2-8");
     HloModule *module = compiled_must_parse(
         "HloModule m\nENTRY e {\n a = token[] after-all()\n r = (f32[4], u32[], token[]) recv(a), channel_id=1\n"
@@ -290,7 +290,7 @@ Test(emulator_refused, shards_that_are_no_grid) {
     hlo_text_free(&text);
 }
 
-Test(emulator_refused, a_mesh_of_more_axes_than_there_is_room_for) {
+Test(emulator_refused, a_mesh_with_too_many_axes) {
     EmuTopology *topology = topology_of("v5e-4");
     int64_t sizes[EMU_MAX_MESH_AXES + 1], ids[4];
     for (int i = 0; i <= EMU_MAX_MESH_AXES; i++) sizes[i] = 1;

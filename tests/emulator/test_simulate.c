@@ -842,7 +842,7 @@ Test(emulator_simulate, a_send_by_pairs_costs_what_its_permute_does) {
 }
 
 // Without pairs nobody knows who is at the other end: it is taken for a neighbour. One device has none.
-Test(emulator_simulate, a_send_to_nobody_known_goes_to_a_neighbour) {
+Test(emulator_simulate, a_send_to_an_unknown_device_goes_to_a_neighbour) {
     static const char *const body =
         "ENTRY e { p = f32[1024] parameter(0)\n a = token[] after-all()\n"
         " s = (f32[1024], u32[], token[]) send(p, a), channel_id=1\n"

@@ -285,11 +285,11 @@ ParameterizedTest(const int *which, defined_elements, integers_are_converted_by_
 }
 
 // A float becomes the integer towards zero, the nearest end of the range, or 0 where it is not a number.
-ParameterizedTestParameters(defined_elements, floats_are_cut_to_integers) {
+ParameterizedTestParameters(defined_elements, floats_are_truncated_to_integers) {
     return cases_numbered(HLO_COUNT_OF(integers));
 }
 
-ParameterizedTest(const int *which, defined_elements, floats_are_cut_to_integers) {
+ParameterizedTest(const int *which, defined_elements, floats_are_truncated_to_integers) {
     const HloType type = integers[*which];
     const int bits = hlo_type_info(type)->bits;
     const double low = has_sign(type) ? -ldexp(1, bits - 1) : 0, high = ldexp(1, has_sign(type) ? bits - 1 : bits);

@@ -263,7 +263,7 @@ static void refuses_many(const char *called, const char *root, const char *part)
 
 #define ALL_OF " ROOT t = (f32[]) tuple(a0)\n"
 
-Test(eval_refused, more_values_than_there_is_room_for) {
+Test(eval_refused, more_values_than_fit_in_memory) {
     refuses_many(ALL_OF, "reduce(%s, %s), dimensions={0}, to_apply=c\n", "%r: reduce of more than 64 arrays at once");
     refuses_many(" ROOT t = pred[] compare(a0, a1), direction=LT\n", "sort(%s), dimensions={0}, to_apply=c\n",
                  "%r: sort of more than 64 arrays at once");
@@ -343,7 +343,7 @@ static void refuses_border(const char *program, const char *part) {
     hlo_module_free(module);
 }
 
-Test(eval_refused, borders_of_manual_regions) {
+Test(eval_refused, boundaries_of_manual_regions) {
     for (size_t i = 0; i < HLO_COUNT_OF(borders); i++) {
         HloText text = {0}, escaped = {0};
         hlo_text_format(&text,
@@ -365,7 +365,7 @@ Test(eval_refused, borders_of_manual_regions) {
     "] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n}\n"
 
 // The same in GSPMD's form, whose shardings are parsed but need not fit.
-Test(eval_refused, borders_of_manual_regions_of_gspmd) {
+Test(eval_refused, boundaries_of_manual_regions_of_gspmd) {
     refuses_border(ENTER("8", "", "4"), "%r: a manual region whose border has no sharding");
     refuses_border(ENTER("8", ", sharding={maximal device=0}", "4"), "this sharding");
     refuses_border(ENTER("8", ", sharding={devices=[2]2,3}", "4"), "this sharding");

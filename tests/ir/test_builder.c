@@ -348,7 +348,7 @@ Test(ir_module, a_clone_that_runs_short_of_memory_leaves_nothing) {
 }
 
 // A reduce-scatter that would grow: the group size would be zero.
-Test(ir_builder, refuses_groups_of_nobody) {
+Test(ir_builder, refuses_empty_groups) {
     HloArena *arena = hlo_arena_new();
     const HloShape *empty = hlo_shape_array(arena, HLO_F32, HLO_DIMS(0).items, 1);
     const HloShape *four = hlo_shape_array(arena, HLO_F32, HLO_DIMS(4).items, 1), *result = NULL;

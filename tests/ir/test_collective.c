@@ -40,13 +40,13 @@ ParameterizedTest(ModeCase *one, collective, modes) {
 }
 
 // Groups that name every number once have every device once, whatever the numbers count.
-TheoryDataPoints(collective, every_device_stands_in_one_group) = {
+TheoryDataPoints(collective, every_device_is_in_one_group) = {
     DataPoints(int, HLO_GROUPS_OF_REPLICAS, HLO_GROUPS_OF_PARTITIONS, HLO_GROUPS_OF_REPLICAS_PARTITIONS,
                HLO_GROUPS_OF_DEVICES),
     DataPoints(int, 1, 2, 3, 5),
     DataPoints(int, 1, 2, 4, 7),
 };
-Theory((int mode, int replicas, int partitions), collective, every_device_stands_in_one_group) {
+Theory((int mode, int replicas, int partitions), collective, every_device_is_in_one_group) {
     const HloGroupMode kind = (HloGroupMode)mode;
     HloArena *arena = hlo_arena_new();
     bool seen[64] = {false};

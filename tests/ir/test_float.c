@@ -26,12 +26,12 @@ ParameterizedTest(HloType *type, float_types, every_pattern_survives) {
     }
 }
 
-ParameterizedTestParameters(float_types, bug_the_extremes_of_types_without_infinities) {
+ParameterizedTestParameters(float_types, bug_the_limits_of_types_without_infinities) {
     return cr_make_param_array(HloType, narrow_types, HLO_COUNT_OF(narrow_types));
 }
 
 // They were taken for infinities, which such types turn into NaN.
-ParameterizedTest(HloType *type, float_types, bug_the_extremes_of_types_without_infinities) {
+ParameterizedTest(HloType *type, float_types, bug_the_limits_of_types_without_infinities) {
     const double least = hlo_float_extreme(*type, false), greatest = hlo_float_extreme(*type, true);
     for (uint64_t pattern = 0; pattern < UINT64_C(1) << hlo_type_info(*type)->bits; pattern++) {
         const double value = hlo_float_decode(*type, pattern);

@@ -30,7 +30,7 @@ Test(ir_questions, devices_that_a_sharding_names) {
     }
 }
 
-Test(ir_questions, places_of_operands) {
+Test(ir_questions, positions_of_operands) {
     HloModule *module = compiled_must_parse(
         "HloModule m\nENTRY e {\n p = f32[] parameter(0)\n q = f32[] parameter(1)\n n = f32[] negate(p)\n"
         " ROOT s = f32[] subtract(n, q)\n}\n");

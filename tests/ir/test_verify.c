@@ -57,7 +57,7 @@ Test(ir_verify, needs_an_entry) {
     expect_error("no entry");
 }
 
-Test(ir_verify, finds_a_wrong_shape_and_its_place) {
+Test(ir_verify, finds_a_wrong_shape_and_its_position) {
     HloMetadata metadata = {.source_file = "net.py", .source_line = 12};
     hlo_build_with_metadata(b, sum, &metadata);
     finish(sum);
@@ -119,7 +119,7 @@ Test(ir_verify, finds_users_that_are_missing) {
     expect_error("uses, but its instructions list");
 }
 
-Test(ir_verify, finds_operands_behind_their_users) {
+Test(ir_verify, finds_operands_after_their_users) {
     finish(sum);
     hlo_instruction_move_before(sum, y);
     expect_error("precedes its operand y");

@@ -215,7 +215,7 @@ Test(pass_expanders, real_convolutions_stay) {
     check_body("convolution-to-dot", body, body);
 }
 
-Test(pass_expanders, reshapes_move_behind_elementwise_ops) {
+Test(pass_expanders, reshapes_move_after_elementwise_ops) {
     check_body("reshape-mover,dce",
                P(0, "f32[2,3]") P(1, "f32[2,3]") "  a = f32[6] reshape(p0)\n  b = f32[6] reshape(p1)\n"
                                                  "  ROOT r = pred[6] compare(a, b), direction=LT\n",

@@ -225,7 +225,7 @@ Test(pass_structure, bug_control_edges_of_an_async_update_were_dropped) {
 }
 
 // One value takes the place of MANY others: what used it already need not be looked at again each time.
-Test(pass_structure, bug_users_of_a_replacement_were_looked_at_as_often_as_there_are_of_them) {
+Test(pass_structure, bug_users_of_a_replacement_were_visited_a_quadratic_number_of_times) {
     const char *names[] = {"algebraic-simplifier", "dce"};
     HloText body = {0};
     hlo_text_format(&body,
@@ -583,7 +583,7 @@ Test(pass_structure, what_takes_long_leaves_the_loop_alone) {
     check_same_results("while-loop-expensive-invariant-code-motion", ROTATIONS, 0);
 }
 
-Test(pass_structure, tiny_loops_are_written_out) {
+Test(pass_structure, small_loops_are_unrolled) {
     HloModule *module = check_parse(LOOP("5"));
     const char *names[] = {"while-loop-unroller", "simplify"};
     cr_assert_null(hlo_run_passes(module, names, 2, NULL));

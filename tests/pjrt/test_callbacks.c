@@ -285,7 +285,7 @@ Test(pjrt_callbacks, are_over_when_the_launch_returns) {
     expect_over(kTell, false);
 }
 
-Test(pjrt_callbacks, bug_a_sign_that_nobody_reads_is_no_answer) {
+Test(pjrt_callbacks, bug_an_unread_sign_is_not_an_answer) {
     expect_over(kTellWithSign, true);
 }
 

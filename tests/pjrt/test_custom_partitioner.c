@@ -138,7 +138,7 @@ Test(pjrt_custom_partitioner, its_errors_are_the_compilation_s) {
 }
 
 // Bytes that are not program are refused; this process has no Python that could read them.
-Test(pjrt_custom_partitioner, a_program_that_nobody_can_read_is_refused) {
+Test(pjrt_custom_partitioner, an_unreadable_program_is_refused) {
     Author author = {0};
     PjrtError *error = NULL;
     PjrtClient *client = harness_client("v2-8");

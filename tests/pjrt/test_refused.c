@@ -196,7 +196,7 @@ static void close_place(const Place *place) {
     harness_destroy_client(place->client);
 }
 
-Test(pjrt_refused, arrays_without_sense_at_every_door) {
+Test(pjrt_refused, meaningless_arrays_at_every_entry_point) {
     PjrtMemoryLayout strides = {.struct_size = sizeof(strides), .type = PJRT_LAYOUT_STRIDES},
                      short_order = tiled(backward, 1, NULL, NULL, 0), order_twice = tiled(twice, 2, NULL, NULL, 0),
                      order_beyond = tiled(beyond, 2, NULL, NULL, 0), order_below = tiled(below, 2, NULL, NULL, 0),
@@ -253,7 +253,7 @@ Test(pjrt_refused, arrays_without_sense_at_every_door) {
 }
 
 // Bytes that a caller describes are row-major where the plugin does not lay them out itself.
-Test(pjrt_refused, orders_that_only_some_doors_take) {
+Test(pjrt_refused, layouts_that_only_some_entry_points_take) {
     PjrtMemoryLayout other = tiled(forward, 2, NULL, NULL, 0), with_tile = tiled(backward, 2, tile, two_dims, 1);
     const Description column_major = {kF32, two_by_three, 2, &other}, tiles = {kF32, two_by_three, 2, &with_tile};
     const Place place = open_place();

@@ -130,7 +130,7 @@ static PjrtError *load(PjrtClient *client, const char *bytes, size_t size) {
 }
 
 // The whole loads; every shorter piece, and every byte of its head that is another one, is refused.
-Test(pjrt_refused, serialised_executables_that_are_cut_or_changed) {
+Test(pjrt_refused, serialised_executables_that_are_truncated_or_changed) {
     PjrtClient *client = harness_client("v2-8");
     PjrtLoadedExecutable *loaded;
     harness_must(compile(client, "mlir", kTwice, "", 0, &loaded), "compile");

@@ -304,7 +304,7 @@ Test(proto_messages, of_64_levels_are_read_and_no_deeper) {
 }
 
 // Bytes that are no message: the place of the first bad one is named.
-Test(proto_messages, malformed_bytes_are_named_by_their_place) {
+Test(proto_messages, malformed_bytes_are_named_by_their_position) {
     static const struct {
         const char *bytes;
         size_t length;

@@ -260,7 +260,7 @@ Test(proto, an_opcode_that_is_a_number) {
 }
 
 // A name with a zero byte was cut there: "\0add" was written as no name and read again as another.
-Test(proto, bug_a_name_is_cut_at_a_zero_byte) {
+Test(proto, bug_a_name_was_truncated_at_a_zero_byte) {
     static const char *const bent[] = {"\0rs1", "pa\0s", "par\0"};
     const char *program = "HloModule m\n\nENTRY e {\n  ROOT pars = s32[] parameter(0)\n}\n";
     HloModule *module = NULL;
@@ -380,7 +380,7 @@ Test(proto, rare_fields_survive) {
 }
 
 // As with names (above), so with every other string: a thread "\0" was written as a thread without a name.
-Test(proto, bug_strings_are_cut_at_zero_bytes) {
+Test(proto, bug_strings_were_truncated_at_zero_bytes) {
     const char *program =
         "HloModule m, frontend_attributes={mark=\"mark\"}\n\nf {\n  ROOT x = s32[] parameter(0)\n}, "
         "execution_thread=\"mark\"\n\nENTRY e {\n  p = s32[] parameter(0), sharding={maximal device=0}, "
@@ -465,7 +465,7 @@ Test(proto, bug_strings_passed_for_other_text) {
 
 // bug: frames that call themselves made stacks without end, which were written 200 levels deep; numbers of lines beyond
 // 32 bits and below zero were written so that nothing could read them.
-Test(proto, bug_places_in_sources_came_back_no_more) {
+Test(proto, bug_source_positions_were_lost) {
     const char *program =
         "HloModule m\n\nFileNames\n1 \"f.py\"\n\nFunctionNames\n1 \"f\"\n\nFileLocations\n"
         "1 {file_name_id=1 function_name_id=1 line=-5 end_line=0 column=0 end_column=2147483647}\n\nStackFrames\n"
@@ -666,7 +666,7 @@ ParameterizedTest(int *index, proto, bent_messages_are_refused) {
 }
 
 // A text whose first line is empty begins like a message: byte 10 is the tag of its first field.
-Test(proto, an_empty_line_is_no_message) {
+Test(proto, an_empty_line_is_not_a_message) {
     const char *text =
         "\nHloModule main, entry_computation_layout={(f32[4,4]{1,0})->f32[4,4]{1,0}}\n\nENTRY e {\n  ROOT p = "
         "f32[4,4]{1,0} parameter(0)\n}\n";

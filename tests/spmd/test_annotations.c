@@ -337,7 +337,7 @@ Test(annotations, shardy_lists_of_a_tuple_of_arguments_and_results_are_read) {
     "\n r = f32[4,4] abs(n)\n ROOT o = f32[8,4] custom-call(r), custom_call_target=\"SPMDShardToFullShape\", " \
     "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n}\n"
 
-Test(annotations, free_axes_may_cut_inside_of_a_manual_region) {
+Test(annotations, free_axes_may_shard_inside_of_a_manual_region) {
     check_partitioned(IN_REGION(""), NULL, 1);
     check_partitioned(IN_REGION(", sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual}}"), NULL, 1);
     check_partitioned(IN_REGION(", sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dims={manual}}"), NULL, 1);

@@ -95,12 +95,12 @@ static struct criterion_test_params each_mesh(void) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Moves
 
-ParameterizedTestParameters(every_pair, moves_to_every_other_cut) {
+ParameterizedTestParameters(every_pair, moves_to_every_other_sharding) {
     return each_mesh();
 }
 
 // Larger meshes have thousands of pairs: each cut goes to a few others, told by its number, so that all are reached.
-ParameterizedTest(const int *number, every_pair, moves_to_every_other_cut) {
+ParameterizedTest(const int *number, every_pair, moves_to_every_other_sharding) {
     static const int64_t dims[][2] = {{12, 8}, {5, 7}};
     const int64_t *sizes = meshes[*number].sizes;
     int axes = meshes[*number].axes;

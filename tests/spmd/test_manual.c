@@ -63,7 +63,7 @@ ParameterizedTestParameters(manual, bug_a_collective_of_constants_was_taken_to_b
 ParameterizedTest(const int *number, manual, bug_a_collective_of_constants_was_taken_to_be_outside) {
     const bool enters = *number % 2 == 0;
     HloText text = {0};
-    static const char border[] =
+    static const char boundary[] =
         " gl = f32[8] custom-call(b), custom_call_target=\"SPMDShardToFullShape\", sharding={devices=[4]<=[4]}\n";
     hlo_text_format(
         &text,
@@ -72,7 +72,7 @@ ParameterizedTest(const int *number, manual, bug_a_collective_of_constants_was_t
         "%s ROOT sum = f32[8] add(fl, %s)\n}\n",
         head,
         enters ? " b = f32[2] custom-call(a), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n" : "",
-        regions[*number / 2], enters ? border : "", enters ? "gl" : "a");
+        regions[*number / 2], enters ? boundary : "", enters ? "gl" : "a");
     check_partitioned(text.data, NULL, 3);
     hlo_text_free(&text);
 }

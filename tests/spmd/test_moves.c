@@ -35,7 +35,7 @@ Test(moves, of_random_ranges_take_as_few_rounds_as_the_busiest_position_has) {
         HloArena *arena = hlo_arena_new();
         const int64_t positions = 1 + (int64_t)random_under(&random, 9);
         SpmdMoves *moves = spmd_moves_new(arena, positions);
-        SpmdCut cut = {.shard = 1 + (int64_t)random_under(&random, 7)};
+        SpmdShardedDim cut = {.shard = 1 + (int64_t)random_under(&random, 7)};
         cut.global = positions * cut.shard - (int64_t)random_under(&random, (uint64_t)cut.shard);
         for (int64_t to = 0; to < positions; to++) {
             for (uint64_t n = random_under(&random, 4); n > 0; n--) {
@@ -62,7 +62,7 @@ Test(moves, of_random_ranges_take_as_few_rounds_as_the_busiest_position_has) {
 Test(moves, outside_of_the_dimension_are_left_out) {
     HloArena *arena = hlo_arena_new();
     SpmdMoves *moves = spmd_moves_new(arena, 4);
-    const SpmdCut cut = {.global = 10, .shard = 3, .base = 5};
+    const SpmdShardedDim cut = {.global = 10, .shard = 3, .base = 5};
     spmd_moves_add(arena, moves, &cut, 0, -4, 3, 0);
     spmd_moves_add(arena, moves, &cut, 3, 10, 8, 0);
     cr_expect_eq(moves->items.count, 0);
@@ -76,7 +76,7 @@ Test(moves, outside_of_the_dimension_are_left_out) {
     hlo_arena_free(arena);
 }
 
-Test(moves, of_nobody_take_no_round) {
+Test(moves, without_devices_take_no_round) {
     HloArena *arena = hlo_arena_new();
     SpmdMoves *moves = spmd_moves_new(arena, 4);
     cr_assert(spmd_moves_plan(arena, moves));
@@ -203,7 +203,7 @@ static const struct {
       "s64[4294967297]{0} iota()"}},
 };
 
-Test(moves, of_arrays_longer_than_two_to_the_31_have_their_places_in_s64) {
+Test(moves, of_arrays_longer_than_two_to_the_31_have_s64_offsets) {
     for (size_t i = 0; i < HLO_COUNT_OF(long_programs); i++) {
         HloText text = {0};
         hlo_text_format(&text, "HloModule m, num_partitions=4\nENTRY e {\n %s\n}\n", long_programs[i].body);

@@ -637,7 +637,7 @@ Test(partition, starts_beyond_the_signed_numbers) {
 }
 
 // bug: the partitioned program had a topk with the call's type of places, which is not a topk's.
-Test(partition, bug_calls_of_topk_with_places_of_other_types) {
+Test(partition, bug_calls_of_topk_with_indices_of_other_types) {
     static const char *const types[] = {"s32", "s64", "u8", "s1"};
     for (size_t i = 0; i < HLO_COUNT_OF(types); i++) {
         HloText text = {0};

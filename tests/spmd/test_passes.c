@@ -297,7 +297,7 @@ Test(passes, indices_are_recognised_in_any_spelling) {
 
 // 2 * 64 is -128 in eight bits, and the third device's part begins at 0: the numbers were taken as if they did not
 // wrap.
-Test(passes, indices_that_wrap_round_are_no_part_of_their_own) {
+Test(passes, indices_that_wrap_around_are_not_a_separate_part) {
     expect_scatters(" j = s8[] convert(i)\n k = s8[] constant(64)\n s = s8[] multiply(j, k)\n", "s", 0);
     expect_scatters(" j = u8[] convert(i)\n k = u8[] constant(64)\n s = u8[] multiply(j, k)\n", "s", 1);
     expect_scatters(

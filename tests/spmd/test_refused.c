@@ -178,7 +178,7 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "manual or unreduced subgroups with a device order that the mesh cannot hold"},
 };
 
-Test(refused, programs_name_what_stands_in_the_way) {
+Test(refused, programs_name_the_obstacle) {
     for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) {
         HloModule *module = parse_text(programs[i].text), *partitioned = NULL;
         HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
@@ -259,7 +259,7 @@ Test(refused, options_name_what_is_wrong_with_them) {
 }
 
 // What is wrong with an instruction is told with its name and the line of the user's program.
-Test(refused, errors_have_the_place_of_their_instruction) {
+Test(refused, errors_have_the_position_of_their_instruction) {
     HloModule *module = parse_text(
         ON(4,
            " p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default, "

@@ -136,7 +136,7 @@ ParameterizedTest(const int *number, sdy, collectives_move_arrays) {
 }
 
 // One program with meshes of every kind: as StableHLO, as HLO text and as protobuf it is partitioned alike.
-Test(sdy, meshes_mean_the_same_at_every_door) {
+Test(sdy, meshes_mean_the_same_in_every_format) {
     static const char program[] =
         "module attributes {mhlo.num_partitions = 4 : i32} {\nsdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>\n"
         "sdy.mesh @\"an \\22odd\\22 one\" = <[\"y\\22\\\\\"=4]>\nsdy.mesh @turned = <[\"x\"=4], device_ids=[3,2,1,0]>\n"
@@ -176,7 +176,7 @@ Test(sdy, meshes_mean_the_same_at_every_door) {
 // others.
 static const struct {
     const char *from, *axes, *to, *want;
-} borders[] = {
+} boundaries[] = {
     {"10x7", "[{\"a\"}, {}]", "10x7", "{replicated}"},
     {"10x7", "[{\"b\", \"a\"}, {}]", "10x7", "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}"},
     {"12x6", "[{\"a\", \"b\"}, {}]", "12x6", "{devices=[4,1,2]<=[8] last_tile_dim_replicate}"},
@@ -184,27 +184,27 @@ static const struct {
     {"8x2", "[{}, {\"b\"}]", "4x2x2", "{devices=[1,1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}"},
 };
 
-ParameterizedTestParameters(sdy, bug_a_result_was_cut_by_a_part_of_an_axis) {
-    return cases_numbered(HLO_COUNT_OF(borders));
+ParameterizedTestParameters(sdy, bug_a_result_was_sharded_by_a_sub_axis) {
+    return cases_numbered(HLO_COUNT_OF(boundaries));
 }
 
-ParameterizedTest(const int *number, sdy, bug_a_result_was_cut_by_a_part_of_an_axis) {
+ParameterizedTest(const int *number, sdy, bug_a_result_was_sharded_by_a_sub_axis) {
     HloText text = {0}, sharding = {0};
-    const char *from = borders[*number].from, *to = borders[*number].to;
+    const char *from = boundaries[*number].from, *to = boundaries[*number].to;
     hlo_text_format(&text,
                     "module attributes {mhlo.num_partitions = 8 : i32} {\nsdy.mesh @mesh = <[\"a\"=4, \"b\"=2]>\n"
                     "func.func public @main(%%x: tensor<%sxf32>) -> tensor<%sxf32> {\n"
                     "%%0 = sdy.sharding_constraint %%x <@mesh, %s> : tensor<%sxf32>\n"
                     "%%1 = stablehlo.reshape %%0 : (tensor<%sxf32>) -> tensor<%sxf32>\n"
                     "%%2 = stablehlo.cosine %%1 : tensor<%sxf32>\nreturn %%2 : tensor<%sxf32>\n}\n}\n",
-                    from, to, borders[*number].axes, from, from, to, to, to);
+                    from, to, boundaries[*number].axes, from, from, to, to, to);
     HloModule *module = NULL, *partitioned = NULL;
     SpmdBoundary *boundary = NULL;
     cr_assert_null(hlo_module_from_stablehlo_text(text.data, text.length, NULL, &module), "%s", text.data);
     cr_assert_null(spmd_partition(module, &(SpmdOptions){.even_boundary = true}, &partitioned, NULL));
     cr_assert_null(spmd_boundary_new(partitioned, &boundary));
     hlo_sharding_print(&sharding, boundary->results[0].sharding);
-    cr_expect_str_eq(sharding.data, borders[*number].want, "%s cut by %s", from, borders[*number].axes);
+    cr_expect_str_eq(sharding.data, boundaries[*number].want, "%s cut by %s", from, boundaries[*number].axes);
     spmd_boundary_free(boundary);
     hlo_text_free(&sharding);
     hlo_text_free(&text);

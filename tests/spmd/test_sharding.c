@@ -105,7 +105,7 @@ Test(sharding, conflicting_factors_get_a_second_order) {
 
 // Halves and thirds of one axis, which no order of atoms holds at once: whatever the mesh cannot hold keeps an order of
 // its own. They were refused, even where one of them stood alone.
-Test(annotations, bug_parts_of_axes_that_the_mesh_was_not_cut_for) {
+Test(annotations, bug_sub_axes_that_the_mesh_was_not_split_for) {
     check_partitioned(
         "HloModule m, num_partitions=6\nENTRY e {\n"
         " p = f32[12] parameter(0), sharding={mesh['x'=2,'y'=3], [{'x'}]}\n"

@@ -220,7 +220,7 @@ Test(stablehlo_export, layouts_of_the_entry) {
 
 // What the pretty form leaves out (the body of a short reduction, the arguments of a loop) had no number in the table
 // of locations, and the generic form, which has all of it, named another place.
-Test(stablehlo_export, places_of_the_generic_form) {
+Test(stablehlo_export, source_positions_of_the_generic_form) {
     static const char program[] =
         "HloModule m\nadd { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
         " ROOT inner = f32[] add(x, y), metadata={op_name=\"body\" source_file=\"b.py\" source_line=7} }\n"

@@ -135,12 +135,12 @@ static void check_devices(Door door, uint64_t seed, const HloText *text) {
     hlo_text_free(&message);
 }
 
-ParameterizedTestParameters(stablehlo_random, computes_the_same_behind_a_door) {
+ParameterizedTestParameters(stablehlo_random, computes_the_same_through_each_format) {
     static Door doors[] = {PRETTY, GENERIC, BYTECODE};
     return cr_make_param_array(Door, doors, sizeof doors / sizeof doors[0]);
 }
 
-ParameterizedTest(Door *door, stablehlo_random, computes_the_same_behind_a_door, .timeout = 900) {
+ParameterizedTest(Door *door, stablehlo_random, computes_the_same_through_each_format, .timeout = 900) {
     const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 400);
     for (int64_t seed = first; seed < first + count; seed++) check(*door, (uint64_t)seed);
 }

@@ -753,7 +753,7 @@ static void expect_refused(const char *marked, const char *part) {
     hlo_text_free(&text);
 }
 
-Test(stablehlo_refused, text_is_refused_at_its_place) {
+Test(stablehlo_refused, text_is_refused_with_its_position) {
     for (size_t i = 0; i < HLO_COUNT_OF(imports); i++) expect_refused(imports[i].text, imports[i].part);
 }
 

@@ -137,7 +137,7 @@ static void check_rejected(const Record *record) {
     hlo_status_free(status);
 }
 
-Test(text_golden, errors_are_found_and_placed) {
+Test(text_golden, errors_are_found_with_their_position) {
     for_each_record(check_rejected, 700);
 }
 

@@ -21,7 +21,7 @@ typedef struct ErrorCase {
     char part[64];  // of the message
 } ErrorCase;
 
-ParameterizedTestParameters(text_parse, errors_have_a_place) {
+ParameterizedTestParameters(text_parse, errors_have_a_position) {
     static ErrorCase cases[] = {
         {"HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  b = f32[] negate(c)\n}", 4, 20, "'c' does not exist"},
         {"HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  a = f32[] negate(a)\n}", 4, 3, "already exists"},
@@ -37,7 +37,7 @@ ParameterizedTestParameters(text_parse, errors_have_a_place) {
     return cr_make_param_array(ErrorCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(ErrorCase *error, text_parse, errors_have_a_place) {
+ParameterizedTest(ErrorCase *error, text_parse, errors_have_a_position) {
     HloModule *module;
     HloParseOptions options = {.file = "a.hlo"};
     HloStatus status = hlo_parse(error->text, strlen(error->text), &options, &module);
@@ -73,7 +73,7 @@ static char *placed_text(HloStatus status, const char *text) {
 }
 
 // The verifier knows the module, not its text; its errors find their line all the same.
-Test(text_parse, an_error_of_the_verifier_gets_its_place_in_the_text) {
+Test(text_parse, an_error_of_the_verifier_gets_its_position_in_the_text) {
     const char *text =
         "HloModule m\nf {\n  a = f32[2] parameter(0)\n  ROOT b = f32[2] negate(a)\n}\n"
         "ENTRY e {\n  a = f32[2] parameter(0)\n  b = f32[3] negate(a), metadata={source_file=\"u.py\" source_line=7}\n"
@@ -87,7 +87,7 @@ Test(text_parse, an_error_of_the_verifier_gets_its_place_in_the_text) {
     hlo_module_free(module);
 }
 
-Test(text_parse, an_error_without_an_instruction_gets_the_place_of_the_module) {
+Test(text_parse, an_error_without_an_instruction_gets_the_position_of_the_module) {
     const char *text = "// a comment\nHloModule m\nENTRY e {\n  a = f32[2] parameter(0)\n}\n";
     char *shown = placed_text(hlo_error(HLO_INVALID_ARGUMENT, "wrong"), text);
     cr_expect_str_eq(shown, "a.hlo:2:1: error: wrong\nHloModule m\n^\n");
@@ -95,7 +95,7 @@ Test(text_parse, an_error_without_an_instruction_gets_the_place_of_the_module) {
     cr_expect_null(hlo_status_place_in_text(NULL, text, strlen(text), NULL));
 }
 
-Test(text_parse, an_error_about_memory_or_another_text_keeps_its_place) {
+Test(text_parse, an_error_about_memory_or_another_text_keeps_its_position) {
     char *shown = placed_text(hlo_error(HLO_RESOURCE_EXHAUSTED, "full"), "HloModule m\n");
     cr_expect_str_eq(shown, "error: full\n");
     hlo_free(shown);
@@ -387,7 +387,7 @@ Test(text_parse, bug_lists_in_falling_order_and_chains_of_calls_took_for_ever) {
     hlo_text_free(&printed);
 }
 
-Test(text_parse, a_nul_is_no_character) {
+Test(text_parse, a_nul_is_not_a_character) {
     expect_refusal("HloModule m\nENTRY e { a = f32[] \0parameter(0) }", 42);
     expect_refusal("HloModule m\nENTRY e { a = f32[] parameter(0), metadata={op_name=\"\0", 60);
 }
@@ -428,7 +428,7 @@ Test(text_parse, bug_an_asynchronous_tuple_was_not_read_again) {
 
 // bug: a shape that had been read before was taken from a table by its text, and the layout behind a blank was left for
 // an opcode. XLA reads it as part of the shape whether it is the first of its kind or not.
-Test(text_parse, bug_a_layout_behind_a_blank_belongs_to_the_shape) {
+Test(text_parse, bug_a_layout_after_a_blank_belongs_to_the_shape) {
     const char *heads[] = {"", "  q = f32[2,3] parameter(1)\n  t = (f32[2,3]) tuple(q)\n"};
     for (size_t i = 0; i < HLO_COUNT_OF(heads); i++) {
         HloText text = {0}, printed = {0};
@@ -448,7 +448,7 @@ Test(text_parse, bug_a_layout_behind_a_blank_belongs_to_the_shape) {
 }
 
 // What looks like a layout is none where a body or a value begins.
-Test(text_parse, a_brace_behind_a_shape_may_open_something_else) {
+Test(text_parse, a_brace_after_a_shape_may_open_something_else) {
     const char *text =
         "HloModule m\nf (x: f32[2]) -> f32[2] {\n  ROOT x = f32[2] parameter(0)\n}\n"
         "g (x: f32[2]) -> f32[2] {\n  ROOT x = f32[2] parameter(0)\n}\n"

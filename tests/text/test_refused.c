@@ -170,7 +170,7 @@ static void unmark(const char *marked, HloText *text, int64_t *line, int64_t *co
     hlo_text_string(text, mark + 2);
 }
 
-Test(text_refused, every_error_names_its_place) {
+Test(text_refused, every_error_names_its_position) {
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
         HloText text = {0};
         int64_t line, column;

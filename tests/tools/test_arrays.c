@@ -90,7 +90,7 @@ Test(tools_arrays, says_where_the_first_difference_is) {
     cr_assert_float_eq(difference.largest_relative, 1.0 / (2.0 / sqrt(3.0)), 1e-12);
 }
 
-Test(tools_program, formats_are_told_by_content) {
+Test(tools_program, formats_are_recognised_by_content) {
     static const struct {
         const char *text;
         size_t size;

@@ -183,7 +183,7 @@ ParameterizedTest(BadImage *bad, tools_npy, refuses) {
     hlo_status_free(status);
 }
 
-Test(tools_npy, every_cut_is_refused) {
+Test(tools_npy, every_truncation_is_refused) {
     const float values[2] = {1, 2};
     size_t size;
     uint8_t *image = make_image("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", values, 8, &size);
@@ -207,7 +207,7 @@ Test(tools_npy, versions_of_the_format) {
     must_fail(npy_parse("a.npy", four, sizeof four, NULL, &literal), HLO_INVALID_ARGUMENT, "unknown format version");
 }
 
-Test(tools_npy, says_what_the_program_wants) {
+Test(tools_npy, says_what_the_program_expects) {
     HloArena *arena = hlo_arena_new();
     const int64_t three = 3;
     const float values[2] = {1, 2};
@@ -322,7 +322,7 @@ static void expect_refused(const uint8_t *archive, size_t length, const char *pa
     hlo_status_free(status);
 }
 
-Test(tools_npz, refuses_what_is_no_input_of_the_program) {
+Test(tools_npz, refuses_members_that_are_not_inputs_of_the_program) {
     const int64_t values[2] = {7, -7};
     size_t size;
     uint8_t *image = make_image("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", values, 16, &size);

@@ -147,7 +147,7 @@ HloComputation *hlo_build_combiner(HloBuilder *builder, HloOpcode opcode, HloTyp
 }
 
 // The least or greatest value of a type: -inf and inf for floats that have them.
-static HloInstruction *extreme(HloBuilder *builder, HloType type, bool least) {
+static HloInstruction *limit(HloBuilder *builder, HloType type, bool least) {
     HloTypeKind kind = hlo_type_kind(type);
     int bits = hlo_type_info(type)->bits;
     if (kind == HLO_KIND_PRED) return hlo_build_scalar_int64(builder, type, !least);
@@ -166,8 +166,8 @@ HloInstruction *hlo_build_identity_value(HloBuilder *builder, HloOpcode opcode, 
         case HLO_OP_XOR: return hlo_build_scalar(builder, type, 0);
         case HLO_OP_MULTIPLY: return hlo_build_scalar(builder, type, 1);
         case HLO_OP_AND: return hlo_build_scalar_int64(builder, type, type == HLO_PRED ? 1 : -1);
-        case HLO_OP_MAXIMUM: return extreme(builder, type, true);
-        case HLO_OP_MINIMUM: return extreme(builder, type, false);
+        case HLO_OP_MAXIMUM: return limit(builder, type, true);
+        case HLO_OP_MINIMUM: return limit(builder, type, false);
         default:
             hlo_builder_fail(builder, hlo_error(HLO_INVALID_ARGUMENT, "%s has no identity", hlo_op_text(opcode)));
             return NULL;

@@ -278,7 +278,7 @@ static HloInstruction *idempotent(HloInstruction *i) {
 }
 
 // True if `value` is the least (or greatest) value of its type.
-static bool is_extreme(const HloInstruction *value, bool least) {
+static bool is_limit(const HloInstruction *value, bool least) {
     const HloLiteral *literal;
     HloType type = value->shape->type;
     if (is_float(value)) {
@@ -298,8 +298,8 @@ static HloInstruction *bounded_by_all(HloInstruction *i) {
     bool least = i->opcode == HLO_OP_MAXIMUM;
     if (hlo_type_is_complex(i->shape->type) || hlo_type_info(i->shape->type)->bits < 2) return NULL;
     for (int k = 0; k < 2; k++) {
-        if (is_extreme(i->operands[k], least)) return i->operands[1 - k];
-        if (!is_float(i) && is_extreme(i->operands[k], !least)) return i->operands[k];
+        if (is_limit(i->operands[k], least)) return i->operands[1 - k];
+        if (!is_float(i) && is_limit(i->operands[k], !least)) return i->operands[k];
     }
     return NULL;
 }

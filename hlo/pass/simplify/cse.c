@@ -97,30 +97,31 @@ static bool is_applied(const HloComputation *computation) {
 }
 
 // The positions of instructions in the lists of their computations.
-typedef int32_t *Places;
+typedef int32_t *Positions;
 
-static uint64_t hash_of_computation(const HloComputation *computation, Places places) {
+static uint64_t hash_of_computation(const HloComputation *computation, Positions positions) {
     uint64_t hash = (uint64_t)computation->instruction_count;
-    int32_t place = 0;
-    for (const HloInstruction *i = computation->first; i; i = i->next, place++) {
-        places[i->id] = place;
+    int32_t position = 0;
+    for (const HloInstruction *i = computation->first; i; i = i->next, position++) {
+        positions[i->id] = position;
         hash = hlo_hash_mix(hlo_hash_mix(hash, (uint64_t)i->opcode), hlo_shape_hash(i->shape));
         if (i->attributes)
             hash = hlo_hash_mix(hash, hlo_attributes_hash(hlo_op_info(i->opcode)->family, i->attributes));
-        for (int32_t k = 0; k < i->operand_count; k++) hash = hlo_hash_mix(hash, (uint64_t)places[i->operands[k]->id]);
+        for (int32_t k = 0; k < i->operand_count; k++)
+            hash = hlo_hash_mix(hash, (uint64_t)positions[i->operands[k]->id]);
     }
     return hash;
 }
 
 // True if two computations are identical except for names. Ones with control edges or effects are never identical.
-static bool same_computation(const HloComputation *a, const HloComputation *b, const int32_t *places) {
-    if (a->instruction_count != b->instruction_count || places[a->root->id] != places[b->root->id]) return false;
+static bool same_computation(const HloComputation *a, const HloComputation *b, const int32_t *positions) {
+    if (a->instruction_count != b->instruction_count || positions[a->root->id] != positions[b->root->id]) return false;
     const HloInstruction *y = b->first;
     for (const HloInstruction *x = a->first; x; x = x->next, y = y->next) {
         if (!hlo_instruction_same_operation(x, y) || hlo_instruction_has_side_effect(x)) return false;
         if (x->control_predecessors.count || y->control_predecessors.count) return false;
         for (int32_t k = 0; k < x->operand_count; k++)
-            if (places[x->operands[k]->id] != places[y->operands[k]->id]) return false;
+            if (positions[x->operands[k]->id] != positions[y->operands[k]->id]) return false;
     }
     return true;
 }
@@ -140,16 +141,16 @@ static void move_callers(HloComputation *from, HloComputation *to, HloArena *scr
 // different ones have the same hash, the second and its equals stay unchanged.
 static bool share_computations(HloModule *module, HloArena *scratch) {
     HloIntMap known = {0};  // hash -> position of the first computation with it
-    Places places = HLO_ARENA_NEW(scratch, int32_t, module->instruction_limit);
+    Positions positions = HLO_ARENA_NEW(scratch, int32_t, module->instruction_limit);
     bool changed = false;
     for (int64_t c = 0; c < module->computations.count; c++) {
         HloComputation *computation = module->computations.items[c];
         if (computation == module->entry || !is_applied(computation)) continue;
-        uint64_t hash = hash_of_computation(computation, places);
+        uint64_t hash = hash_of_computation(computation, positions);
         int64_t *found = hlo_int_map_find(&known, hash);
         if (!found) {
             hlo_int_map_set(scratch, &known, hash, c);
-        } else if (same_computation(module->computations.items[*found], computation, places)) {
+        } else if (same_computation(module->computations.items[*found], computation, positions)) {
             move_callers(computation, module->computations.items[*found], scratch);
             changed = true;
         }

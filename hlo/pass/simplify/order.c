@@ -102,7 +102,7 @@ static HloInstruction *square_of_abs(HloInstruction *i) {
 // Comparisons
 
 // max(a, b) > a is b > a, and a > min(a, b) is a > b: with NaN both sides are false.
-static HloInstruction *compare_with_extreme_of(HloInstruction *i) {
+static HloInstruction *compare_with_limit_of(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     HloInstruction *larger = i->operands[0], *smaller = i->operands[1];
     if (direction_of(i) == LT) {
@@ -230,8 +230,8 @@ static HloInstruction *join_bounds(HloInstruction *i) {
     if (direction != direction_of(b) || direction == EQ || direction == NE || !is_integer(a->operands[0])) return NULL;
     if (!hlo_pass_integer_value(a->operands[1], &first) || !hlo_pass_integer_value(b->operands[1], &second))
         return NULL;
-    bool smaller_is_stricter = direction == LT || direction == LE, wants_stricter = i->opcode == HLO_OP_AND;
-    return (first < second) == (smaller_is_stricter == wants_stricter) ? a : b;
+    bool smaller_is_stricter = direction == LT || direction == LE, needs_stricter = i->opcode == HLO_OP_AND;
+    return (first < second) == (smaller_is_stricter == needs_stricter) ? a : b;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_ABS, abs_of_nonnegative},
     {HLO_OP_MULTIPLY, square_of_abs},
     {HLO_OP_COMPARE, constant_to_the_right},
-    {HLO_OP_COMPARE, compare_with_extreme_of},
+    {HLO_OP_COMPARE, compare_with_limit_of},
     {HLO_OP_COMPARE, compare_with_bound},
     {HLO_OP_COMPARE, compare_iota},
     {HLO_OP_COMPARE, compare_beyond},

@@ -20,34 +20,34 @@ typedef struct MeshPart {
     int64_t axis, pre_size, size;
 } MeshPart;
 
-typedef struct CutMesh {
+typedef struct SplitMesh {
     HLO_VECTOR(MeshPart) parts;
     HloInts device_ids;
     int64_t device_count;
-} CutMesh;
+} SplitMesh;
 
 // Records where the references of a list split an axis.
-static void note_cuts(HloArena *arena, const HloAxisRefs *refs, int64_t axis, HloInt64Vector *cuts) {
+static void note_splits(HloArena *arena, const HloAxisRefs *refs, int64_t axis, HloInt64Vector *splits) {
     for (int64_t i = 0; i < refs->count; i++) {
         const HloAxisRef *ref = &refs->items[i];
         if (ref->axis != axis || !ref->size) continue;
-        hlo_vector_push(arena, cuts, ref->pre_size);
-        hlo_vector_push(arena, cuts, ref->pre_size * ref->size);
+        hlo_vector_push(arena, splits, ref->pre_size);
+        hlo_vector_push(arena, splits, ref->pre_size * ref->size);
     }
 }
 
 // A split point is the number of devices before a step; sorted, each has to divide the next, or the parts do not
 // multiply to the axis.
-static HloStatus cut_axis(HloArena *arena, const HloNamedSharding *named, int64_t axis, CutMesh *mesh) {
+static HloStatus split_axis(HloArena *arena, const HloNamedSharding *named, int64_t axis, SplitMesh *mesh) {
     const int64_t size = named->mesh.axis_sizes.items[axis];
-    HloInt64Vector cuts = {0};
-    for (int64_t i = 0; i < named->dim_count; i++) note_cuts(arena, &named->dims[i], axis, &cuts);
-    note_cuts(arena, &named->replicated, axis, &cuts);
-    note_cuts(arena, &named->unreduced, axis, &cuts);
+    HloInt64Vector splits = {0};
+    for (int64_t i = 0; i < named->dim_count; i++) note_splits(arena, &named->dims[i], axis, &splits);
+    note_splits(arena, &named->replicated, axis, &splits);
+    note_splits(arena, &named->unreduced, axis, &splits);
     for (int64_t position = 1; position < size;) {
         int64_t next = size;
-        for (int64_t i = 0; i < cuts.count; i++) {
-            if (cuts.items[i] > position && cuts.items[i] < next) next = cuts.items[i];
+        for (int64_t i = 0; i < splits.count; i++) {
+            if (splits.items[i] > position && splits.items[i] < next) next = splits.items[i];
         }
         HLO_FAIL_IF(next % position || size % next, HLO_INVALID_ARGUMENT,
                     "axis \"%s\" of size %lld cannot be split at %lld", named->mesh.axis_names[axis], (long long)size,
@@ -58,12 +58,12 @@ static HloStatus cut_axis(HloArena *arena, const HloNamedSharding *named, int64_
     return HLO_SUCCESS;
 }
 
-static HloStatus cut_mesh(HloArena *arena, const HloNamedSharding *named, CutMesh *mesh) {
+static HloStatus split_mesh(HloArena *arena, const HloNamedSharding *named, SplitMesh *mesh) {
     mesh->device_ids = named->mesh.device_ids;
     mesh->device_count = 1;
     for (int64_t i = 0; i < named->mesh.axis_sizes.count; i++) {
         mesh->device_count *= named->mesh.axis_sizes.items[i];
-        HLO_TRY(cut_axis(arena, named, i, mesh));
+        HLO_TRY(split_axis(arena, named, i, mesh));
     }
     return HLO_SUCCESS;
 }
@@ -107,7 +107,7 @@ typedef struct Tiling {
 } Tiling;
 
 // Appends the parts of one axis reference; returns the product of their sizes.
-static int64_t take_axis(HloArena *arena, const CutMesh *mesh, const HloAxisRef *axis, Tiling *tiling) {
+static int64_t take_axis(HloArena *arena, const SplitMesh *mesh, const HloAxisRef *axis, Tiling *tiling) {
     const int64_t low = axis->pre_size, high = axis->size ? low * axis->size : INT64_MAX;
     int64_t product = 1;
     for (int64_t i = 0; i < mesh->parts.count; i++) {
@@ -122,14 +122,14 @@ static int64_t take_axis(HloArena *arena, const CutMesh *mesh, const HloAxisRef 
 }
 
 // Appends the parts of a list of references; the product is the number of tiles of the dimension.
-static int64_t take_list(HloArena *arena, const CutMesh *mesh, const HloAxisRefs *list, Tiling *tiling) {
+static int64_t take_list(HloArena *arena, const SplitMesh *mesh, const HloAxisRefs *list, Tiling *tiling) {
     int64_t product = 1;
     for (int64_t i = 0; i < list->count; i++) product *= take_axis(arena, mesh, &list->items[i], tiling);
     return product;
 }
 
 // Appends the remaining parts in mesh order.
-static int64_t take_rest(HloArena *arena, const CutMesh *mesh, Tiling *tiling) {
+static int64_t take_rest(HloArena *arena, const SplitMesh *mesh, Tiling *tiling) {
     int64_t product = 1;
     for (int64_t i = 0; i < mesh->parts.count; i++) {
         if (tiling->used[i]) continue;
@@ -148,7 +148,7 @@ static void push_subgroup(HloArena *arena, Tiling *tiling, int64_t size, HloShar
 }
 
 // The devices in tile order: iota over the mesh, transposed; through the mesh's own order if it has one.
-static void set_devices(HloArena *arena, const CutMesh *mesh, const Tiling *tiling, HloSharding *sharding) {
+static void set_devices(HloArena *arena, const SplitMesh *mesh, const Tiling *tiling, HloSharding *sharding) {
     int64_t count = mesh->parts.count;
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, count);
     bool identity = true;
@@ -177,7 +177,7 @@ HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, cons
                         const HloSharding **result) {
     assert(rank >= 0 && result);
     HloArena *arena = importer->module->arena;
-    CutMesh mesh = {0};
+    SplitMesh mesh = {0};
     HloSdySharding read = {0};
     HloAxisRefs manual_axes = {0};
     HLO_TRY(hlo_sdy_sharding_of_attribute(arena, &importer->meshes, attribute, &read));
@@ -188,7 +188,7 @@ HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, cons
         *result = hlo_sharding_maximal(arena, named->mesh.device_ids.items[0]);
         return HLO_SUCCESS;
     }
-    HLO_TRY(cut_mesh(arena, named, &mesh));
+    HLO_TRY(split_mesh(arena, named, &mesh));
     Tiling tiling = {.used = HLO_ARENA_NEW(arena, bool, mesh.parts.count)};
     int64_t tiles = 1;
     // Manual axes lead in the dimension lists of a region's operands and results, but tile only outside of it.

@@ -18,11 +18,11 @@ static void note_alias(AsmParser *parser, const char *line) {
            *at == '$') {
         at++;
     }
-    const char *behind = at;
-    while (*behind == ' ' || *behind == '\t' || *behind == '\r' || *behind == '\n') behind++;
-    if (*behind != '=' || at == line + 1) return;
+    const char *after = at;
+    while (*after == ' ' || *after == '\t' || *after == '\r' || *after == '\n') after++;
+    if (*after != '=' || at == line + 1) return;
     AsmAlias *alias = HLO_ARENA_NEW(parser->arena, AsmAlias, 1);
-    alias->at = behind + 1;
+    alias->at = after + 1;
     hlo_string_map_set(parser->arena, &parser->aliases, line, (size_t)(at - line), alias);
 }
 

@@ -12,7 +12,7 @@
 // cache.
 //
 // A matrix with elements that are not finite, or for which QL takes too many steps, gives NaN throughout and info 1.
-// Vectors are unique up to a phase, which settle_phases() fixes.
+// Vectors are unique up to a phase, which normalise_phases() fixes.
 //
 // Sources: Golub and Van Loan, Matrix Computations, 8.3 (tridiagonal form, implicit QL with Wilkinson's shift).
 #include "targets/cpu/dense/eigen.h"
@@ -157,38 +157,38 @@ static double load_complex(const CpuMatrix *matrix, int64_t n, bool lower, char 
 }
 
 // The same, and the vectors and their signs, for a real type.
-#define REAL_MATRICES(T, S)                                                                             \
-    static double load_##S(int64_t n, bool lower, T *a, const T *in) {                                  \
-        double largest = 0;                                                                             \
-        for (int64_t i = 0; i < n; i++)                                                                 \
-            for (int64_t j = 0; j <= i; j++) {                                                          \
-                const T value = lower ? in[i * n + j] : in[j * n + i];                                  \
-                const double size = fabs((double)value);                                                \
-                if (!(size <= DBL_MAX)) return NAN;                                                     \
-                if (size > largest) largest = size;                                                     \
-                a[i * n + j] = a[j * n + i] = value;                                                    \
-            }                                                                                           \
-        return largest;                                                                                 \
-    }                                                                                                   \
-    /* Row number pairs[j].place becomes column j. */                                                   \
-    static void turn_rows_##S(int64_t n, const Pair *pairs, const T *rows, T *z) {                      \
-        for (int64_t i = 0; i < n; i++)                                                                 \
-            for (int64_t j = 0; j < n; j++) z[i * n + j] = rows[pairs[j].place * n + i];                \
-    }                                                                                                   \
-    /* Does the work of cpu_settled_phase() for all columns; `largest` and `signs` have room for n. */  \
-    static void settle_signs_##S(int64_t n, T *z, T *largest, T *signs) {                               \
-        for (int64_t j = 0; j < n; j++) largest[j] = signs[j] = 0;                                      \
-        for (int64_t i = 0; i < n; i++)                                                                 \
-            for (int64_t j = 0; j < n; j++) {                                                           \
-                const T size = z[i * n + j] < 0 ? -z[i * n + j] : z[i * n + j];                         \
-                largest[j] = size > largest[j] ? size : largest[j];                                     \
-            }                                                                                           \
-        for (int64_t i = 0; i < n; i++)                                                                 \
-            for (int64_t j = 0; j < n; j++)                                                             \
-                if (signs[j] == 0 && fabs((double)z[i * n + j]) > 0.9 * (double)largest[j])             \
-                    signs[j] = z[i * n + j] < 0 ? -1 : 1;                                               \
-        for (int64_t i = 0; i < n; i++)                                                                 \
-            for (int64_t j = 0; j < n; j++) z[i * n + j] = signs[j] < 0 ? -z[i * n + j] : z[i * n + j]; \
+#define REAL_MATRICES(T, S)                                                                               \
+    static double load_##S(int64_t n, bool lower, T *a, const T *in) {                                    \
+        double largest = 0;                                                                               \
+        for (int64_t i = 0; i < n; i++)                                                                   \
+            for (int64_t j = 0; j <= i; j++) {                                                            \
+                const T value = lower ? in[i * n + j] : in[j * n + i];                                    \
+                const double size = fabs((double)value);                                                  \
+                if (!(size <= DBL_MAX)) return NAN;                                                       \
+                if (size > largest) largest = size;                                                       \
+                a[i * n + j] = a[j * n + i] = value;                                                      \
+            }                                                                                             \
+        return largest;                                                                                   \
+    }                                                                                                     \
+    /* Row number pairs[j].place becomes column j. */                                                     \
+    static void turn_rows_##S(int64_t n, const Pair *pairs, const T *rows, T *z) {                        \
+        for (int64_t i = 0; i < n; i++)                                                                   \
+            for (int64_t j = 0; j < n; j++) z[i * n + j] = rows[pairs[j].place * n + i];                  \
+    }                                                                                                     \
+    /* Does the work of cpu_normalised_phase() for all columns; `largest` and `signs` have room for n. */ \
+    static void normalise_signs_##S(int64_t n, T *z, T *largest, T *signs) {                              \
+        for (int64_t j = 0; j < n; j++) largest[j] = signs[j] = 0;                                        \
+        for (int64_t i = 0; i < n; i++)                                                                   \
+            for (int64_t j = 0; j < n; j++) {                                                             \
+                const T size = z[i * n + j] < 0 ? -z[i * n + j] : z[i * n + j];                           \
+                largest[j] = size > largest[j] ? size : largest[j];                                       \
+            }                                                                                             \
+        for (int64_t i = 0; i < n; i++)                                                                   \
+            for (int64_t j = 0; j < n; j++)                                                               \
+                if (signs[j] == 0 && fabs((double)z[i * n + j]) > 0.9 * (double)largest[j])               \
+                    signs[j] = z[i * n + j] < 0 ? -1 : 1;                                                 \
+        for (int64_t i = 0; i < n; i++)                                                                   \
+            for (int64_t j = 0; j < n; j++) z[i * n + j] = signs[j] < 0 ? -z[i * n + j] : z[i * n + j];   \
     }
 
 typedef struct Pair {
@@ -312,20 +312,20 @@ static double get_real(const CpuMatrix *matrix, const void *from, int64_t i) {
 }
 
 // Makes each column's first large element real and positive: a vector's phase is arbitrary, and this fixes it.
-static void settle_phases(CpuMatrix *matrix, int64_t n, char *z) {
+static void normalise_phases(CpuMatrix *matrix, int64_t n, char *z) {
     char *column = cpu_matrix_work(matrix, n, (size_t)matrix->width),
          *other = cpu_matrix_work(matrix, n, (size_t)matrix->width);
     if (matrix->type == HLO_F32) {
-        settle_signs_f32(n, (void *)z, (void *)column, (void *)other);
+        normalise_signs_f32(n, (void *)z, (void *)column, (void *)other);
         return;
     }
     if (matrix->type == HLO_F64) {
-        settle_signs_f64(n, (void *)z, (void *)column, (void *)other);
+        normalise_signs_f64(n, (void *)z, (void *)column, (void *)other);
         return;
     }
     for (int64_t j = 0; j < n; j++) {
         matrix->vector->turn(n, 1, column, n, cpu_matrix_at(matrix, z, j), n);
-        const double _Complex phase = cpu_settled_phase(matrix, n, column);
+        const double _Complex phase = cpu_normalised_phase(matrix, n, column);
         if (phase == 1) continue;
         for (int64_t i = 0; i < n; i++)
             cpu_matrix_set(matrix, z, i * n + j, hlo_complex_multiply(phase, cpu_matrix_get(matrix, column, i)));
@@ -344,7 +344,7 @@ static void finish_vectors(CpuMatrix *matrix, const char *a, const char *taus, i
             for (int64_t j = 0; j < n; j++)
                 cpu_matrix_set(matrix, z, i * n + j, get_real(matrix, rows, pairs[j].place * n + i));
     turn_back(matrix, a, taus, n, z);
-    settle_phases(matrix, n, z);
+    normalise_phases(matrix, n, z);
 }
 
 // The context of solve_small().

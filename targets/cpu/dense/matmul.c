@@ -53,12 +53,12 @@ static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to,
                         int64_t count) {
     assert(count >= 0);
     _Alignas(64) unsigned char raw[kPackBlock * 16], held[kPackBlock * 16];
-    const CpuRegisterType source_held = cpu_register_of(from), target_held = cpu_register_of(to);
+    const CpuRegisterType source_in_registers = cpu_register_of(from), target_in_registers = cpu_register_of(to);
     for (int64_t i = 0; i < count; i += kPackBlock) {
         const int64_t n = count - i < kPackBlock ? count - i : kPackBlock;
         const void *now = (const char *)source + i * hlo_type_bytes(from);
         if (kernels->decode[from]) kernels->decode[from](raw, now, NULL, NULL, n, 0), now = raw;
-        kernels->convert[source_held][target_held](held, now, NULL, NULL, n, 0);
+        kernels->convert[source_in_registers][target_in_registers](held, now, NULL, NULL, n, 0);
         void *out = (char *)target + i * hlo_type_bytes(to);
         if (kernels->encode[to])
             kernels->encode[to](out, held, NULL, NULL, n, 0);

@@ -227,7 +227,7 @@ void cpu_matrix_negate(const CpuMatrix *matrix, int64_t n, void *x) {
 // Eigenvectors are correct up to a factor of size one. That factor is determined by the first of the large elements, so
 // that small differences in rounding do not flip whole vectors; the first within 10 % of the largest is chosen, since
 // rounding may decide which of two nearly equal ones is larger.
-double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x) {
+double _Complex cpu_normalised_phase(const CpuMatrix *matrix, int64_t n, const void *x) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, cabs(cpu_matrix_get(matrix, x, i)));
     for (int64_t i = 0; i < n; i++) {

@@ -71,7 +71,7 @@ void cpu_matrix_swap_strided(const CpuMatrix *matrix, int64_t n, int64_t stride,
 void cpu_matrix_negate(const CpuMatrix *matrix, int64_t n, void *x);
 // Returns the factor of size 1 that makes the first large element of x real and positive. The phase of an eigenvector
 // is arbitrary; this fixes it (the reference evaluator does the same).
-double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x);
+double _Complex cpu_normalised_phase(const CpuMatrix *matrix, int64_t n, const void *x);
 
 // ---- triangles
 

@@ -136,9 +136,9 @@ static const CpuTileRange kNothing = {0, UINT32_MAX};
 // ---- on the pool
 
 // The part packed at a time: some whole batches, or a part of one batch's rows and columns.
-typedef struct Round {
+typedef struct TilePass {
     int64_t batch, batches, m0, m, n0, n;
-} Round;
+} TilePass;
 
 typedef struct Ranges {
     CpuTileRange left, right;
@@ -150,7 +150,7 @@ typedef struct TilesJob {
     const CpuLoopKernels *loop_kernels;
     Shape shape;
     HloType compute;
-    Round round;
+    TilePass pass;
     char *out;
     const char *lhs, *rhs;
     char *packed_left, *packed_right, *results;
@@ -166,7 +166,7 @@ static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const TilesJob *job = argument;
     const CpuMatmul *mm = job->mm;
-    const Round *r = &job->round;
+    const TilePass *r = &job->pass;
     const int64_t left = panels(r->m), each = left + panels(r->n);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t b = unit / each, panel = unit % each;
@@ -192,7 +192,7 @@ static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
 // Computes one unit: directly in the result if that has the sums' type and whole tiles, else via `result`.
 static void multiply_unit(const TilesJob *job, int64_t b, int64_t i0, int64_t j0, char *result) {
     const CpuMatmul *mm = job->mm;
-    const Round *r = &job->round;
+    const TilePass *r = &job->pass;
     const int64_t m = hlo_smaller(kUnitRows, r->m - i0), n = hlo_smaller(kUnitColumns, r->n - j0);
     const bool direct = mm->out_type == job->compute && mm->out_n_stride == 1;
     const int64_t at =
@@ -209,15 +209,15 @@ static void multiply_unit(const TilesJob *job, int64_t b, int64_t i0, int64_t j0
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const TilesJob *job = argument;
-    const int64_t down = hlo_divide_up(job->round.m, kUnitRows), across = hlo_divide_up(job->round.n, kUnitColumns);
+    const int64_t down = hlo_divide_up(job->pass.m, kUnitRows), across = hlo_divide_up(job->pass.n, kUnitColumns);
     char *result = job->results + (size_t)worker * kUnitRows * kUnitColumns * sizeof(float);
     for (int64_t unit = begin; unit < end; unit++)
         multiply_unit(job, unit / (down * across), unit / across % down * kUnitRows, unit % across * kUnitColumns,
                       result);
 }
 
-static bool run_round(CpuPool *pool, TilesJob *job, CpuPrecision precision) {
-    const Round *r = &job->round;
+static bool run_pass(CpuPool *pool, TilesJob *job, CpuPrecision precision) {
+    const TilePass *r = &job->pass;
     const int workers = cpu_pool_worker_count(pool);
     const double work = (double)r->batches * (double)r->m * (double)r->n * (double)job->mm->k;
     CpuPool *with = work < 300000 ? NULL : pool;
@@ -237,14 +237,14 @@ static int64_t lanes_at_once(const Shape *shape, int64_t lanes, int64_t unit) {
     return hlo_smaller(lanes, fit < unit ? unit : fit);
 }
 
-static bool run_rounds(CpuPool *pool, TilesJob *job, int64_t batches, int64_t m, int64_t n) {
+static bool run_passes(CpuPool *pool, TilesJob *job, int64_t batches, int64_t m, int64_t n) {
     const CpuMatmul *mm = job->mm;
     for (int64_t b = 0; b < mm->batch; b += batches)
         for (int64_t m0 = 0; m0 < mm->m; m0 += m)
             for (int64_t n0 = 0; n0 < mm->n; n0 += n) {
-                job->round = (Round){b,  hlo_smaller(batches, mm->batch - b), m0, hlo_smaller(m, mm->m - m0),
-                                     n0, hlo_smaller(n, mm->n - n0)};
-                if (!run_round(pool, job, mm->precision)) return false;
+                job->pass = (TilePass){b,  hlo_smaller(batches, mm->batch - b), m0, hlo_smaller(m, mm->m - m0),
+                                       n0, hlo_smaller(n, mm->n - n0)};
+                if (!run_pass(pool, job, mm->precision)) return false;
             }
     return true;
 }
@@ -285,7 +285,7 @@ HloStatus cpu_tiles_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const 
     job.packed_right = scratch + batches * panels(m) * job.shape.panel_bytes;
     job.results = scratch + batches * each;
     job.ranges = (Ranges *)(void *)(job.results + results);
-    *done = run_rounds(pool, &job, batches, m, n);
+    *done = run_passes(pool, &job, batches, m, n);
     cpu_pool_scratch_give(pool, scratch);
     return HLO_SUCCESS;
 }

@@ -46,7 +46,7 @@ bool cpu_is_widened(const CpuLoopKernels *kernels, HloType type) {
     return kernels->decode[type] != NULL;
 }
 
-int cpu_held_bytes(HloType type) {
+int cpu_register_form_bytes(HloType type) {
     return cpu_register_bytes(cpu_register_of(type));
 }
 

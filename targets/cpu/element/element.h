@@ -21,7 +21,7 @@ CpuBlockKernel *cpu_pair_kernel(const CpuLoopKernels *kernels, HloType type, Cpu
 bool cpu_is_widened(const CpuLoopKernels *kernels, HloType type);
 
 // Returns the bytes of an element in register form.
-int cpu_held_bytes(HloType type);
+int cpu_register_form_bytes(HloType type);
 
 // Widens `count` elements to register form (narrow floats to f32).
 void cpu_widen(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count);

@@ -472,13 +472,13 @@ static HloStatus inline_state(Frame *frame, const HloComputation *computation, L
 // in fusion. *done is false, and nothing has changed, if the condition does not fold or the loop exceeds the limits. In
 // that case the nodes built so far are removed; their arrays stay in the program, unused.
 static HloStatus write_out(Frame *frame, const HloInstruction *instruction, Leaves *result, bool *done) {
-    enum { kRounds = 8, kInstructions = 640 };
+    enum { kIterations = 8, kInstructions = 640 };
     const int64_t begin = frame->region->nodes.count;
     const int64_t size = count_instructions(instruction->called[0], kInstructions) +
                          count_instructions(instruction->called[1], kInstructions);
     Leaves state = operand_leaves(frame, instruction, 0);
     *done = false;
-    for (int64_t round = 0; round <= kRounds && (round + 1) * size <= kInstructions; round++) {
+    for (int64_t round = 0; round <= kIterations && (round + 1) * size <= kInstructions; round++) {
         Leaves condition;
         HLO_TRY(inline_state(frame, instruction->called[0], state, &condition));
         const HloLiteral *goes_on = condition.items[0]->literal;
@@ -504,7 +504,7 @@ static bool read_integer(const CpuArray *array, int64_t *value) {
 
 // Returns the number of iterations of a loop whose condition is "state j < constant", where j starts at a constant and
 // the body adds 1; else 0. Only counters of this form are recognised; jax.lax.scan and fori_loop write them this way.
-static int64_t count_rounds(const CpuRegion *condition, const CpuRegion *body, Leaves initial) {
+static int64_t count_iterations(const CpuRegion *condition, const CpuRegion *body, Leaves initial) {
     const CpuNode *compare = condition->results.items[0]->producer;
     int64_t first, last, step;
     if (!compare || compare->opcode != HLO_OP_COMPARE ||
@@ -540,10 +540,10 @@ static bool is_short(const CpuRegion *body) {
 
 // Returns the largest divisor of `rounds` that keeps the body below a size limit. As `rounds` is a multiple of the
 // result, no iteration runs too often.
-static int64_t rounds_at_once(const CpuRegion *body, int64_t rounds) {
+static int64_t iterations_at_once(const CpuRegion *body, int64_t iterations) {
     enum { kLargest = 64, kNodes = 256 };
     int64_t factor = kNodes / (body->nodes.count + 1);
-    for (factor = factor < kLargest ? factor : kLargest; factor > 1 && rounds % factor; factor--) continue;
+    for (factor = factor < kLargest ? factor : kLargest; factor > 1 && iterations % factor; factor--) continue;
     return factor > 1 ? factor : 1;
 }
 
@@ -551,10 +551,10 @@ static int64_t rounds_at_once(const CpuRegion *body, int64_t rounds) {
 // each copy are the initial state of the next.
 static HloStatus repeat_body(Frame *frame, const HloInstruction *instruction, const CpuNode *node, Leaves initial) {
     CpuRegion *body = node->regions[1];
-    const int64_t rounds = count_rounds(node->regions[0], body, initial);
-    if (rounds < 2 || !is_short(body)) return HLO_SUCCESS;
+    const int64_t iterations = count_iterations(node->regions[0], body, initial);
+    if (iterations < 2 || !is_short(body)) return HLO_SUCCESS;
     Frame inside = {.program = frame->program, .region = body};
-    for (int64_t left = rounds_at_once(body, rounds); left > 1; left--) {
+    for (int64_t left = iterations_at_once(body, iterations); left > 1; left--) {
         Leaves state = new_leaves(frame->program, body->results.count), results;
         memcpy(state.items, body->results.items, sizeof(CpuArray *) * (size_t)state.count);
         HLO_TRY(inline_state(&inside, instruction->called[1], state, &results));
@@ -826,10 +826,10 @@ static void mark_region(CpuRegion *region);
 static void mark_array(CpuArray *array) {
     for (;;) {
         array->use_count++;
-        if (array->producer && array->producer->living) return;
+        if (array->producer && array->producer->live) return;
         if (array->producer) {
             CpuNode *node = array->producer;
-            node->living = true;
+            node->live = true;
             return;
         }
         if (!array->view) return;
@@ -848,12 +848,12 @@ static void mark_region(CpuRegion *region) {
     for (int64_t i = 0; i < region->results.count; i++) mark_array(region->results.items[i]);
     for (int64_t i = region->nodes.count; i-- > 0;) {
         CpuNode *node = region->nodes.items[i];
-        if (has_effect(node)) node->living = true;
-        if (node->living) mark_node(node);
+        if (has_effect(node)) node->live = true;
+        if (node->live) mark_node(node);
     }
     int64_t kept = 0;
     for (int64_t i = 0; i < region->nodes.count; i++)
-        if (region->nodes.items[i]->living) region->nodes.items[kept++] = region->nodes.items[i];
+        if (region->nodes.items[i]->live) region->nodes.items[kept++] = region->nodes.items[i];
     region->nodes.count = kept;
 }
 

@@ -233,44 +233,44 @@ HloStatus cpu_check_collectives(HloArena *arena, const CpuProgram *program) {
 
 // ---- messages between devices
 
-typedef struct PeerEvent {
+typedef struct TransferEvent {
     const CpuNode *node;
-    const CpuPeer *peer;
-} PeerEvent;
+    const CpuP2pTransfer *peer;
+} TransferEvent;
 
-typedef HLO_VECTOR(PeerEvent) PeerEvents;
+typedef HLO_VECTOR(TransferEvent) TransferEvents;
 
-typedef struct PeerPlay {
+typedef struct TransferPlay {
     Checker checker;
-    PeerEvents *events;  // by device, in order
-    int64_t *next;       // by device
-    bool known;          // the order does not depend on data
-    int64_t *queue;      // a ring of devices to visit, each at most once
+    TransferEvents *events;  // by device, in order
+    int64_t *next;           // by device
+    bool known;              // the order does not depend on data
+    int64_t *queue;          // a ring of devices to visit, each at most once
     int64_t queue_begin, queue_end;
     bool *queued;
-} PeerPlay;
+} TransferPlay;
 
 // Whether the node sends or waits; a recv itself does neither.
-static bool is_peer(const CpuNode *node) {
+static bool is_p2p(const CpuNode *node) {
     return (node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_RECV_DONE) &&
            !hlo_transfer_is_host(node->instruction);
 }
 
-static bool has_peers(const CpuRegion *region) {
+static bool has_p2p(const CpuRegion *region) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         const CpuNode *node = region->nodes.items[i];
-        if (is_peer(node)) return true;
+        if (is_p2p(node)) return true;
         for (int32_t k = 0; k < node->region_count; k++)
-            if (has_peers(node->regions[k])) return true;
+            if (has_p2p(node->regions[k])) return true;
     }
     return false;
 }
 
-static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active);
+static HloStatus list_p2p(TransferPlay *play, const CpuRegion *region, const bool *active);
 
 // Lists the events of the known branch. Branches that depend on data end the simulation: `known` is false from then on,
 // and the run itself detects errors.
-static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *active) {
+static HloStatus list_branches(TransferPlay *play, const CpuNode *node, const bool *active) {
     HloArena *arena = play->checker.arena;
     const int64_t devices = play->checker.devices;
     int64_t *taken = HLO_ARENA_NEW(arena, int64_t, devices);
@@ -281,23 +281,23 @@ static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *
     }
     for (int32_t i = 0; i < node->region_count && play->known; i++) {
         for (int64_t d = 0; d < devices; d++) inside[d] = taken[d] == i;
-        HLO_TRY(list_peers(play, node->regions[i], inside));
+        HLO_TRY(list_p2p(play, node->regions[i], inside));
     }
     return HLO_SUCCESS;
 }
 
 // Lists the events of a region. Loops make the order unknown, because their iterations are not counted.
-static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active) {
+static HloStatus list_p2p(TransferPlay *play, const CpuRegion *region, const bool *active) {
     HloArena *arena = play->checker.arena;
     for (int64_t i = 0; i < region->nodes.count && play->known; i++) {
         const CpuNode *node = region->nodes.items[i];
         bool inside = false;
-        for (int32_t k = 0; k < node->region_count; k++) inside = inside || has_peers(node->regions[k]);
+        for (int32_t k = 0; k < node->region_count; k++) inside = inside || has_p2p(node->regions[k]);
         if (inside && node->opcode == HLO_OP_CONDITIONAL) HLO_TRY(list_branches(play, node, active));
         if (inside && node->opcode != HLO_OP_CONDITIONAL) play->known = false;
-        if (!is_peer(node)) continue;
-        PeerEvent event = {node, NULL};
-        HLO_TRY(cpu_peer_of(arena, play->checker.program, node, 0, &event.peer));
+        if (!is_p2p(node)) continue;
+        TransferEvent event = {node, NULL};
+        HLO_TRY(cpu_p2p_transfer_of(arena, play->checker.program, node, 0, &event.peer));
         for (int64_t d = 0; d < play->checker.devices; d++)
             if (active[d]) hlo_vector_push(arena, &play->events[d], event);
     }
@@ -305,23 +305,23 @@ static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool 
 }
 
 // Queues a device for another visit, unless it is already queued.
-static void look_at(PeerPlay *play, int64_t device) {
+static void look_at(TransferPlay *play, int64_t device) {
     if (play->queued[device]) return;
     play->queued[device] = true;
     play->queue[play->queue_end++ % play->checker.devices] = device;
 }
 
 // Queues the devices that may continue after a message of `sender`; on a channel without pairs, its receiver.
-static void look_at_receivers(PeerPlay *play, const CpuPeer *peer, int64_t sender) {
+static void look_at_receivers(TransferPlay *play, const CpuP2pTransfer *peer, int64_t sender) {
     for (const int64_t *target = peer->has_pairs ? peer->targets[sender] : NULL; target && *target >= 0; target++)
         look_at(play, *target);
     for (int64_t d = 0; !peer->has_pairs && d < play->checker.devices; d++) look_at(play, d);
 }
 
 // Advances a device until it waits. Sends never wait; a receive takes its message or stays where it is.
-static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device) {
+static HloStatus play_device(TransferPlay *play, CpuMail *mail, int64_t device) {
     for (; play->next[device] < play->events[device].count; play->next[device]++) {
-        const PeerEvent *event = &play->events[device].items[play->next[device]];
+        const TransferEvent *event = &play->events[device].items[play->next[device]];
         bool taken = true;
         const HloStatus status = event->peer->sends ? cpu_mail_send(mail, event->peer, device, NULL)
                                                     : cpu_mail_receive(mail, event->peer, device, NULL, &taken);
@@ -334,7 +334,7 @@ static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device) {
 
 // Runs until no device can move; a device that has not finished by then waits forever. Takes O(devices + messages): a
 // device is visited again only after a message to it.
-static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
+static HloStatus play_all(TransferPlay *play, CpuMail *mail) {
     HloText text = {0};
     for (int64_t d = 0; d < play->checker.devices; d++) look_at(play, d);
     while (play->queue_begin < play->queue_end) {
@@ -345,7 +345,7 @@ static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
     int64_t waiting = 0;
     for (int64_t d = 0; d < play->checker.devices; d++) {
         if (play->next[d] == play->events[d].count || ++waiting > 8) continue;
-        const PeerEvent *event = &play->events[d].items[play->next[d]];
+        const TransferEvent *event = &play->events[d].items[play->next[d]];
         hlo_text_format(&text, "%sdevice %lld would wait forever at recv-done %%%s for a message on channel %lld",
                         waiting > 1 ? "; " : "", (long long)d, event->node->instruction->name,
                         (long long)event->peer->channel);
@@ -358,18 +358,18 @@ static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
 }
 
 // Message sizes are set to 0, since only the order of messages is simulated.
-HloStatus cpu_check_peers(HloArena *arena, const CpuProgram *program) {
+HloStatus cpu_check_p2p(HloArena *arena, const CpuProgram *program) {
     assert(arena && program);
-    if (!has_peers(program->entry)) return HLO_SUCCESS;
+    if (!has_p2p(program->entry)) return HLO_SUCCESS;
     const int64_t devices = program->replica_count * program->partition_count;
-    PeerPlay play = {.checker = new_checker(arena, program), .known = true};
-    play.events = HLO_ARENA_NEW(arena, PeerEvents, devices);
+    TransferPlay play = {.checker = new_checker(arena, program), .known = true};
+    play.events = HLO_ARENA_NEW(arena, TransferEvents, devices);
     play.next = HLO_ARENA_NEW(arena, int64_t, devices);
     play.queue = HLO_ARENA_NEW(arena, int64_t, devices);
     play.queued = HLO_ARENA_NEW(arena, bool, devices);
     bool *active = HLO_ARENA_NEW(arena, bool, devices);
     memset(active, true, (size_t)devices);
-    HLO_TRY(list_peers(&play, program->entry, active));
+    HLO_TRY(list_p2p(&play, program->entry, active));
     if (!play.known) return HLO_SUCCESS;
     CpuMail mail;
     HloStatus status = cpu_mail_init(&mail, play.checker.devices);

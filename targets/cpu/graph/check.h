@@ -15,7 +15,7 @@ HLO_NODISCARD HloStatus cpu_check_collectives(HloArena *arena, const CpuProgram 
 
 // Simulates the sends and receives between the program's devices, where their order does not depend on data or on
 // loops. FAILED_PRECONDITION naming the device that would wait forever, or the second sender on a channel.
-HLO_NODISCARD HloStatus cpu_check_peers(HloArena *arena, const CpuProgram *program);
+HLO_NODISCARD HloStatus cpu_check_p2p(HloArena *arena, const CpuProgram *program);
 
 HLO_END_C
 

@@ -25,7 +25,7 @@ struct CpuArray {
     bool splat;                  // all elements of the literal are equal: loops use it as an immediate
     int32_t parameter;           // number of the program's argument, or -1
     bool materialized;           // has a buffer; otherwise it is computed inside loops (decided by lower/fuse.c)
-    bool light;                  // rematerialisable: recomputing it in several loops costs next to nothing
+    bool rematerialisable;       // rematerialisable: recomputing it in several loops costs next to nothing
     int32_t use_count;           // uses by live nodes and region results
     struct CpuStorage *storage;  // where a materialised array is stored (thunk/buffers.c)
 };
@@ -39,8 +39,8 @@ typedef struct CpuView {
 
 typedef enum CpuNodeState {
     CPU_NODE_NORMAL,
-    CPU_NODE_ALONE,     // must not be fused with anything
-    CPU_NODE_FALLBACK,  // has no compiled form: the evaluator runs it
+    CPU_NODE_UNFUSABLE,  // must not be fused with anything
+    CPU_NODE_FALLBACK,   // has no compiled form: the evaluator runs it
 } CpuNodeState;
 
 // One operation.
@@ -55,7 +55,7 @@ struct CpuNode {
     int32_t region_count;
     CpuRegion *parent;
     CpuNodeState state;
-    bool living;
+    bool live;
     bool elementwise_map;  // comes from the inlined computation of a map: the instruction's own shape is a scalar's
     int32_t order;         // position among all nodes
     const CpuView *views;  // of a dot: left side, right side, result; else NULL
@@ -63,8 +63,8 @@ struct CpuNode {
     // dimensions they keep; else NULL.
     const HloShape *row_shape;
     int32_t row_kept;
-    bool row_alone;  // a reduction that could not be fused with the loop of its users
-    bool ungrouped;  // has a loop of its own (lower/group.c)
+    bool row_unfusable;  // a reduction that could not be fused with the loop of its users
+    bool ungrouped;      // has a loop of its own (lower/group.c)
 };
 
 typedef HLO_VECTOR(CpuNode *) CpuNodeVector;

@@ -36,7 +36,7 @@ static CpuBox *box_of(const CpuMail *mail, int64_t target) {
 
 // Finds the oldest message that this device may take, and the one before it; NULL if there is none. A box holds only
 // what its device has not taken yet, which is few messages.
-static CpuMessage *find(const CpuMail *mail, const CpuPeer *peer, int64_t device, CpuMessage **before) {
+static CpuMessage *find(const CpuMail *mail, const CpuP2pTransfer *peer, int64_t device, CpuMessage **before) {
     const int64_t source = peer->has_pairs ? peer->sources[device] : -1, target = peer->has_pairs ? device : -1;
     *before = NULL;
     for (CpuMessage *at = box_of(mail, target)->first; at; *before = at, at = at->next)
@@ -45,7 +45,7 @@ static CpuMessage *find(const CpuMail *mail, const CpuPeer *peer, int64_t device
 }
 
 // Records the device as the channel's end: a channel without pairs has one sender and one receiver.
-static HloStatus take_end(CpuMail *mail, const CpuPeer *peer, int64_t device) {
+static HloStatus take_end(CpuMail *mail, const CpuP2pTransfer *peer, int64_t device) {
     if (peer->has_pairs) return HLO_SUCCESS;
     for (const CpuEnd *end = mail->ends; end; end = end->next) {
         if (end->channel != peer->channel || end->sends != peer->sends) continue;
@@ -62,7 +62,7 @@ static HloStatus take_end(CpuMail *mail, const CpuPeer *peer, int64_t device) {
     return HLO_SUCCESS;
 }
 
-static HloStatus put(CpuMail *mail, const CpuPeer *peer, int64_t source, int64_t target, const void *data) {
+static HloStatus put(CpuMail *mail, const CpuP2pTransfer *peer, int64_t source, int64_t target, const void *data) {
     CpuMessage *message = hlo_allocate_zeroed(1, sizeof *message);
     void *copy = hlo_allocate((size_t)peer->bytes + 1);
     if (!message || !copy) {
@@ -78,7 +78,7 @@ static HloStatus put(CpuMail *mail, const CpuPeer *peer, int64_t source, int64_t
     return HLO_SUCCESS;
 }
 
-HloStatus cpu_mail_send(CpuMail *mail, const CpuPeer *peer, int64_t device, const void *data) {
+HloStatus cpu_mail_send(CpuMail *mail, const CpuP2pTransfer *peer, int64_t device, const void *data) {
     assert(mail && peer->sends);
     HLO_TRY(take_end(mail, peer, device));
     if (!peer->has_pairs) return put(mail, peer, device, -1, data);
@@ -87,13 +87,13 @@ HloStatus cpu_mail_send(CpuMail *mail, const CpuPeer *peer, int64_t device, cons
     return HLO_SUCCESS;
 }
 
-bool cpu_mail_has(const CpuMail *mail, const CpuPeer *peer, int64_t device) {
+bool cpu_mail_has(const CpuMail *mail, const CpuP2pTransfer *peer, int64_t device) {
     assert(mail && !peer->sends);
     CpuMessage *before;
     return (peer->has_pairs && peer->sources[device] < 0) || find(mail, peer, device, &before) != NULL;
 }
 
-HloStatus cpu_mail_receive(CpuMail *mail, const CpuPeer *peer, int64_t device, void *data, bool *taken) {
+HloStatus cpu_mail_receive(CpuMail *mail, const CpuP2pTransfer *peer, int64_t device, void *data, bool *taken) {
     assert(mail && !peer->sends && taken);
     *taken = true;
     if (peer->has_pairs && peer->sources[device] < 0) {

@@ -25,11 +25,12 @@ typedef struct CpuMail {
 HLO_NODISCARD HloStatus cpu_mail_init(CpuMail *mail, int64_t devices);
 // Stores `data` for every device that this device sends to. RESOURCE_EXHAUSTED; FAILED_PRECONDITION when a channel
 // without pairs has a second sender.
-HLO_NODISCARD HloStatus cpu_mail_send(CpuMail *mail, const CpuPeer *peer, int64_t device, const void *data);
+HLO_NODISCARD HloStatus cpu_mail_send(CpuMail *mail, const CpuP2pTransfer *peer, int64_t device, const void *data);
 // Takes the device's next message into `data`: *taken is false when there is none yet. FAILED_PRECONDITION as above.
-HLO_NODISCARD HloStatus cpu_mail_receive(CpuMail *mail, const CpuPeer *peer, int64_t device, void *data, bool *taken);
+HLO_NODISCARD HloStatus cpu_mail_receive(CpuMail *mail, const CpuP2pTransfer *peer, int64_t device, void *data,
+                                         bool *taken);
 // Whether the device's next message has arrived.
-bool cpu_mail_has(const CpuMail *mail, const CpuPeer *peer, int64_t device);
+bool cpu_mail_has(const CpuMail *mail, const CpuP2pTransfer *peer, int64_t device);
 // Frees the mail and all messages that no one has received. Accepts a zeroed mail that was never initialised.
 void cpu_mail_free(CpuMail *mail);
 

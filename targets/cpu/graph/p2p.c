@@ -28,8 +28,8 @@ static RouteIndex index_route(HloArena *arena, const HloTransferRoute *route, in
 // Pairs are resolved to devices once, at compile time, so that a running send looks its targets up by its own number;
 // lists end with -1. With several partitions the pairs number partitions, and each replica has the same pairs among its
 // own; with one, they number the replicas (hlo_transfer_device()).
-HloStatus cpu_peer_of(HloArena *arena, const CpuProgram *program, const CpuNode *node, int64_t bytes,
-                      const CpuPeer **result) {
+HloStatus cpu_p2p_transfer_of(HloArena *arena, const CpuProgram *program, const CpuNode *node, int64_t bytes,
+                              const CpuP2pTransfer **result) {
     const int64_t partitions = program->partition_count;
     const int64_t devices = program->replica_count * partitions;
     HloTransferRoute route;
@@ -41,8 +41,8 @@ HloStatus cpu_peer_of(HloArena *arena, const CpuProgram *program, const CpuNode 
                     "%%%s: pair {%lld,%lld} names a device outside of the %lld devices", node->instruction->name,
                     (long long)pair.source, (long long)pair.target, (long long)numbers);
     }
-    CpuPeer *peer = HLO_ARENA_NEW(arena, CpuPeer, 1);
-    *peer = (CpuPeer){
+    CpuP2pTransfer *peer = HLO_ARENA_NEW(arena, CpuP2pTransfer, 1);
+    *peer = (CpuP2pTransfer){
         .channel = route.channel, .bytes = bytes, .sends = node->opcode == HLO_OP_SEND, .has_pairs = route.has_pairs};
     *result = peer;
     const RouteIndex index = index_route(arena, &route, numbers);

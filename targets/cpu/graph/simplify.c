@@ -64,7 +64,7 @@ static void fold_operand(CpuProgram *program, CpuNode *dot, CpuView *views, int3
     dot->operands = operands;
     stripped->use_count++;
     for (CpuArray *dead = operand; dead != stripped && --dead->use_count == 0;) {
-        dead->producer->living = false;
+        dead->producer->live = false;
         dead = dead->producer->operands[0];
     }
 }
@@ -93,7 +93,7 @@ static void fold_result(CpuProgram *program, CpuNode *transpose) {
     dot->views = views;
     dot->results = transpose->results;
     result->producer = dot;
-    transpose->living = false;
+    transpose->live = false;
 }
 
 // Moves a transpose node before an all-reduce: transpose(all-reduce(x)) is all-reduce(transpose(x)), and a dot that
@@ -139,14 +139,14 @@ static void simplify_region(CpuProgram *program, CpuRegion *region, bool tpu_num
         }
         if (node->opcode == HLO_OP_TRANSPOSE) {
             fold_result(program, node);
-            if (node->living) swap_with_all_reduce(program, region, i);
+            if (node->live) swap_with_all_reduce(program, region, i);
         }
         for (int32_t k = 0; k < node->region_count; k++) simplify_region(program, node->regions[k], tpu_numerics);
     }
     int64_t kept = 0;
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
-        if (node->living) region->nodes.items[kept++] = node;
+        if (node->live) region->nodes.items[kept++] = node;
     }
     region->nodes.count = kept;
 }

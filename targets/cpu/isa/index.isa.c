@@ -127,7 +127,7 @@ GATHER_RUNS(PLACES)
 
 // As in the block kernels: NaN wins, -0 is below +0. The processor's own maximum of two zeros, or with a NaN, is the
 // second operand: both orders of operands, anded, are the larger zero; ored, the smaller one.
-#define EXTREMES(T, S)                                                      \
+#define ARGMINMAX(T, S)                                                     \
     ALWAYS_INLINE T larger_##S(T x, T y) {                                  \
         const T one = x > y ? x : y, other = y > x ? y : x;                 \
         const T both = float_of_##S(bits_of_##S(one) & bits_of_##S(other)); \
@@ -140,8 +140,8 @@ GATHER_RUNS(PLACES)
     }
 #define float_of_f32 f32_of_bits
 #define float_of_f64 f64_of_bits
-EXTREMES(float, f32)
-EXTREMES(double, f64)
+ARGMINMAX(float, f32)
+ARGMINMAX(double, f64)
 
 SCATTER_KERNELS(assign_u8, uint8_t, y)
 SCATTER_KERNELS(assign_u16, uint16_t, y)
@@ -165,7 +165,7 @@ SCATTER_KERNELS(maximum_f32, float, larger_f32(x, y))
 SCATTER_KERNELS(maximum_f64, double, larger_f64(x, y))
 
 #define AT(TYPE, kernel) [CPU_REGISTER_##TYPE] = kernel
-#define EXTREME_ROW(name, KIND) \
+#define ARGMINMAX_ROW(name, KIND) \
     { AT(S32, name##_s32_##KIND), AT(U32, name##_u32_##KIND), AT(F32, name##_f32_##KIND), AT(F64, name##_f64_##KIND) }
 #define SCATTER_TABLE(KIND)                                                                                     \
     [CPU_INDEX_##                                                                                               \
@@ -174,8 +174,8 @@ SCATTER_KERNELS(maximum_f64, double, larger_f64(x, y))
                  [CPU_INDEX_ADD] = {AT(U8, add_u8_##KIND), AT(U16, add_u16_##KIND), AT(U32, add_u32_##KIND),    \
                                     AT(U64, add_u64_##KIND), AT(F32, add_f32_##KIND), AT(F64, add_f64_##KIND)}, \
                  [CPU_INDEX_MULTIPLY] = {AT(F32, multiply_f32_##KIND), AT(F64, multiply_f64_##KIND)},           \
-                 [CPU_INDEX_MINIMUM] = EXTREME_ROW(minimum, KIND),                                              \
-                 [CPU_INDEX_MAXIMUM] = EXTREME_ROW(maximum, KIND)}
+                 [CPU_INDEX_MINIMUM] = ARGMINMAX_ROW(minimum, KIND),                                            \
+                 [CPU_INDEX_MAXIMUM] = ARGMINMAX_ROW(maximum, KIND)}
 
 const CpuIndexKernels CPU_ISA_NAME(cpu_index_kernels) = {
     .gather = {[CPU_INDEX_S32] = gather_S32, [CPU_INDEX_U32] = gather_U32, [CPU_INDEX_PLACES] = gather_PLACES},

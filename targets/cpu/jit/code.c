@@ -48,13 +48,13 @@ typedef struct Maker {
     int32_t *moved_of;  // by step: the number of its moved address
 } Maker;
 
-static CpuJitPlace place_of(CpuSlice slice) {
-    return (CpuJitPlace){.base = slice.base, .moved = -1, .offset = slice.offset};
+static CpuJitAddress address_of(CpuSlice slice) {
+    return (CpuJitAddress){.base = slice.base, .moved = -1, .offset = slice.offset};
 }
 
-static CpuJitPlace behind(CpuJitPlace place, int64_t bytes) {
-    place.offset += bytes;
-    return place;
+static CpuJitAddress offset_by(CpuJitAddress address, int64_t bytes) {
+    address.offset += bytes;
+    return address;
 }
 
 // ---- steps of small loops
@@ -62,33 +62,34 @@ static CpuJitPlace behind(CpuJitPlace place, int64_t bytes) {
 // A loop's buffers, some of which move: the numbers of their addresses.
 typedef struct Bound {
     const CpuThunkLoop *loop;
-    int32_t moved[CPU_TINY_BUFFERS];
+    int32_t moved[CPU_SMALL_BUFFERS];
 } Bound;
 
-static CpuJitPlace place_in(const Bound *bound, CpuTinyPlace place) {
-    if (place.base == CPU_TINY_IN_SCRATCH)
-        return (CpuJitPlace){.base = CPU_JIT_IN_SCRATCH, .moved = -1, .offset = place.offset};
-    if (place.base == CPU_TINY_IN_CONSTANTS)
-        return (CpuJitPlace){.base = CPU_JIT_CONSTANT,
-                             .moved = -1,
-                             .offset = place.offset,
-                             .constant = cpu_tiny_loop_constants(bound->loop->loop->tiny)};
-    const int32_t number = place.base - CPU_TINY_IN_FIRST_BUFFER;
+static CpuJitAddress address_in(const Bound *bound, CpuSmallAddress address) {
+    if (address.base == CPU_SMALL_IN_SCRATCH)
+        return (CpuJitAddress){.base = CPU_JIT_IN_SCRATCH, .moved = -1, .offset = address.offset};
+    if (address.base == CPU_SMALL_IN_CONSTANTS)
+        return (CpuJitAddress){.base = CPU_JIT_CONSTANT,
+                               .moved = -1,
+                               .offset = address.offset,
+                               .constant = cpu_small_loop_constants(bound->loop->loop->small_loop)};
+    const int32_t number = address.base - CPU_SMALL_IN_FIRST_BUFFER;
     const CpuThunkBuffer *buffer = &bound->loop->buffers[number];
-    CpuJitPlace found = place_of(buffer->slice);
-    if (bound->moved[number] < 0) return behind(found, place.offset);
+    CpuJitAddress found = address_of(buffer->slice);
+    if (bound->moved[number] < 0) return offset_by(found, address.offset);
     // A small loop accesses nothing further away than its element count and strides allow: the array's own extent is
     // not known here, so the whole base is assumed.
     found.moved = bound->moved[number];
-    found.offset = place.offset;
+    found.offset = address.offset;
     found.low = 0;
     found.high = INT64_MAX;
     return found;
 }
 
 // Returns the element numbers of a copy by table, among the loop's constants.
-static const int32_t *table_of(const Bound *bound, const CpuTinyStep *step) {
-    return (const int32_t *)(const void *)(cpu_tiny_loop_constants(bound->loop->loop->tiny) + step->places[2].offset);
+static const int32_t *table_of(const Bound *bound, const CpuSmallStep *step) {
+    return (const int32_t *)(const void *)(cpu_small_loop_constants(bound->loop->loop->small_loop) +
+                                           step->addresses[2].offset);
 }
 
 typedef struct Understood {
@@ -102,14 +103,14 @@ static bool has_width(int width) {
 
 // Determines whether, and as which kernel, the step can be expressed in values. A reduction has rows of `immediate`
 // elements, and the address of its kernel among the loop's constants.
-static Understood understand(const Bound *bound, const CpuTinyStep *step) {
+static Understood understand(const Bound *bound, const CpuSmallStep *step) {
     const CpuLoop *loop = bound->loop->loop;
     Understood u = {.is = false};
-    if (step->form == CPU_TINY_KERNEL) {
+    if (step->form == CPU_SMALL_KERNEL) {
         u.is = step->count <= kElements && cpu_jit_kernel_find(loop, step->kernel, &u.kernel);
-    } else if (step->form == CPU_TINY_REDUCE) {
+    } else if (step->form == CPU_SMALL_REDUCE) {
         CpuReduceKernel *reduce;
-        memcpy(&reduce, cpu_tiny_loop_constants(loop->tiny) + step->places[2].offset, sizeof reduce);
+        memcpy(&reduce, cpu_small_loop_constants(loop->small_loop) + step->addresses[2].offset, sizeof reduce);
         u.is = step->count * step->immediate <= 2 * kElements && step->immediate > 0 &&
                cpu_jit_kernel_find_reduce(loop, reduce, &u.kernel);
     } else {
@@ -120,13 +121,13 @@ static Understood understand(const Bound *bound, const CpuTinyStep *step) {
 
 // Sums rows in the tree of isa/loop_reduce.inc, without its omitted parts: eight lanes are added lane i to lane i + 4,
 // then + 2, then + 1. The order is part of the result's bits.
-static void make_reduction(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuJitKernel *kernel) {
+static void make_reduction(Maker *m, const Bound *bound, const CpuSmallStep *step, const CpuJitKernel *kernel) {
     const int width = cpu_jit_kernel_width(kernel, 0);
-    const CpuJitPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
+    const CpuJitAddress from = address_in(bound, step->addresses[1]), to = address_in(bound, step->addresses[0]);
     int32_t lanes[2 * kElements];
     for (int64_t row = 0; row < step->count; row++) {
         for (int64_t i = 0; i < step->immediate; i++)
-            lanes[i] = cpu_jit_read(&m->block, behind(from, (row * step->immediate + i) * width), width);
+            lanes[i] = cpu_jit_read(&m->block, offset_by(from, (row * step->immediate + i) * width), width);
         for (int64_t half = 2 * kElements / 2, count = step->immediate; half; half /= 2) {
             for (int64_t i = 0; i + half < count; i++) {
                 const int32_t pair[3] = {lanes[i], lanes[i + half], -1};
@@ -134,48 +135,49 @@ static void make_reduction(Maker *m, const Bound *bound, const CpuTinyStep *step
             }
             count = count < half ? count : half;
         }
-        cpu_jit_write(&m->block, behind(to, row * width), width, lanes[0]);
+        cpu_jit_write(&m->block, offset_by(to, row * width), width, lanes[0]);
     }
 }
 
 // Makes one value for each element of the result, from the elements of the operands with the same number.
-static void make_elements(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuJitKernel *kernel) {
+static void make_elements(Maker *m, const Bound *bound, const CpuSmallStep *step, const CpuJitKernel *kernel) {
     const int arity = cpu_jit_kernel_arity(kernel);
     for (int64_t i = 0; i < step->count; i++) {
         int32_t operands[3] = {-1, -1, -1};
         for (int k = 0; k < arity; k++) {
             const int width = cpu_jit_kernel_width(kernel, k);
-            operands[k] = cpu_jit_read(&m->block, behind(place_in(bound, step->places[k + 1]), i * width), width);
+            operands[k] =
+                cpu_jit_read(&m->block, offset_by(address_in(bound, step->addresses[k + 1]), i * width), width);
         }
         const int32_t value = cpu_jit_kernel_apply(&m->block, kernel, operands, step->immediate);
         const int width = cpu_register_bytes(kernel->to);
-        cpu_jit_write(&m->block, behind(place_in(bound, step->places[0]), i * width), width, value);
+        cpu_jit_write(&m->block, offset_by(address_in(bound, step->addresses[0]), i * width), width, value);
     }
 }
 
-// Copies elements, in order or by a table on one side. This emits no instruction: the value then has two places.
-static void make_moves(Maker *m, const Bound *bound, const CpuTinyStep *step) {
-    const CpuJitPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
-    const int32_t *table = step->form >= CPU_TINY_COPY_FROM ? table_of(bound, step) : NULL;
+// Copies elements, in order or by a table on one side. This emits no instruction: the value then has two addresses.
+static void make_moves(Maker *m, const Bound *bound, const CpuSmallStep *step) {
+    const CpuJitAddress from = address_in(bound, step->addresses[1]), to = address_in(bound, step->addresses[0]);
+    const int32_t *table = step->form >= CPU_SMALL_COPY_FROM ? table_of(bound, step) : NULL;
     for (int64_t i = 0; i < step->count; i++) {
-        const int64_t source = step->form == CPU_TINY_COPY_FROM ? table[i] : i;
-        const int64_t target = step->form == CPU_TINY_COPY_TO ? table[i] : i;
-        const int32_t value = cpu_jit_read(&m->block, behind(from, source * step->width), step->width);
-        cpu_jit_write(&m->block, behind(to, target * step->width), step->width, value);
+        const int64_t source = step->form == CPU_SMALL_COPY_FROM ? table[i] : i;
+        const int64_t target = step->form == CPU_SMALL_COPY_TO ? table[i] : i;
+        const int32_t value = cpu_jit_read(&m->block, offset_by(from, source * step->width), step->width);
+        cpu_jit_write(&m->block, offset_by(to, target * step->width), step->width, value);
     }
 }
 
 // Makes a call, after which the bytes that it writes are unknown.
 static void make_call(Maker *m, const CpuJitCall *call, int64_t written) {
     cpu_jit_effect(&m->block, CPU_EFFECT_CALL)->call = call;
-    cpu_jit_forget(&m->block, call->places[0], written);
+    cpu_jit_forget(&m->block, call->addresses[0], written);
 }
 
-// Returns the bytes from the target's place to the last that the call writes; it writes none before it except by a
+// Returns the bytes from the target's address to the last that the call writes; it writes none before it except by a
 // table.
-static int64_t written_by(Maker *m, const Bound *bound, const CpuTinyStep *step) {
+static int64_t written_by(Maker *m, const Bound *bound, const CpuSmallStep *step) {
     int64_t last = step->count - 1;
-    if (step->form != CPU_TINY_COPY_TO) return (last + 1) * step->width;
+    if (step->form != CPU_SMALL_COPY_TO) return (last + 1) * step->width;
     const int32_t *table = table_of(bound, step);
     for (int64_t i = 0; i < step->count; i++) {
         if (table[i] < 0) m->block.fits = false;
@@ -184,24 +186,24 @@ static int64_t written_by(Maker *m, const Bound *bound, const CpuTinyStep *step)
     return (last + 1) * step->width;
 }
 
-static void call_step(Maker *m, const Bound *bound, const CpuTinyStep *step) {
+static void call_step(Maker *m, const Bound *bound, const CpuSmallStep *step) {
     CpuJitCall *call = HLO_ARENA_NEW(m->arena, CpuJitCall, 1);
     *call = (CpuJitCall){.kernel = step->kernel, .count = step->count, .immediate = step->immediate};
-    for (int i = 0; i < CPU_TINY_PLACES; i++) call->places[i] = place_in(bound, step->places[i]);
+    for (int i = 0; i < CPU_SMALL_ADDRESSES; i++) call->addresses[i] = address_in(bound, step->addresses[i]);
     make_call(m, call, written_by(m, bound, step));
 }
 
 // Makes the calls of the loop whose first one is number `at`; returns their number.
 static int64_t make_loop(Maker *m, int64_t at) {
     const CpuWhileStep *first = &m->program->steps[at];
-    const CpuTinyLoop *tiny = first->loop->loop->tiny;
-    const CpuTinyStep *steps = cpu_tiny_loop_steps(tiny);
-    const int64_t length = cpu_tiny_loop_length(tiny);
+    const CpuSmallLoop *small_loop = first->loop->loop->small_loop;
+    const CpuSmallStep *steps = cpu_small_loop_steps(small_loop);
+    const int64_t length = cpu_small_loop_length(small_loop);
     Bound bound = {.loop = first->loop};
     int64_t move = at;  // the steps before the loop's find the positions of its buffers, in order
     for (int32_t i = first->loop->buffer_count - 1; i >= 0; i--) {
         const bool moves = first->loop->buffers[i].start_count > 0;
-        if (i < CPU_TINY_BUFFERS) bound.moved[i] = moves ? m->moved_of[move - 1] : -1;
+        if (i < CPU_SMALL_BUFFERS) bound.moved[i] = moves ? m->moved_of[move - 1] : -1;
         move -= moves;
     }
     Understood *understood = HLO_ARENA_NEW(m->arena, Understood, length + 1);
@@ -214,9 +216,9 @@ static int64_t make_loop(Maker *m, int64_t at) {
     for (int64_t i = 0; i < length; i++) {
         if (!understood[i].is)
             call_step(m, &bound, &steps[i]);
-        else if (steps[i].form == CPU_TINY_KERNEL)
+        else if (steps[i].form == CPU_SMALL_KERNEL)
             make_elements(m, &bound, &steps[i], &understood[i].kernel);
-        else if (steps[i].form == CPU_TINY_REDUCE)
+        else if (steps[i].form == CPU_SMALL_REDUCE)
             make_reduction(m, &bound, &steps[i], &understood[i].kernel);
         else
             make_moves(m, &bound, &steps[i]);
@@ -228,24 +230,25 @@ static int64_t make_loop(Maker *m, int64_t at) {
 
 // Copies bytes of any type as the elements that they were stored as, if known: reading 8 bytes that were stored as
 // twice 4 is slow.
-static int width_at(const Maker *m, CpuJitPlace place, int64_t bytes) {
+static int width_at(const Maker *m, CpuJitAddress address, int64_t bytes) {
     if (bytes % 4 != 0) return 1;
-    const bool halves = cpu_jit_knows(&m->block, place, 4) || cpu_jit_knows(&m->block, behind(place, 4), 4);
+    const bool halves = cpu_jit_knows(&m->block, address, 4) || cpu_jit_knows(&m->block, offset_by(address, 4), 4);
     return bytes % 8 == 0 && !halves ? 8 : 4;
 }
 
 static void make_copy(Maker *m, const CpuCopy *copy) {
-    const CpuJitPlace from = place_of(copy->from), to = place_of(copy->to);
+    const CpuJitAddress from = address_of(copy->from), to = address_of(copy->to);
     if (copy->bytes <= kCopiedBytes && (copy->bytes % 4 == 0 || copy->bytes <= kElements)) {
         for (int64_t i = 0, width; i < copy->bytes; i += width) {
-            width = width_at(m, behind(from, i), copy->bytes - i);
-            cpu_jit_write(&m->block, behind(to, i), (int)width, cpu_jit_read(&m->block, behind(from, i), (int)width));
+            width = width_at(m, offset_by(from, i), copy->bytes - i);
+            cpu_jit_write(&m->block, offset_by(to, i), (int)width,
+                          cpu_jit_read(&m->block, offset_by(from, i), (int)width));
         }
         return;
     }
     CpuJitCall *call = HLO_ARENA_NEW(m->arena, CpuJitCall, 1);
-    *call = (CpuJitCall){.kernel = cpu_tiny_copy(copy->bytes), .places = {to, from}, .count = copy->bytes};
-    call->places[2] = call->places[3] = from;  // unused
+    *call = (CpuJitCall){.kernel = cpu_small_copy(copy->bytes), .addresses = {to, from}, .count = copy->bytes};
+    call->addresses[2] = call->addresses[3] = from;  // unused
     make_call(m, call, copy->bytes);
 }
 
@@ -272,21 +275,21 @@ static int32_t make_sum(Maker *m, const CpuMatmulElements *e, int32_t *terms) {
 
 // Multiplies matrix and vector in the order of sums of the kernel that it replaces. All sums are computed before the
 // first is stored: the result may overwrite an operand.
-static void make_product(Maker *m, const CpuMatmulElements *e, CpuJitPlace out, CpuJitPlace matrix,
-                         CpuJitPlace vector) {
+static void make_product(Maker *m, const CpuMatmulElements *e, CpuJitAddress out, CpuJitAddress matrix,
+                         CpuJitAddress vector) {
     const int width = hlo_type_bytes(e->type);
     int32_t sums[kMultiplications], terms[kMultiplications];
     for (int64_t i = 0; i < e->count; i++) {
         for (int64_t k = 0; k < e->depth; k++) {
             const int64_t at = i * e->i_step + k * e->k_step;
-            const int32_t left = cpu_jit_read(&m->block, behind(matrix, at * width), width);
-            const int32_t right = cpu_jit_read(&m->block, behind(vector, k * e->vector_step * width), width);
+            const int32_t left = cpu_jit_read(&m->block, offset_by(matrix, at * width), width);
+            const int32_t right = cpu_jit_read(&m->block, offset_by(vector, k * e->vector_step * width), width);
             terms[k] = float_value(m, CPU_VALUE_MULTIPLY_F, e->type == HLO_F64, left, right);
         }
         sums[i] = make_sum(m, e, terms);
     }
     for (int64_t i = 0; i < e->count; i++)
-        cpu_jit_write(&m->block, behind(out, i * e->out_step * width), width, sums[i]);
+        cpu_jit_write(&m->block, offset_by(out, i * e->out_step * width), width, sums[i]);
 }
 
 // True if the thunk is a product of a few elements, which has now been added as values.
@@ -295,8 +298,8 @@ static bool make_small_product(Maker *m, const CpuThunk *thunk) {
     const CpuSmallProduct *product = thunk->product;
     if (!product || !cpu_matmul_small_elements(product->matmul, kMultiplications, &elements)) return false;
     const int vector = elements.vector_first == product->swapped;
-    make_product(m, &elements, place_of(thunk->slices[2]), place_of(thunk->slices[1 - vector]),
-                 place_of(thunk->slices[vector]));
+    make_product(m, &elements, address_of(thunk->slices[2]), address_of(thunk->slices[1 - vector]),
+                 address_of(thunk->slices[vector]));
     return true;
 }
 
@@ -304,9 +307,9 @@ static void make_small(Maker *m, const CpuThunk *thunk) {
     if (make_small_product(m, thunk)) return;
     CpuJitCall *call = HLO_ARENA_NEW(m->arena, CpuJitCall, 1);
     *call = (CpuJitCall){.kernel = thunk->small, .immediate = (intptr_t)thunk->kernel};
-    for (int32_t i = 0; i < CPU_TINY_PLACES; i++) {
+    for (int32_t i = 0; i < CPU_SMALL_ADDRESSES; i++) {
         const int32_t slice = i == 0 ? thunk->read_count : i <= thunk->read_count ? i - 1 : 0;
-        call->places[i] = place_of(thunk->slices[slice]);
+        call->addresses[i] = address_of(thunk->slices[slice]);
     }
     make_call(m, call, thunk->slice_bytes[0]);
 }
@@ -324,7 +327,7 @@ static void make_move(Maker *m, int64_t at) {
     int32_t starts[3] = {-1, -1, -1};
     for (int32_t i = 0; i < buffer->start_count && plain; i++)
         starts[i] =
-            cpu_jit_read(&m->block, place_of(buffer->starts[i].index), buffer->starts[i].type == HLO_S64 ? 8 : 4);
+            cpu_jit_read(&m->block, address_of(buffer->starts[i].index), buffer->starts[i].type == HLO_S64 ? 8 : 4);
     CpuJitValue *move = cpu_jit_effect(&m->block, plain ? CPU_EFFECT_MOVE : CPU_EFFECT_LOCATE);
     move->buffer = buffer;
     move->target = m->moved_count;
@@ -340,7 +343,7 @@ static void make_effect(Maker *m, CpuJitOp op, int32_t target, int32_t operand) 
 }
 
 static int32_t read_predicate(Maker *m, CpuSlice slice) {
-    return cpu_jit_read(&m->block, place_of(slice), 1);
+    return cpu_jit_read(&m->block, address_of(slice), 1);
 }
 
 static bool is_simple_choice(const CpuThunk *thunk) {

@@ -33,7 +33,7 @@
 
 // rbx: the bases, r12: scratch memory, r13: the moved addresses, r14: the arena. Vector registers from kTemporary on
 // are used within one operation, the others contain values.
-enum { kTemporary = 13, kNobody = -1, kNever = INT32_MAX };
+enum { kTemporary = 13, kNoValue = -1, kNever = INT32_MAX };
 // The frame: room for 256 spilled values, and 8 bytes for alignment. At the function's beginning the stack is 8 bytes
 // off a multiple of 16; four registers are pushed, then the frame makes it a multiple again, as calls require.
 enum { kFrameSlots = 256, kFrameBytes = kFrameSlots * 8 + 8 };
@@ -74,7 +74,7 @@ enum { kShiftRight = 2, kShiftLeft = 6 };  // encoded in the register field of k
 enum { kEqual = 0, kLess = 1, kAtMost = 2, kUnordered = 3, kNotEqual = 4, kOrdered = 7, kAtLeast = 13, kGreater = 14 };
 // Rounding modes of vroundss and vroundsd. Bit 3: an inexact result raises no flag.
 enum { kRoundEven = 8, kRoundDown = 9, kRoundUp = 10 };
-enum { kPlain = 1, kSelf, kAlone, kWithByte, kSelfWithByte };  // see Instruction
+enum { kPlain = 1, kSelf, kUnaryForm, kWithByte, kSelfWithByte };  // see Instruction
 
 // The encoding of a value that is one instruction (a narrow and a wide form of it): its operands unchanged; one
 // operand, which also supplies the upper elements; one operand and nothing else; the first two with an immediate.
@@ -104,7 +104,7 @@ static const Instruction kInstructions[CPU_JIT_OP_COUNT] = {
     [CPU_VALUE_ADD] = {kPlain, 0, FORM(k66, 1, 0xfe), FORM(k66, 1, 0xd4)},       // vpaddd, vpaddq
     [CPU_VALUE_SUBTRACT] = {kPlain, 0, FORM(k66, 1, 0xfa), FORM(k66, 1, 0xfb)},  // vpsubd, vpsubq
     [CPU_VALUE_MULTIPLY] = {kPlain, 0, ONLY(FORM(k66, 2, 0x40))},                // vpmulld
-    [CPU_VALUE_ABS] = {kAlone, 0, ONLY(FORM(k66, 2, 0x1e))},                     // vpabsd
+    [CPU_VALUE_ABS] = {kUnaryForm, 0, ONLY(FORM(k66, 2, 0x1e))},                 // vpabsd
     [CPU_VALUE_MAXIMUM_S] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3d))},               // vpmaxsd
     [CPU_VALUE_MINIMUM_S] = {kPlain, 0, ONLY(FORM(k66, 2, 0x39))},               // vpminsd
     [CPU_VALUE_MAXIMUM_U] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3f))},               // vpmaxud
@@ -117,12 +117,12 @@ static const Instruction kInstructions[CPU_JIT_OP_COUNT] = {
     [CPU_VALUE_AND] = {kPlain, 0, ONLY(FORM(k66, 1, 0xdb))},                     // vpand
     [CPU_VALUE_OR] = {kPlain, 0, ONLY(FORM(k66, 1, 0xeb))},                      // vpor
     [CPU_VALUE_XOR] = {kPlain, 0, ONLY(FORM(k66, 1, 0xef))},                     // vpxor
-    [CPU_VALUE_S32_TO_F32] = {kAlone, 0, ONLY(FORM(kNoPrefix, 1, 0x5b))},        // vcvtdq2ps
-    [CPU_VALUE_S32_TO_F64] = {kAlone, 0, ONLY(FORM(kF3, 1, 0xe6))},              // vcvtdq2pd
+    [CPU_VALUE_S32_TO_F32] = {kUnaryForm, 0, ONLY(FORM(kNoPrefix, 1, 0x5b))},    // vcvtdq2ps
+    [CPU_VALUE_S32_TO_F64] = {kUnaryForm, 0, ONLY(FORM(kF3, 1, 0xe6))},          // vcvtdq2pd
     [CPU_VALUE_F32_TO_F64] = {kSelf, 0, ONLY(FORM(kF3, 1, 0x5a))},               // vcvtss2sd
     [CPU_VALUE_F64_TO_F32] = {kSelf, 0, ONLY(FORM(kF2, 1, 0x5a))},               // vcvtsd2ss
-    [CPU_VALUE_S32_TO_S64] = {kAlone, 0, ONLY(FORM(k66, 2, 0x25))},              // vpmovsxdq
-    [CPU_VALUE_U32_TO_U64] = {kAlone, 0, ONLY(FORM(k66, 2, 0x35))},              // vpmovzxdq
+    [CPU_VALUE_S32_TO_S64] = {kUnaryForm, 0, ONLY(FORM(k66, 2, 0x25))},          // vpmovsxdq
+    [CPU_VALUE_U32_TO_U64] = {kUnaryForm, 0, ONLY(FORM(k66, 2, 0x35))},          // vpmovzxdq
 };
 
 static CpuX86 *x86(Registers *r) {
@@ -133,22 +133,22 @@ static CpuX86Operand slot_operand(int slot) {
     return cpu_x86_memory(CPU_X86_RSP, slot * 8);
 }
 
-// Returns the general register that `place` is relative to: the given one, unless another contains the base
+// Returns the general register that `address` is relative to: the given one, unless another contains the base
 // permanently.
-static CpuX86General base_register(Registers *r, const CpuJitPlace *place, CpuX86General spare) {
-    if (place->moved >= 0) {
-        cpu_x86_general(x86(r), CPU_X86_LOAD, spare, cpu_x86_memory(CPU_X86_R13, place->moved * 8));
+static CpuX86General base_register(Registers *r, const CpuJitAddress *address, CpuX86General spare) {
+    if (address->moved >= 0) {
+        cpu_x86_general(x86(r), CPU_X86_LOAD, spare, cpu_x86_memory(CPU_X86_R13, address->moved * 8));
         return spare;
     }
-    if (place->base == CPU_JIT_IN_SCRATCH) return CPU_X86_R12;
-    if (place->base == CPU_BASE_ARENA) return CPU_X86_R14;
-    cpu_x86_general(x86(r), CPU_X86_LOAD, spare, cpu_x86_memory(CPU_X86_RBX, place->base * 8));
+    if (address->base == CPU_JIT_IN_SCRATCH) return CPU_X86_R12;
+    if (address->base == CPU_BASE_ARENA) return CPU_X86_R14;
+    cpu_x86_general(x86(r), CPU_X86_LOAD, spare, cpu_x86_memory(CPU_X86_RBX, address->base * 8));
     return spare;
 }
 
-static CpuX86Operand place_operand(Registers *r, const CpuJitPlace *place) {
-    if (place->offset != (int32_t)place->offset) r->emitter->fits = false;
-    return cpu_x86_memory(base_register(r, place, CPU_X86_RAX), (int32_t)place->offset);
+static CpuX86Operand place_operand(Registers *r, const CpuJitAddress *address) {
+    if (address->offset != (int32_t)address->offset) r->emitter->fits = false;
+    return cpu_x86_memory(base_register(r, address, CPU_X86_RAX), (int32_t)address->offset);
 }
 
 // ---- registers
@@ -171,9 +171,9 @@ static void put_aside(Registers *r, int32_t value) {
 }
 
 static void empty(Registers *r, int reg) {
-    if (r->holder[reg] == kNobody) return;
+    if (r->holder[reg] == kNoValue) return;
     r->register_of[r->holder[reg]] = -1;
-    r->holder[reg] = kNobody;
+    r->holder[reg] = kNoValue;
 }
 
 // Returns a free register; else that of the value which is needed last.
@@ -181,7 +181,7 @@ static int take(Registers *r) {
     int best = -1;
     int32_t latest = -1;
     for (int reg = 0; reg < kTemporary; reg++) {
-        if (r->holder[reg] == kNobody) return reg;
+        if (r->holder[reg] == kNoValue) return reg;
         const int32_t use = r->next_use[r->holder[reg]];
         if (!r->pinned[reg] && use > latest) {
             latest = use;
@@ -242,7 +242,7 @@ static void release(Registers *r, const CpuJitValue *value) {
 
 // A byte is loaded through a general register, for which an instruction clears the bits above it.
 static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
-    const CpuX86Operand from = place_operand(r, &value->place);
+    const CpuX86Operand from = place_operand(r, &value->address);
     const int to = hold(r, number);
     if (value->width > 1) {
         cpu_x86_vector(x86(r), value->width == 8 ? kLoad64 : kLoad32, to, 0, from);
@@ -256,7 +256,7 @@ static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
 // are zeros, so both orders of operands are used: for max(+0, -0) one returns +0, the other -0, and their bits "and"ed
 // are those of +0 (for a minimum, "or"ed: -0); for equal or ordered operands both return the same, which stays. If one
 // is NaN the sum is used instead, which is that NaN, made quiet.
-static void emit_extreme(Registers *r, int32_t number, const CpuJitValue *value) {
+static void emit_minmax(Registers *r, int32_t number, const CpuJitValue *value) {
     const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
     const int first = kTemporary, second = kTemporary + 1, unordered = kTemporary + 2;
     const uint8_t prefix = value->wide ? kF2 : kF3;
@@ -301,7 +301,7 @@ static void emit_truncation(Registers *r, int32_t number, const CpuJitValue *val
     cpu_x86_vector(x86(r), kAnd, hold(r, number), whole, cpu_x86_register(mask));
 }
 
-// Rotates by two shifts, since AVX2 has no rotation; shifts by a constant encode the target register in the place of
+// Rotates by two shifts, since AVX2 has no rotation; shifts by a constant encode the target register instead of
 // the left operand.
 static void emit_rotation(Registers *r, int32_t number, const CpuJitValue *value) {
     const CpuX86Operand x = cpu_x86_register(in_register(r, value->operands[0]));
@@ -340,7 +340,7 @@ static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *va
         right = as_operand(r, value->operands[1]);
     } else {
         right = cpu_x86_register(in_register(r, value->operands[0]));
-        left = instruction->how == kAlone ? 0 : right.number;
+        left = instruction->how == kUnaryForm ? 0 : right.number;
     }
     release(r, value);
     const int to = hold(r, number);
@@ -355,7 +355,7 @@ static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *va
 static void emit_store(Registers *r, const CpuJitValue *value) {
     const int32_t stored = value->operands[0];
     int from = in_register(r, stored);
-    const CpuX86Operand to = place_operand(r, &value->place);
+    const CpuX86Operand to = place_operand(r, &value->address);
     if (value->width > 1) {
         cpu_x86_vector(x86(r), value->width == 8 ? kStore64 : kStore32, from, 0, to);
     } else {
@@ -371,20 +371,20 @@ static void emit_store(Registers *r, const CpuJitValue *value) {
 // Spills all needed values before a call, since the called function may use all vector registers.
 static void clear_registers(Registers *r) {
     for (int reg = 0; reg < kTemporary; reg++) {
-        if (r->holder[reg] == kNobody) continue;
+        if (r->holder[reg] == kNoValue) continue;
         if (r->next_use[r->holder[reg]] != kNever) put_aside(r, r->holder[reg]);
         empty(r, reg);
     }
 }
 
-static void emit_address(Registers *r, const CpuJitPlace *place, CpuX86General to) {
-    if (place->base == CPU_JIT_CONSTANT) {
-        cpu_x86_set(x86(r), to, (int64_t)(intptr_t)(place->constant + place->offset));
+static void emit_address(Registers *r, const CpuJitAddress *address, CpuX86General to) {
+    if (address->base == CPU_JIT_CONSTANT) {
+        cpu_x86_set(x86(r), to, (int64_t)(intptr_t)(address->constant + address->offset));
         return;
     }
-    if (place->offset != (int32_t)place->offset) r->emitter->fits = false;
-    const CpuX86General base = base_register(r, place, to);
-    cpu_x86_general(x86(r), CPU_X86_ADDRESS, to, cpu_x86_memory(base, (int32_t)place->offset));
+    if (address->offset != (int32_t)address->offset) r->emitter->fits = false;
+    const CpuX86General base = base_register(r, address, to);
+    cpu_x86_general(x86(r), CPU_X86_ADDRESS, to, cpu_x86_memory(base, (int32_t)address->offset));
 }
 
 static void emit_function(Registers *r, intptr_t function) {
@@ -393,9 +393,9 @@ static void emit_function(Registers *r, intptr_t function) {
 }
 
 static void emit_call(Registers *r, const CpuJitCall *call) {
-    static const CpuX86General arguments[CPU_TINY_PLACES] = {CPU_X86_RDI, CPU_X86_RSI, CPU_X86_RDX, CPU_X86_RCX};
+    static const CpuX86General arguments[CPU_SMALL_ADDRESSES] = {CPU_X86_RDI, CPU_X86_RSI, CPU_X86_RDX, CPU_X86_RCX};
     clear_registers(r);
-    for (int i = 0; i < CPU_TINY_PLACES; i++) emit_address(r, &call->places[i], arguments[i]);
+    for (int i = 0; i < CPU_SMALL_ADDRESSES; i++) emit_address(r, &call->addresses[i], arguments[i]);
     cpu_x86_set(x86(r), CPU_X86_R8, call->count);
     cpu_x86_set(x86(r), CPU_X86_R9, call->immediate);
     emit_function(r, (intptr_t)call->kernel);
@@ -467,7 +467,7 @@ static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
         case CPU_VALUE_OF_CONSTANT: break;  // at its uses
         case CPU_VALUE_OF_MEMORY: emit_load(r, number, value); break;
         case CPU_VALUE_MAXIMUM_F:
-        case CPU_VALUE_MINIMUM_F: emit_extreme(r, number, value); break;
+        case CPU_VALUE_MINIMUM_F: emit_minmax(r, number, value); break;
         case CPU_VALUE_SELECT: emit_select(r, number, value); break;
         case CPU_VALUE_F32_TO_S32: emit_truncation(r, number, value); break;
         case CPU_VALUE_ROTATE: emit_rotation(r, number, value); break;
@@ -494,7 +494,7 @@ void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block) {
     r.next_use = HLO_ARENA_NEW(arena, int32_t, count);
     memset(r.register_of, 0xff, count * sizeof *r.register_of);
     memset(r.slot_of, 0xff, count * sizeof *r.slot_of);
-    for (int reg = 0; reg < kTemporary; reg++) r.holder[reg] = kNobody;
+    for (int reg = 0; reg < kTemporary; reg++) r.holder[reg] = kNoValue;
     cpu_jit_block_finish(block, r.next_use);
     for (int32_t i = 0; i < (int32_t)block->values.count && emitter->fits; i++)
         if (block->values.items[i].needed) emit_value(&r, i, &block->values.items[i]);

@@ -18,7 +18,7 @@ typedef enum CpuWhileKind {
 
 // An address argument of a call that moves with a dynamic slice.
 typedef struct CpuWhileMoved {
-    int32_t step, place;
+    int32_t step, address;
     int64_t offset;
 } CpuWhileMoved;
 
@@ -54,7 +54,7 @@ void cpu_while_code_free(CpuWhileCode *code);
 
 enum { CPU_WHILE_MOVED = 64 };  // maximum number of moved addresses of a program
 // Runs the program from step `at` on, up to a step that is not in the code (a copy of many bytes, a thunk, a choice),
-// and returns its number, or the number of steps at the end. `scratch` is CPU_TINY_SCRATCH bytes, aligned to 64;
+// and returns its number, or the number of steps at the end. `scratch` is CPU_SMALL_SCRATCH bytes, aligned to 64;
 // `moved` is CPU_WHILE_MOVED addresses. Both and `bases` are the same in all calls of one run.
 int64_t cpu_while_code_run(const CpuWhileCode *code, int64_t at, char *const *bases, char *scratch, char **moved);
 

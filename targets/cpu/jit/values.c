@@ -5,10 +5,10 @@
 //   loop 1   a = load m0; b = a * a; store m1, b         v0 = m0, v1 = v0 * v0, effect v2: m1 <- v1
 //   loop 2   c = load m1; d = load m0; e = c + d * d     c is v1, d is v0, d * d is v1: v3 = v1 + v1
 //
-// Values are found by a hash of operation and operands (number()), memory by a list of the known contents of places
+// Values are found by a hash of operation and operands (number()), memory by a list of the known contents of addresses
 // (known_at()), the newest first. A store forgets everything that may overlap it, which is decided by bases and
-// offsets; places relative to a moved address are assumed anywhere between the lowest and highest byte of the buffer's
-// positions, and arguments and results of the program may be one buffer, if one was donated to the other.
+// offsets; addresses relative to a moved address are assumed anywhere between the lowest and highest byte of the
+// buffer's positions, and arguments and results of the program may be one buffer, if one was donated to the other.
 //
 // Scratch memory belongs to one loop. An element in it is kept as a value and never stored, unless the loop also calls
 // kernels, which read it there (`keeps_scratch`).
@@ -50,8 +50,9 @@ static bool is_same(const CpuJitValue *a, const CpuJitValue *b) {
            memcmp(a->operands, b->operands, sizeof a->operands) == 0;
 }
 
-// Returns the number of the value, which may exist already. Memory contents are found by their place instead. The hash
-// multiplies by 2^64 over the golden ratio (Fibonacci hashing, Knuth 6.4) and uses its upper half, which mixes best.
+// Returns the number of the value, which may exist already. Memory contents are found by their address instead. The
+// hash multiplies by 2^64 over the golden ratio (Fibonacci hashing, Knuth 6.4) and uses its upper half, which mixes
+// best.
 static int32_t number(CpuJitBlock *block, const CpuJitValue *value) {
     uint64_t hash = (uint64_t)value->op * 31 + value->bits * 0x9e3779b97f4a7c15;
     for (int i = 0; i < 3; i++) hash = (hash ^ (uint64_t)value->operands[i]) * 0x9e3779b97f4a7c15;
@@ -97,13 +98,13 @@ int32_t cpu_jit_byte(CpuJitBlock *block, int32_t value) {
 
 // ---- memory
 
-static bool is_same_place(const CpuJitPlace *a, const CpuJitPlace *b) {
+static bool is_same_address(const CpuJitAddress *a, const CpuJitAddress *b) {
     return a->base == b->base && a->moved == b->moved && a->offset == b->offset;
 }
 
 // True unless the two runs of bytes cannot overlap. Bases are disjoint, but arguments and results may share their
 // memory.
-static bool may_share(const CpuJitPlace *a, int64_t a_bytes, const CpuJitPlace *b, int64_t b_bytes) {
+static bool may_share(const CpuJitAddress *a, int64_t a_bytes, const CpuJitAddress *b, int64_t b_bytes) {
     if (a->base != b->base) return a->base >= CPU_BASE_FIRST_ARGUMENT && b->base >= CPU_BASE_FIRST_ARGUMENT;
     if (a->moved == b->moved) return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
     const int64_t a_low = a->moved < 0 ? a->offset : a->low, a_high = a->moved < 0 ? a->offset + a_bytes : a->high;
@@ -111,26 +112,26 @@ static bool may_share(const CpuJitPlace *a, int64_t a_bytes, const CpuJitPlace *
     return a_low < b_high && b_low < a_high;
 }
 
-void cpu_jit_forget(CpuJitBlock *block, CpuJitPlace place, int64_t bytes) {
-    if (place.base == CPU_JIT_IN_SCRATCH) {
+void cpu_jit_forget(CpuJitBlock *block, CpuJitAddress address, int64_t bytes) {
+    if (address.base == CPU_JIT_IN_SCRATCH) {
         int64_t kept = 0;
         for (int64_t i = 0; i < block->scratch.count; i++) {
             const CpuJitMemory known = block->scratch.items[i];
-            if (!may_share(&place, bytes, &known.place, known.width)) block->scratch.items[kept++] = known;
+            if (!may_share(&address, bytes, &known.address, known.width)) block->scratch.items[kept++] = known;
         }
         block->scratch.count = kept;
         return;
     }
     for (int32_t i = 0; i < block->memory_count; i++) {
         CpuJitMemory *known = &block->memory[i];
-        if (known->value >= 0 && may_share(&place, bytes, &known->place, known->width)) known->value = -1;
+        if (known->value >= 0 && may_share(&address, bytes, &known->address, known->width)) known->value = -1;
     }
 }
 
 // Scratch is small and remembered completely; for other memory the oldest entry is replaced, which only costs a load.
-static void remember(CpuJitBlock *block, CpuJitPlace place, int width, int32_t value) {
-    const CpuJitMemory known = {place, width, value};
-    if (place.base == CPU_JIT_IN_SCRATCH) {
+static void remember(CpuJitBlock *block, CpuJitAddress address, int width, int32_t value) {
+    const CpuJitMemory known = {address, width, value};
+    if (address.base == CPU_JIT_IN_SCRATCH) {
         hlo_vector_push(block->arena, &block->scratch, known);
         return;
     }
@@ -142,50 +143,51 @@ static void remember(CpuJitBlock *block, CpuJitPlace place, int width, int32_t v
     block->memory_oldest = (block->memory_oldest + 1) % CPU_JIT_MEMORY;
 }
 
-// Returns the newest entry for exactly these bytes, or -1. A place written with another width has been forgotten by
+// Returns the newest entry for exactly these bytes, or -1. An address written with another width has been forgotten by
 // then.
-static int32_t known_at(const CpuJitBlock *block, const CpuJitPlace *place, int width) {
-    const bool in_scratch = place->base == CPU_JIT_IN_SCRATCH;
+static int32_t known_at(const CpuJitBlock *block, const CpuJitAddress *address, int width) {
+    const bool in_scratch = address->base == CPU_JIT_IN_SCRATCH;
     const CpuJitMemory *known = in_scratch ? block->scratch.items : block->memory;
     const int64_t count = in_scratch ? block->scratch.count : block->memory_count;
     for (int64_t i = count - 1; i >= 0; i--)
-        if (known[i].value >= 0 && known[i].width == width && is_same_place(&known[i].place, place))
+        if (known[i].value >= 0 && known[i].width == width && is_same_address(&known[i].address, address))
             return known[i].value;
     return -1;
 }
 
-bool cpu_jit_knows(const CpuJitBlock *block, CpuJitPlace place, int width) {
-    return known_at(block, &place, width) >= 0;
+bool cpu_jit_knows(const CpuJitBlock *block, CpuJitAddress address, int width) {
+    return known_at(block, &address, width) >= 0;
 }
 
-int32_t cpu_jit_read(CpuJitBlock *block, CpuJitPlace place, int width) {
+int32_t cpu_jit_read(CpuJitBlock *block, CpuJitAddress address, int width) {
     assert(width == 1 || width == 4 || width == 8);
-    if (place.base == CPU_JIT_CONSTANT) {
+    if (address.base == CPU_JIT_CONSTANT) {
         uint64_t bits = 0;
-        memcpy(&bits, place.constant + place.offset, (size_t)width);
+        memcpy(&bits, address.constant + address.offset, (size_t)width);
         return cpu_jit_constant(block, bits, width == 8);
     }
-    const int32_t known = known_at(block, &place, width);
+    const int32_t known = known_at(block, &address, width);
     if (known >= 0) return known;
     // An element that was never stored cannot be read from memory.
-    if (place.base == CPU_JIT_IN_SCRATCH && !block->keeps_scratch) block->fits = false;
-    const int32_t value = add(
-        block,
-        &(CpuJitValue){
-            .op = CPU_VALUE_OF_MEMORY, .wide = width == 8, .width = width, .place = place, .operands = {-1, -1, -1}});
-    remember(block, place, width, value);
+    if (address.base == CPU_JIT_IN_SCRATCH && !block->keeps_scratch) block->fits = false;
+    const int32_t value = add(block, &(CpuJitValue){.op = CPU_VALUE_OF_MEMORY,
+                                                    .wide = width == 8,
+                                                    .width = width,
+                                                    .address = address,
+                                                    .operands = {-1, -1, -1}});
+    remember(block, address, width, value);
     return value;
 }
 
-void cpu_jit_write(CpuJitBlock *block, CpuJitPlace place, int width, int32_t value) {
+void cpu_jit_write(CpuJitBlock *block, CpuJitAddress address, int width, int32_t value) {
     assert(width == 1 || width == 4 || width == 8);
-    if (known_at(block, &place, width) == value) return;
-    cpu_jit_forget(block, place, width);
-    remember(block, place, width, value);
-    if (place.base == CPU_JIT_IN_SCRATCH && !block->keeps_scratch) return;
+    if (known_at(block, &address, width) == value) return;
+    cpu_jit_forget(block, address, width);
+    remember(block, address, width, value);
+    if (address.base == CPU_JIT_IN_SCRATCH && !block->keeps_scratch) return;
     CpuJitValue *store = cpu_jit_effect(block, CPU_EFFECT_STORE);
     store->operands[0] = value;
-    store->place = place;
+    store->address = address;
     store->width = width;
 }
 

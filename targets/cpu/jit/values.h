@@ -70,17 +70,17 @@ typedef enum CpuJitOp {
 
 // A memory location: an offset from a base of the device, from a moved address, or in scratch memory.
 enum { CPU_JIT_IN_SCRATCH = -1, CPU_JIT_CONSTANT = -2 };
-typedef struct CpuJitPlace {
+typedef struct CpuJitAddress {
     int32_t base;
     int32_t moved;  // the number of a moved address that `offset` counts from, or -1
     int64_t offset;
     int64_t low, high;     // moved: the bytes of the base that contain all positions of the moving buffer
     const char *constant;  // of CPU_JIT_CONSTANT
-} CpuJitPlace;
+} CpuJitAddress;
 
 typedef struct CpuJitCall {
     CpuBlockKernel *kernel;
-    CpuJitPlace places[CPU_TINY_PLACES];
+    CpuJitAddress addresses[CPU_SMALL_ADDRESSES];
     int64_t count, immediate;
 } CpuJitCall;
 
@@ -91,7 +91,7 @@ typedef struct CpuJitValue {
     int32_t operands[3];
     int32_t target;
     uint64_t bits;
-    CpuJitPlace place;
+    CpuJitAddress address;
     const CpuJitCall *call;
     const CpuThunkBuffer *buffer;
     int32_t next;         // of those with the same hash
@@ -99,7 +99,7 @@ typedef struct CpuJitValue {
 } CpuJitValue;
 
 typedef struct CpuJitMemory {
-    CpuJitPlace place;
+    CpuJitAddress address;
     int width;
     int32_t value;
 } CpuJitMemory;
@@ -134,15 +134,15 @@ int32_t cpu_jit_mask(CpuJitBlock *block, int32_t value);
 // Returns a predicate as the byte 0 or 1 that is its form in memory.
 int32_t cpu_jit_byte(CpuJitBlock *block, int32_t value);
 
-// Returns the element of 1, 4 or 8 bytes at the place: the value that was written or read there before, if nothing has
-// overwritten it.
-int32_t cpu_jit_read(CpuJitBlock *block, CpuJitPlace place, int width);
+// Returns the element of 1, 4 or 8 bytes at the address: the value that was written or read there before, if nothing
+// has overwritten it.
+int32_t cpu_jit_read(CpuJitBlock *block, CpuJitAddress address, int width);
 // Stores an element; in scratch memory only if a called kernel will read it.
-void cpu_jit_write(CpuJitBlock *block, CpuJitPlace place, int width, int32_t value);
+void cpu_jit_write(CpuJitBlock *block, CpuJitAddress address, int width, int32_t value);
 // True if the block knows the value there without reading it.
-bool cpu_jit_knows(const CpuJitBlock *block, CpuJitPlace place, int width);
+bool cpu_jit_knows(const CpuJitBlock *block, CpuJitAddress address, int width);
 // Forgets values in these bytes, which something writes.
-void cpu_jit_forget(CpuJitBlock *block, CpuJitPlace place, int64_t bytes);
+void cpu_jit_forget(CpuJitBlock *block, CpuJitAddress address, int64_t bytes);
 
 // Adds an effect, which the caller fills in.
 CpuJitValue *cpu_jit_effect(CpuJitBlock *block, CpuJitOp op);

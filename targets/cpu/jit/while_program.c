@@ -16,7 +16,7 @@
 //    9  GO      -> 1
 //   10                                           the end
 //
-// Every step has a CpuTinyCall of the same number, with a kernel if it is a CALL. Addresses are bound once per run,
+// Every step has a CpuSmallCall of the same number, with a kernel if it is a CALL. Addresses are bound once per run,
 // since the device's bases do not change while the loop runs; only dynamic slices have a new position in every
 // iteration, and a MOVE before the calls of such a loop writes their addresses into those calls. If there is machine
 // code for the program (code.c), that is run instead, and this file only executes the steps that are not in it.
@@ -62,35 +62,35 @@ static void plan_copies(Planner *p, const CpuCopy *copies, int32_t count) {
 
 // Plans the address arguments of the loop's calls, the first of which is `first`, that point into the buffer.
 static void plan_move(Planner *p, const CpuThunkLoop *loop, int32_t buffer, int32_t first) {
-    const CpuTinyLoop *tiny = loop->loop->tiny;
-    const int64_t length = cpu_tiny_loop_length(tiny);
-    CpuWhileMoved *moved = HLO_ARENA_NEW(p->arena, CpuWhileMoved, length * CPU_TINY_PLACES);
+    const CpuSmallLoop *small_loop = loop->loop->small_loop;
+    const int64_t length = cpu_small_loop_length(small_loop);
+    CpuWhileMoved *moved = HLO_ARENA_NEW(p->arena, CpuWhileMoved, length * CPU_SMALL_ADDRESSES);
     CpuWhileStep *step = add(p, CPU_WHILE_MOVE);
     step->buffer = &loop->buffers[buffer];
     step->moved = moved;
     for (int64_t i = 0; i < length; i++)
-        for (int place = 0; place < CPU_TINY_PLACES; place++) {
+        for (int address = 0; address < CPU_SMALL_ADDRESSES; address++) {
             int64_t offset;
-            if (cpu_tiny_loop_names(tiny, i, place, buffer, &offset))
-                moved[step->moved_count++] = (CpuWhileMoved){first + (int32_t)i, place, offset};
+            if (cpu_small_loop_names(small_loop, i, address, buffer, &offset))
+                moved[step->moved_count++] = (CpuWhileMoved){first + (int32_t)i, address, offset};
         }
 }
 
 // Plans the moves first, one for each buffer that has starts, then the loop's calls: `first` is the number of the first
 // of these.
-static void plan_tiny_loop(Planner *p, const CpuThunkLoop *loop) {
+static void plan_small_loop(Planner *p, const CpuThunkLoop *loop) {
     int32_t moving = 0;
     for (int32_t i = 0; i < loop->buffer_count; i++) moving += loop->buffers[i].start_count > 0;
     const int32_t first = here(p) + moving;
     for (int32_t i = 0; i < loop->buffer_count; i++)
         if (loop->buffers[i].start_count > 0) plan_move(p, loop, i, first);
-    for (int64_t i = 0; i < cpu_tiny_loop_length(loop->loop->tiny); i++) add(p, CPU_WHILE_CALL)->loop = loop;
+    for (int64_t i = 0; i < cpu_small_loop_length(loop->loop->small_loop); i++) add(p, CPU_WHILE_CALL)->loop = loop;
 }
 
-static bool is_tiny(const CpuThunk *thunk) {
-    bool tiny = thunk->kind == CPU_STEP_LOOPS || thunk->kind == CPU_STEP_COPY_LOOPS;
-    for (int32_t i = 0; i < thunk->loop_count && tiny; i++) tiny = thunk->loops[i].loop->tiny != NULL;
-    return tiny;
+static bool is_small(const CpuThunk *thunk) {
+    bool small_loop = thunk->kind == CPU_STEP_LOOPS || thunk->kind == CPU_STEP_COPY_LOOPS;
+    for (int32_t i = 0; i < thunk->loop_count && small_loop; i++) small_loop = thunk->loops[i].loop->small_loop != NULL;
+    return small_loop;
 }
 
 static void plan_list(Planner *p, const CpuThunkList *list);
@@ -133,12 +133,12 @@ static void plan_thunk(Planner *p, const CpuThunk *thunk) {
         case CPU_STEP_RECEIVE:
         case CPU_STEP_SEND: p->fits = false; break;
         default:
-            if (!is_tiny(thunk)) {
+            if (!is_small(thunk)) {
                 add(p, thunk->small ? CPU_WHILE_CALL : CPU_WHILE_THUNK)->thunk = thunk;
                 break;
             }
             if (thunk->kind == CPU_STEP_COPY_LOOPS) plan_copies(p, thunk->copies, thunk->copy_count);
-            for (int32_t i = 0; i < thunk->loop_count; i++) plan_tiny_loop(p, &thunk->loops[i]);
+            for (int32_t i = 0; i < thunk->loop_count; i++) plan_small_loop(p, &thunk->loops[i]);
             break;
     }
 }
@@ -185,53 +185,53 @@ bool cpu_while_may_share(const CpuWhileProgram *program) {
 
 // Binds the calls of the loop whose first one is number `at`; returns their number. Buffers that move get their
 // addresses in every iteration.
-static int64_t bind_loop(const CpuThunkLoop *loop, char *const *bases, char *scratch, CpuTinyCall *calls) {
-    char *buffers[CPU_TINY_BUFFERS] = {0};
-    for (int32_t i = 0; i < loop->buffer_count && i < CPU_TINY_BUFFERS; i++)
+static int64_t bind_loop(const CpuThunkLoop *loop, char *const *bases, char *scratch, CpuSmallCall *calls) {
+    char *buffers[CPU_SMALL_BUFFERS] = {0};
+    for (int32_t i = 0; i < loop->buffer_count && i < CPU_SMALL_BUFFERS; i++)
         buffers[i] = cpu_slice_address(bases, loop->buffers[i].slice);
-    cpu_tiny_loop_bind(loop->loop->tiny, scratch, buffers, calls);
-    return cpu_tiny_loop_length(loop->loop->tiny);
+    cpu_small_loop_bind(loop->loop->small_loop, scratch, buffers, calls);
+    return cpu_small_loop_length(loop->loop->small_loop);
 }
 
-static void bind_copy(const CpuCopy *copy, char *const *bases, CpuTinyCall *call) {
-    *call = (CpuTinyCall){.kernel = cpu_tiny_copy(copy->bytes), .count = copy->bytes};
-    call->places[0] = cpu_slice_address(bases, copy->to);
-    call->places[1] = cpu_slice_address(bases, copy->from);
+static void bind_copy(const CpuCopy *copy, char *const *bases, CpuSmallCall *call) {
+    *call = (CpuSmallCall){.kernel = cpu_small_copy(copy->bytes), .count = copy->bytes};
+    call->addresses[0] = cpu_slice_address(bases, copy->to);
+    call->addresses[1] = cpu_slice_address(bases, copy->from);
 }
 
 // Binds a thunk with one result and a function for small operands, which takes its description as the immediate.
-static void bind_small(const CpuThunk *thunk, char *const *bases, CpuTinyCall *call) {
+static void bind_small(const CpuThunk *thunk, char *const *bases, CpuSmallCall *call) {
     const CpuSlice *slices = thunk->slices;
-    assert(thunk->read_count < CPU_TINY_PLACES && thunk->write_count == 1);
-    *call = (CpuTinyCall){.kernel = thunk->small, .immediate = (intptr_t)thunk->kernel};
-    call->places[0] = cpu_slice_address(bases, slices[thunk->read_count]);
-    for (int32_t i = 0; i < thunk->read_count; i++) call->places[i + 1] = cpu_slice_address(bases, slices[i]);
+    assert(thunk->read_count < CPU_SMALL_ADDRESSES && thunk->write_count == 1);
+    *call = (CpuSmallCall){.kernel = thunk->small, .immediate = (intptr_t)thunk->kernel};
+    call->addresses[0] = cpu_slice_address(bases, slices[thunk->read_count]);
+    for (int32_t i = 0; i < thunk->read_count; i++) call->addresses[i + 1] = cpu_slice_address(bases, slices[i]);
 }
 
-// Steps that are not calls have no kernel; the predicate's address is the first place of its step.
-static void bind(const CpuWhileProgram *program, char *const *bases, char *scratch, CpuTinyCall *calls) {
+// Steps that are not calls have no kernel; the predicate's address is the first address of its step.
+static void bind(const CpuWhileProgram *program, char *const *bases, char *scratch, CpuSmallCall *calls) {
     for (int64_t i = 0; i < program->count;) {
         const CpuWhileStep *step = &program->steps[i];
         if (step->kind == CPU_WHILE_CALL && step->loop) {
             i += bind_loop(step->loop, bases, scratch, &calls[i]);
             continue;
         }
-        calls[i] = (CpuTinyCall){0};
+        calls[i] = (CpuSmallCall){0};
         if (step->kind == CPU_WHILE_CALL && step->thunk)
             bind_small(step->thunk, bases, &calls[i]);
         else if (step->kind == CPU_WHILE_CALL)
             bind_copy(&step->copy, bases, &calls[i]);
-        if (step->kind == CPU_WHILE_UNLESS) calls[i].places[0] = cpu_slice_address(bases, step->predicate);
+        if (step->kind == CPU_WHILE_UNLESS) calls[i].addresses[0] = cpu_slice_address(bases, step->predicate);
         i++;
     }
 }
 
 // Writes the position of a dynamic slice in this iteration to all call arguments that point into it.
-static void move(const CpuWhileStep *step, char *const *bases, CpuTinyCall *calls) {
+static void move(const CpuWhileStep *step, char *const *bases, CpuSmallCall *calls) {
     char *at = cpu_thunk_buffer_address(step->buffer, bases);
     for (int64_t i = 0; i < step->moved_count; i++) {
         const CpuWhileMoved *moved = &step->moved[i];
-        calls[moved->step].places[moved->place] = at + moved->offset;
+        calls[moved->step].addresses[moved->address] = at + moved->offset;
     }
 }
 
@@ -245,7 +245,7 @@ typedef struct Runner {
 } Runner;
 
 // Runs a step that is not a call; *at becomes the next one.
-static HloStatus run_step(const Runner *runner, const CpuWhileStep *step, CpuTinyCall *calls, int64_t *at) {
+static HloStatus run_step(const Runner *runner, const CpuWhileStep *step, CpuSmallCall *calls, int64_t *at) {
     switch (step->kind) {
         case CPU_WHILE_MOVE: move(step, runner->bases, calls); break;
         case CPU_WHILE_COPY: {
@@ -264,16 +264,16 @@ static HloStatus run_step(const Runner *runner, const CpuWhileStep *step, CpuTin
 }
 
 // The inner loop of short loops: it checks for a call's kernel first, as nearly all steps are calls.
-static HloStatus run(const Runner *runner, CpuTinyCall *calls) {
+static HloStatus run(const Runner *runner, CpuSmallCall *calls) {
     const CpuWhileStep *steps = runner->program->steps;
     for (int64_t at = 0; at < runner->program->count;) {
-        const CpuTinyCall *call = &calls[at];
-        char *const *places = call->places;
+        const CpuSmallCall *call = &calls[at];
+        char *const *addresses = call->addresses;
         if (call->kernel) {
-            call->kernel(places[0], places[1], places[2], places[3], call->count, call->immediate);
+            call->kernel(addresses[0], addresses[1], addresses[2], addresses[3], call->count, call->immediate);
             at++;
         } else if (steps[at].kind == CPU_WHILE_UNLESS) {
-            at = *places[0] ? at + 1 : steps[at].target;
+            at = *addresses[0] ? at + 1 : steps[at].target;
         } else {
             const CpuWhileStep *step = &steps[at++];
             HLO_TRY(run_step(runner, step, calls, &at));
@@ -300,12 +300,12 @@ enum { kInlineCalls = 64 };
 HloStatus cpu_while_run(const CpuWhileProgram *program, char *const *bases, CpuPool *pool, CpuWhileThunk *run_thunk,
                         void *context) {
     assert(program && bases && run_thunk);
-    _Alignas(64) char scratch[CPU_TINY_SCRATCH];
+    _Alignas(64) char scratch[CPU_SMALL_SCRATCH];
     const Runner runner = {program, bases, pool, run_thunk, context};
     if (program->code) return run_code(&runner, scratch);
-    _Alignas(64) CpuTinyCall small[kInlineCalls];
-    CpuTinyCall *calls =
-        program->count <= kInlineCalls ? small : hlo_allocate(sizeof(CpuTinyCall) * (size_t)program->count);
+    _Alignas(64) CpuSmallCall small[kInlineCalls];
+    CpuSmallCall *calls =
+        program->count <= kInlineCalls ? small : hlo_allocate(sizeof(CpuSmallCall) * (size_t)program->count);
     HLO_FAIL_IF(!calls, HLO_RESOURCE_EXHAUSTED, "no memory to run a loop of %lld calls", (long long)program->count);
     bind(program, bases, scratch, calls);
     const HloStatus status = run(&runner, calls);

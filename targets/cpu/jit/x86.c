@@ -125,8 +125,8 @@ int64_t cpu_x86_jump(CpuX86 *code, CpuX86Opcode opcode) {
     return code->bytes.count - 4;
 }
 
-void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t place) {
-    write_distance(code, jump, place - (jump + 4));
+void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t address) {
+    write_distance(code, jump, address - (jump + 4));
 }
 
 // The pool begins at a multiple of 16, so that vector instructions may read it as an operand; 0xcc (int3) fills the

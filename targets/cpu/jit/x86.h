@@ -101,8 +101,8 @@ void cpu_x86_bytes(CpuX86 *code, const char *bytes, int count);
 // Writes a jump, always or on a condition, whose target cpu_x86_land() sets later; returns the position of its
 // distance.
 int64_t cpu_x86_jump(CpuX86 *code, CpuX86Opcode opcode);
-// Sets the target of the jump whose distance is at `jump` to byte number `place` of the code.
-void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t place);
+// Sets the target of the jump whose distance is at `jump` to byte number `address` of the code.
+void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t address);
 
 // Appends the pool; nothing may follow.
 void cpu_x86_finish(CpuX86 *code);

@@ -198,7 +198,7 @@ typedef struct RowRun {
 
 // Copies taps low to high of one kernel row for position p of a run: features and taps are one run of memory, clipped
 // at the boundaries.
-static void copy_cut(const ConvolutionJob *job, const RowRun *run, char *to, int64_t p) {
+static void copy_clipped(const ConvolutionJob *job, const RowRun *run, char *to, int64_t p) {
     const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
     const int64_t bytes = job->group_inputs * job->width, size = last->kernel_size;
     const int64_t start = (run->first + p) * last->stride - last->padding_low;
@@ -229,11 +229,11 @@ static void copy_merged(const ConvolutionJob *job, const RowRun *run, char *to) 
     const int64_t bytes = job->group_inputs * job->width;
     int64_t low, high;
     inside(last, run, 0, last->kernel_size - 1, &low, &high);
-    for (int64_t p = 0; p < low; p++) copy_cut(job, run, to, p);
+    for (int64_t p = 0; p < low; p++) copy_clipped(job, run, to, p);
     job->copy_rows(to + low * run->to_step, run->to_step,
                    run->input + ((run->first + low) * last->stride - last->padding_low) * bytes, last->stride * bytes,
                    high - low, last->kernel_size * bytes);
-    for (int64_t p = high; p < run->count; p++) copy_cut(job, run, to, p);
+    for (int64_t p = high; p < run->count; p++) copy_clipped(job, run, to, p);
 }
 
 // Zeroes the part in padding.

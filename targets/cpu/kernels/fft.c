@@ -151,8 +151,8 @@ static Lines new_lines(const Run *run, const CpuFftPlan *plan, int swap, double 
 }
 
 // Transforms one line as a matrix: columns, factors, rows, transposition.
-static HloStatus cut_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
-                          const char *source) {
+static HloStatus split_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
+                            const char *source) {
     const int64_t rows = line->rows, columns = line->n / rows;
     char *middle = cpu_pool_scratch_take(run->pool, hlo_array_bytes((size_t)line->n, 2 * (size_t)run->width));
     HLO_FAIL_IF(!middle, HLO_RESOURCE_EXHAUSTED, "no memory to transform %lld points", (long long)line->n);
@@ -213,7 +213,7 @@ static HloStatus bent_line(const Run *run, const CpuFftLine *line, int swap, dou
 
 static HloStatus one_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
                           const char *source) {
-    if (line->rows) return cut_line(run, line, swap, scale, target, source);
+    if (line->rows) return split_line(run, line, swap, scale, target, source);
     if (line->inner) return bent_line(run, line, swap, scale, target, source);
     Lines l = new_lines(run, line->whole, swap, scale);
     l.inner = 1;

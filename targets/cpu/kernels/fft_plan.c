@@ -122,7 +122,7 @@ static int64_t middle_divisor(int64_t n) {
 }
 
 // Splits a line; leaves it whole if it is short, has a large prime factor, or no divisor near its root.
-static void cut_line(HloArena *arena, CpuFftLine *line, bool is_double) {
+static void split_line(HloArena *arena, CpuFftLine *line, bool is_double) {
     int factors[CPU_FFT_FACTORS];
     if (line->n < kShortLine || factorise(line->n, factors) < 0) return;
     line->rows = middle_divisor(line->n);
@@ -169,7 +169,7 @@ static CpuFftLine *new_line(HloArena *arena, int64_t n, bool is_double, bool rea
         line->turns = turns;
     }
     const bool is_long = alone && n > kLongLine;
-    if (!real && alone) cut_line(arena, line, is_double);
+    if (!real && alone) split_line(arena, line, is_double);
     if (!real && is_long && factorise(n, factors) < 0) bend_line(arena, line, is_double);
     if (!is_long || !(line->rows || line->half || line->inner)) line->whole = new_plan(arena, n, is_double);
     return line;

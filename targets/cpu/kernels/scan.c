@@ -259,14 +259,14 @@ HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, in
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
     const bool widened = cpu_is_widened(kernels, type);
     const int64_t total = outer * length * inner;
-    _Alignas(16) char held_init[16], identity[16];
+    _Alignas(16) char register_init[16], identity[16];
     ScanJob job = {.combine = cpu_pair_kernel(kernels, type, op),
-                   .width = cpu_held_bytes(type),
+                   .width = cpu_register_form_bytes(type),
                    .reverse = reverse,
                    .outer = outer,
                    .length = length,
                    .inner = inner,
-                   .init = held_init,
+                   .init = register_init,
                    .identity = identity,
                    .in = in,
                    .out = out};
@@ -275,8 +275,8 @@ HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, in
     job.entry = find_entry(widened ? HLO_F32 : type, op);
     if (job.entry && job.entry->type == HLO_F32 && op == CPU_REDUCE_ADD)
         job.sums = cpu_isa_scan_kernels(cpu_pool_features(pool));
-    cpu_widen(kernels, type, held_init, init, 1);
-    kernels->reduce[op][cpu_register_of(type)](identity, held_init, 1, 0);
+    cpu_widen(kernels, type, register_init, init, 1);
+    kernels->reduce[op][cpu_register_of(type)](identity, register_init, 1, 0);
     char *wide = NULL;
     if (widened) {
         wide = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)total, sizeof(float)));

@@ -51,9 +51,9 @@ HLO_NODISCARD HloStatus cpu_top_k_in_order(CpuPool *pool, HloType type, CpuSortO
 
 // Writes position (as `position_type`, s32 or s64, u32, u64) and value of the largest or smallest element over the
 // middle of [outer][length][inner]. NaN wins; among equals the lower position. length >= 1. values may be NULL.
-HLO_NODISCARD HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length,
-                                        int64_t inner, HloType position_type, void *values, void *positions,
-                                        const void *input);
+HLO_NODISCARD HloStatus cpu_argminmax(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length,
+                                      int64_t inner, HloType position_type, void *values, void *positions,
+                                      const void *input);
 
 HLO_END_C
 

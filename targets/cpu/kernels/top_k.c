@@ -31,7 +31,7 @@ typedef struct TopKJob {
     bool largest;
     CpuSortOrder order;
     CpuReduceKernel
-        *extreme;  // the best element of a block; NULL for types whose register form differs from the stored one
+        *best_value;  // the best element of a block; NULL for types whose register form differs from the stored one
     char *values;
     int32_t *positions;
     const char *input;
@@ -61,21 +61,21 @@ static uint64_t key_at(const uint64_t *keys, bool wide, int64_t i) {
 // True if no element of the block can be among the best: its best element, found by one vector reduction, is not better
 // than the worst of them. The reduction uses the total order unless it yields a NaN, which decides nothing.
 static bool can_skip(const TopKJob *job, const char *block, int64_t n, bool wide, const Candidate *worst) {
-    uint64_t extreme, key = 0;
+    uint64_t best_value, key = 0;
     bool invertible;
-    if (!worst || !job->extreme) return false;
+    if (!worst || !job->best_value) return false;
     assert(n > 0);  // the block has a best element
-    job->extreme(&extreme, block, 1, n);
+    job->best_value(&best_value, block, 1, n);
     if (job->type == HLO_F32) {
         float value;
-        memcpy(&value, &extreme, sizeof value);
+        memcpy(&value, &best_value, sizeof value);
         if (value != value) return false;
     } else if (job->type == HLO_F64) {
         double value;
-        memcpy(&value, &extreme, sizeof value);
+        memcpy(&value, &best_value, sizeof value);
         if (value != value) return false;
     }
-    cpu_sort_make_keys(job->kernels, job->type, job->order, job->largest, &key, &extreme, 1, 1, &invertible);
+    cpu_sort_make_keys(job->kernels, job->type, job->order, job->largest, &key, &best_value, 1, 1, &invertible);
     return key_at(&key, wide, 0) >= worst->key;
 }
 
@@ -164,7 +164,7 @@ HloStatus cpu_top_k_in_order(CpuPool *pool, HloType type, CpuSortOrder order, in
                    .input = input};
     if (k > kInsertionLimit) return top_k_by_sorting(pool, &job, rows);
     if (!job.kernels->decode[type] && !job.kernels->wrap[type])
-        job.extreme = job.kernels->reduce[largest ? CPU_REDUCE_MAXIMUM : CPU_REDUCE_MINIMUM][cpu_register_of(type)];
+        job.best_value = job.kernels->reduce[largest ? CPU_REDUCE_MAXIMUM : CPU_REDUCE_MINIMUM][cpu_register_of(type)];
     job.scratch_each = (sizeof(Candidate) * (size_t)k + 63) / 64 * 64;
     job.scratch = cpu_pool_scratch_take(pool, job.scratch_each * (size_t)cpu_pool_worker_count(pool));
     HLO_FAIL_IF(!job.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for the best %lld", (long long)k);
@@ -183,7 +183,7 @@ HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, i
 typedef struct ArgJob {
     HloType type, position_type;
     const CpuLoopKernels *kernels;
-    CpuRegisterType held;
+    CpuRegisterType register_type;
     bool largest;
     int64_t length, inner;
     char *values, *positions;
@@ -208,7 +208,7 @@ static int64_t narrow_place(const ArgJob *job, const char *in) {
     for (int64_t at = 0; at < job->length; at += kChunk) {
         const int64_t n = job->length - at < kChunk ? job->length - at : kChunk;
         job->kernels->decode[job->type](decoded, in + at * width, NULL, NULL, n, 0);
-        const int64_t place = job->kernels->arg[job->largest][job->held](decoded, n);
+        const int64_t place = job->kernels->arg[job->largest][job->register_type](decoded, n);
         const float found = decoded[place];
         if (position < 0 || isnan(found) || (job->largest ? found > best : found < best))
             best = found, position = at + place;
@@ -222,7 +222,7 @@ static void arg_rows_task(void *argument, int64_t begin, int64_t end, int worker
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ArgJob *job = argument;
     const int width = hlo_type_bytes(job->type);
-    CpuArgKernel *kernel = job->kernels->arg[job->largest][job->held];
+    CpuArgKernel *kernel = job->kernels->arg[job->largest][job->register_type];
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
         const char *in = job->input + row * job->length * width;
@@ -258,21 +258,21 @@ COLUMN_FUNCTION(float, f32)
 COLUMN_FUNCTION(double, f64)
 
 // Each type has its own loop, which compilers vectorise.
-static void run_columns(CpuRegisterType held, const void *in, int64_t stride, int64_t length, int64_t n, bool largest,
-                        void *best, int32_t *position) {
-    switch (held) {
-#define HELD_CASE(NAME, S) \
+static void run_columns(CpuRegisterType register_type, const void *in, int64_t stride, int64_t length, int64_t n,
+                        bool largest, void *best, int32_t *position) {
+    switch (register_type) {
+#define REGISTER_CASE(NAME, S) \
     case CPU_REGISTER_##NAME: columns_##S(in, stride, length, n, largest, best, position); break;
-        HELD_CASE(S8, s8)
-        HELD_CASE(S16, s16)
-        HELD_CASE(S32, s32)
-        HELD_CASE(S64, s64)
-        HELD_CASE(U16, u16)
-        HELD_CASE(U32, u32)
-        HELD_CASE(U64, u64)
-        HELD_CASE(F32, f32)
-        HELD_CASE(F64, f64)
-#undef HELD_CASE
+        REGISTER_CASE(S8, s8)
+        REGISTER_CASE(S16, s16)
+        REGISTER_CASE(S32, s32)
+        REGISTER_CASE(S64, s64)
+        REGISTER_CASE(U16, u16)
+        REGISTER_CASE(U32, u32)
+        REGISTER_CASE(U64, u64)
+        REGISTER_CASE(F32, f32)
+        REGISTER_CASE(F64, f64)
+#undef REGISTER_CASE
         default: columns_u8(in, stride, length, n, largest, best, position); break;
     }
 }
@@ -313,7 +313,7 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
         if (job->kernels->decode[job->type])
             narrow_columns(job, in, n, position);
         else
-            run_columns(job->held, in, job->inner, job->length, n, job->largest, best, position);
+            run_columns(job->register_type, in, job->inner, job->length, n, job->largest, best, position);
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = outer * job->inner + column + i;
             put_position(job, at, position[i]);
@@ -325,15 +325,15 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
 
 // Finds the largest or smallest element of each row along the middle dimension, and its first position. Contiguous rows
 // are reduced one by one, columns a block of neighbours at a time.
-HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length, int64_t inner,
-                          HloType position_type, void *values, void *positions, const void *input) {
+HloStatus cpu_argminmax(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length, int64_t inner,
+                        HloType position_type, void *values, void *positions, const void *input) {
     assert(cpu_sort_has_keys(type) && length >= 1 && length <= INT32_MAX);            /* lowering checks */
     assert(hlo_type_bytes(position_type) >= 4 && hlo_type_is_integer(position_type)); /* as above */
     if (outer * inner == 0) return HLO_SUCCESS;
     ArgJob job = {.type = type,
                   .position_type = position_type,
                   .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
-                  .held = cpu_register_of(type),
+                  .register_type = cpu_register_of(type),
                   .largest = largest,
                   .length = length,
                   .inner = inner,

@@ -125,11 +125,11 @@ static bool is_scan(const PassJob *job, bool *reverse) {
 
 // Runs one pass. If each window covers everything before its position, it is a running total, computed as a scan in
 // linear rather than quadratic time.
-static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType held_type, CpuReduceOp op) {
+static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType register_type, CpuReduceOp op) {
     bool reverse;
     if (is_scan(job, &reverse))
-        return cpu_scan(pool, held_type, op, reverse, job->outer, job->in_length, job->inner, job->identity, job->out,
-                        job->in);
+        return cpu_scan(pool, register_type, op, reverse, job->outer, job->in_length, job->inner, job->identity,
+                        job->out, job->in);
     const int64_t work = job->outer * job->out_length * job->inner * job->dim.size;
     CpuPool *use = work < 32768 ? NULL : pool;
     if (job->inner == 1 && job->dim.base_dilation == 1)
@@ -161,7 +161,7 @@ static int64_t largest_stage(int rank, const int64_t *in_sizes, const int64_t *o
 typedef struct Passes {
     CpuPool *pool;
     const CpuLoopKernels *kernels;
-    HloType type, held;
+    HloType type, register_type;
     CpuReduceOp op;
     int rank;
     const int64_t *in_sizes, *out_sizes;
@@ -175,9 +175,9 @@ static HloStatus run_passes(const Passes *p, const char *in, const char **result
     const char *now = in;
     for (int d = 0; d < p->rank; d++) {
         if (is_trivial(&p->window[d], p->in_sizes[d], p->out_sizes[d])) continue;
-        PassJob job = {.combine = cpu_pair_kernel(p->kernels, p->held, p->op),
+        PassJob job = {.combine = cpu_pair_kernel(p->kernels, p->register_type, p->op),
                        .identity = p->identity,
-                       .width = cpu_held_bytes(p->held),
+                       .width = cpu_register_form_bytes(p->register_type),
                        .outer = hlo_product(p->out_sizes, d),
                        .in_length = p->in_sizes[d],
                        .out_length = p->out_sizes[d],
@@ -185,7 +185,7 @@ static HloStatus run_passes(const Passes *p, const char *in, const char **result
                        .dim = p->window[d],
                        .in = now};
         job.out = now == p->stages[0] ? p->stages[1] : p->stages[0];
-        HLO_TRY(run_pass(p->pool, &job, p->held, p->op));
+        HLO_TRY(run_pass(p->pool, &job, p->register_type, p->op));
         now = job.out;
     }
     *result = now;
@@ -196,13 +196,13 @@ static HloStatus run_passes(const Passes *p, const char *in, const char **result
 static void finish(const Passes *p, const void *init, char *out, const char *result, int64_t count) {
     enum { kBlock = 512 };
     _Alignas(64) char inits[kBlock * 16], sums[kBlock * 16];
-    const int width = cpu_held_bytes(p->held), out_width = hlo_type_bytes(p->type);
-    char held_init[16];
-    cpu_widen(p->kernels, p->type, held_init, init, 1);
-    fill_identity(inits, held_init, kBlock, width);
+    const int width = cpu_register_form_bytes(p->register_type), out_width = hlo_type_bytes(p->type);
+    char register_init[16];
+    cpu_widen(p->kernels, p->type, register_init, init, 1);
+    fill_identity(inits, register_init, kBlock, width);
     for (int64_t i = 0; i < count; i += kBlock) {
         const int64_t n = count - i < kBlock ? count - i : kBlock;
-        cpu_pair_kernel(p->kernels, p->held, p->op)(sums, inits, result + i * width, NULL, n, 0);
+        cpu_pair_kernel(p->kernels, p->register_type, p->op)(sums, inits, result + i * width, NULL, n, 0);
         cpu_narrow(p->kernels, p->type, out + i * out_width, sums, n);
     }
 }
@@ -221,7 +221,7 @@ HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int ran
     Passes p = {.pool = pool,
                 .kernels = kernels,
                 .type = type,
-                .held = widened ? HLO_F32 : type,
+                .register_type = widened ? HLO_F32 : type,
                 .op = op,
                 .rank = rank,
                 .in_sizes = in_sizes,
@@ -230,7 +230,7 @@ HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int ran
                 .identity = identity};
     kernels->reduce[op][cpu_register_of(type)](identity, identity, 1, 0);
     const size_t stage =
-        hlo_array_bytes((size_t)largest_stage(rank, in_sizes, out_sizes) + 4, (size_t)cpu_held_bytes(type));
+        hlo_array_bytes((size_t)largest_stage(rank, in_sizes, out_sizes) + 4, (size_t)cpu_register_form_bytes(type));
     char *scratch = cpu_pool_scratch_take(pool, hlo_array_bytes(stage, 2));
     HLO_FAIL_IF(!scratch, HLO_RESOURCE_EXHAUSTED, "no memory for a window reduction");
     p.stages[0] = scratch;
@@ -483,10 +483,10 @@ static HloStatus choose_windows(CpuPool *pool, const SelectJob *select, HloType 
 }
 
 // Uses tables if possible, else processes one element at a time.
-static HloStatus select_batches(CpuPool *pool, SelectJob *job, HloType held, CpuLoopOp select, CpuReduceOp op,
+static HloStatus select_batches(CpuPool *pool, SelectJob *job, HloType register_type, CpuLoopOp select, CpuReduceOp op,
                                 int64_t batches) {
     bool done = false;
-    if (op == CPU_REDUCE_ADD) HLO_TRY(choose_windows(pool, job, held, select == CPU_OP_GE, batches, &done));
+    if (op == CPU_REDUCE_ADD) HLO_TRY(choose_windows(pool, job, register_type, select == CPU_OP_GE, batches, &done));
     if (!done)
         cpu_pool_parallel_for_grain(job->sources_each * batches < 4096 ? NULL : pool, batches, 1, select_task, job);
     return HLO_SUCCESS;
@@ -519,7 +519,7 @@ HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, 
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
     SelectJob job = {.select = kernels->operation[select][cpu_register_of(type)],
                      .combine = cpu_pair_kernel(kernels, type, op),
-                     .width = cpu_held_bytes(type),
+                     .width = cpu_register_form_bytes(type),
                      .rank = rank,
                      .operand_sizes = operand_sizes,
                      .source_sizes = source_sizes,

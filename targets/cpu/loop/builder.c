@@ -89,12 +89,12 @@ static HloType value_type(const CpuLoopBuilder *builder, CpuValue value) {
 
 // Returns a value without operands; the caller completes and pushes it.
 static CpuLoopValue new_value(CpuLoopBuilder *b, CpuValueKind kind, CpuLevel level, HloType type,
-                              CpuRegisterType held) {
+                              CpuRegisterType register_type) {
     return (CpuLoopValue){.kind = kind,
                           .level = level,
                           .type = type,
-                          .held = held,
-                          .width = cpu_register_bytes(held),
+                          .register_type = register_type,
+                          .width = cpu_register_bytes(register_type),
                           .operands = {-1, -1, -1},
                           .in_combiner = b->in_combiner,
                           .stored_by = -1,
@@ -115,7 +115,7 @@ static CpuValue raise_level(CpuLoopBuilder *b, CpuValue value, CpuLevel level) {
     const CpuLoopValue old = *value_at(b, value);
     if (old.level == CPU_LEVEL_UNIFORM || old.level >= level) return value;
     if (old.expanded) return old.expanded;
-    CpuLoopValue raised = new_value(b, CPU_VALUE_EXPAND, CPU_LEVEL_FULL, old.type, old.held);
+    CpuLoopValue raised = new_value(b, CPU_VALUE_EXPAND, CPU_LEVEL_FULL, old.type, old.register_type);
     raised.width = old.width;
     raised.operands[0] = value;
     const CpuValue result = push(b, raised);
@@ -132,22 +132,22 @@ void cpu_loop_set_kernel(const CpuLoopBuilder *b, CpuLoopValue *value, CpuBlockK
 }
 
 // Appends a block kernel over up to three operands, all raised to the highest level among them.
-static CpuValue apply(CpuLoopBuilder *b, CpuBlockKernel *const *kernel, HloType type, CpuRegisterType held,
+static CpuValue apply(CpuLoopBuilder *b, CpuBlockKernel *const *kernel, HloType type, CpuRegisterType register_type,
                       int64_t immediate, int arity, const CpuValue *operands) {
     assert(arity >= 0 && operands);
     CpuLevel level = CPU_LEVEL_UNIFORM;
     for (int i = 0; i < arity; i++)
         if (value_at(b, operands[i])->level > level) level = value_at(b, operands[i])->level;
-    CpuLoopValue result = new_value(b, CPU_VALUE_KERNEL, level, type, held);
+    CpuLoopValue result = new_value(b, CPU_VALUE_KERNEL, level, type, register_type);
     for (int i = 0; i < arity; i++) result.operands[i] = raise_level(b, operands[i], level);
     cpu_loop_set_kernel(b, &result, kernel);
     result.immediate = immediate;
     return push(b, result);
 }
 
-static CpuValue apply1(CpuLoopBuilder *b, CpuBlockKernel *const *kernel, HloType type, CpuRegisterType held,
+static CpuValue apply1(CpuLoopBuilder *b, CpuBlockKernel *const *kernel, HloType type, CpuRegisterType register_type,
                        CpuValue a) {
-    return apply(b, kernel, type, held, 0, 1, &a);
+    return apply(b, kernel, type, register_type, 0, 1, &a);
 }
 
 // Brings a result back into the range of its type.
@@ -405,7 +405,7 @@ static CpuValue saturate_narrow(CpuLoopBuilder *b, HloType type, CpuValue a) {
 
 // Truncates an f64 to the bits of an f32 and sets the last of them if any bit was lost. Rounding that to fewer bits
 // gives the same as rounding the f64 directly; rounding twice could see a tie where there is none.
-static CpuValue cut_to_f32(CpuLoopBuilder *b, CpuValue a) {
+static CpuValue truncate_to_f32(CpuLoopBuilder *b, CpuValue a) {
     static const int64_t lost = 0x1fffffff, kept = ~INT64_C(0x1fffffff), last = 0x20000000;
     const CpuValue mask = cpu_loop_constant(b, HLO_S64, &lost), bits = cpu_loop_bitcast(b, HLO_S64, a);
     const CpuValue below = cpu_loop_op(b, CPU_OP_ADD, cpu_loop_op(b, CPU_OP_AND, bits, mask, -1), mask, -1);
@@ -419,7 +419,7 @@ CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
     HloType from = value_type(b, a);
     if (from == type) return a;
     // XLA rounds f64 to bf16 by way of f32, and to all other narrow floats directly.
-    if (from == HLO_F64 && is_narrow_float(type) && type != HLO_BF16) a = cut_to_f32(b, a);
+    if (from == HLO_F64 && is_narrow_float(type) && type != HLO_BF16) a = truncate_to_f32(b, a);
     if (hlo_type_is_float(from) && is_narrow_integer(type)) {
         a = saturate_narrow(b, type, a);
         from = value_type(b, a);
@@ -499,12 +499,12 @@ CpuValue cpu_loop_stochastic_convert(CpuLoopBuilder *b, HloType type, CpuValue a
     const bool wide = value_type(b, a) == HLO_F64;
     if (!hlo_type_is_integer(type) || hlo_type_kind(random_type) != HLO_KIND_UNSIGNED)
         return unsupported(b, "STOCHASTIC_CONVERT", type);
-    const HloType held = wide ? HLO_F64 : HLO_F32;
+    const HloType register_type = wide ? HLO_F64 : HLO_F32;
     const double scale = (double)(UINT64_C(1) << (hlo_type_info(random_type)->bits - 1)) * 2, one = 1, zero = 0;
-    const CpuValue factor = cpu_loop_convert(b, held, cpu_loop_constant(b, HLO_F64, &scale));
-    const CpuValue plus = cpu_loop_convert(b, held, cpu_loop_constant(b, HLO_F64, &one));
-    const CpuValue nothing = cpu_loop_convert(b, held, cpu_loop_constant(b, HLO_F64, &zero));
-    const CpuValue x = cpu_loop_convert(b, held, a), magnitude = cpu_loop_op(b, CPU_OP_ABS, x, -1, -1);
+    const CpuValue factor = cpu_loop_convert(b, register_type, cpu_loop_constant(b, HLO_F64, &scale));
+    const CpuValue plus = cpu_loop_convert(b, register_type, cpu_loop_constant(b, HLO_F64, &one));
+    const CpuValue nothing = cpu_loop_convert(b, register_type, cpu_loop_constant(b, HLO_F64, &zero));
+    const CpuValue x = cpu_loop_convert(b, register_type, a), magnitude = cpu_loop_op(b, CPU_OP_ABS, x, -1, -1);
     const CpuValue whole = cpu_loop_op(b, CPU_OP_FLOOR, magnitude, -1, -1);
     const CpuValue fraction = cpu_loop_op(b, CPU_OP_SUBTRACT, magnitude, whole, -1);
     const CpuValue fixed = cpu_loop_convert(b, random_type, cpu_loop_op(b, CPU_OP_MULTIPLY, fraction, factor, -1));
@@ -519,8 +519,8 @@ CpuValue cpu_loop_stochastic_convert(CpuLoopBuilder *b, HloType type, CpuValue a
 static CpuValue push_copy(CpuLoopBuilder *b, CpuValue a, CpuLevel level) {
     const CpuLoopValue of = *value_at(b, a);
     const unsigned char yes = 1;
-    CpuLoopValue copy = new_value(b, CPU_VALUE_KERNEL, level, of.type, of.held);
-    cpu_loop_set_kernel(b, &copy, &b->kernels->operation[CPU_OP_SELECT][of.held]);
+    CpuLoopValue copy = new_value(b, CPU_VALUE_KERNEL, level, of.type, of.register_type);
+    cpu_loop_set_kernel(b, &copy, &b->kernels->operation[CPU_OP_SELECT][of.register_type]);
     copy.operands[0] = cpu_loop_constant(b, HLO_PRED, &yes);
     copy.operands[1] = copy.operands[2] = a;
     return push(b, copy);
@@ -530,12 +530,12 @@ static CpuValue push_copy(CpuLoopBuilder *b, CpuValue a, CpuLevel level) {
 
 CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue init) {
     const HloType type = value_type(b, a);
-    const CpuRegisterType held = cpu_register_of(type);
-    if (!b->kernels->reduce[op][held]) return unsupported(b, "reduction", type);
-    CpuLoopValue reduce = new_value(b, CPU_VALUE_REDUCE, CPU_LEVEL_KEPT, type, held);
+    const CpuRegisterType register_type = cpu_register_of(type);
+    if (!b->kernels->reduce[op][register_type]) return unsupported(b, "reduction", type);
+    CpuLoopValue reduce = new_value(b, CPU_VALUE_REDUCE, CPU_LEVEL_KEPT, type, register_type);
     if (value_at(b, a)->level == CPU_LEVEL_UNIFORM) a = push_copy(b, a, CPU_LEVEL_FULL);
     reduce.operands[0] = raise_level(b, a, CPU_LEVEL_FULL);
-    reduce.reduce = b->kernels->reduce[op][held];
+    reduce.reduce = b->kernels->reduce[op][register_type];
     reduce.reduce_op = op;
     reduce.partial = b->reduce_count++;
     const CpuValue result = push(b, reduce);
@@ -568,8 +568,8 @@ void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values
     b->in_combiner = true;
     for (int i = 0; i < count; i++) {
         const CpuLoopValue of = *value_at(b, values[i]);
-        accumulators[i] = push(b, new_value(b, CPU_VALUE_ACCUMULATOR, CPU_LEVEL_KEPT, of.type, of.held));
-        elements[i] = push(b, new_value(b, CPU_VALUE_ELEMENT, CPU_LEVEL_KEPT, of.type, of.held));
+        accumulators[i] = push(b, new_value(b, CPU_VALUE_ACCUMULATOR, CPU_LEVEL_KEPT, of.type, of.register_type));
+        elements[i] = push(b, new_value(b, CPU_VALUE_ELEMENT, CPU_LEVEL_KEPT, of.type, of.register_type));
     }
     memcpy(b->accumulators, accumulators, bytes);
     memcpy(b->elements, elements, bytes);
@@ -586,7 +586,7 @@ void cpu_loop_combine_end(CpuLoopBuilder *b, int count, const CpuValue *combined
     b->in_combiner = false;
     for (int i = 0; i < count; i++) {
         const CpuLoopValue of = *value_at(b, combined[i]);
-        CpuLoopValue result = new_value(b, CPU_VALUE_COMBINED, CPU_LEVEL_KEPT, of.type, of.held);
+        CpuLoopValue result = new_value(b, CPU_VALUE_COMBINED, CPU_LEVEL_KEPT, of.type, of.register_type);
         result.partial = b->reduce_count++;
         results[i] = push(b, result);
         value_at(b, results[i])->after_reduce = true;

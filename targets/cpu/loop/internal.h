@@ -40,9 +40,9 @@ typedef struct CpuLoopValue {
     CpuValueKind kind;
     CpuLevel level;
     HloType type;
-    CpuRegisterType held;  // register type; for raw narrow elements, the unsigned integer of their width
-    int width;             // bytes per element in the register
-    CpuValue operands[3];  // -1 where unused
+    CpuRegisterType register_type;  // register type; for raw narrow elements, the unsigned integer of their width
+    int width;                      // bytes per element in the register
+    CpuValue operands[3];           // -1 where unused
     CpuBlockKernel *kernel, *kernel_of_one;  // the latter for blocks of one element
     CpuReduceKernel *reduce;
     int64_t immediate;
@@ -106,14 +106,14 @@ typedef enum CpuLoopMode {
 } CpuLoopMode;
 
 // A small loop as a list of calls (small.c).
-typedef struct CpuTinyLoop CpuTinyLoop;
+typedef struct CpuSmallLoop CpuSmallLoop;
 
 // Limits of a small loop: elements of its domain, bytes of its registers, buffers that it uses.
-enum { CPU_TINY_ELEMENTS = 64, CPU_TINY_SCRATCH = 32768, CPU_TINY_BUFFERS = 32 };
+enum { CPU_SMALL_ELEMENTS = 64, CPU_SMALL_SCRATCH = 32768, CPU_SMALL_BUFFERS = 32 };
 
 struct CpuLoop {
     const CpuLoopKernels *kernels, *kernels_of_one;
-    const CpuTinyLoop *tiny;  // or NULL
+    const CpuSmallLoop *small_loop;  // or NULL
     CpuLoopMode mode;
     int64_t outer, reduced, inner;  // sizes of the three groups
     int64_t kept;                   // outer * inner
@@ -210,59 +210,59 @@ void cpu_loop_assign_phases(CpuLoopPlanner *p);
 // Lets operations on an expansion of a per-row scalar read the scalar, if each block is one row (ones.c).
 void cpu_loop_read_ones(CpuLoop *loop);
 
-// Sets loop->tiny if the planned loop is a small loop.
-void cpu_tiny_loop_plan(HloArena *arena, CpuLoop *loop);
+// Sets loop->small_loop if the planned loop is a small loop.
+void cpu_small_loop_plan(HloArena *arena, CpuLoop *loop);
 // Runs the loop over its whole domain, on this thread.
-void cpu_tiny_loop_run(const CpuTinyLoop *tiny, void *const *buffers);
+void cpu_small_loop_run(const CpuSmallLoop *small_loop, void *const *buffers);
 
 // The locations of a call's target and operands: byte offsets from a base.
-enum { CPU_TINY_PLACES = 4 };
-enum { CPU_TINY_IN_SCRATCH, CPU_TINY_IN_CONSTANTS, CPU_TINY_IN_FIRST_BUFFER };
-typedef struct CpuTinyPlace {
+enum { CPU_SMALL_ADDRESSES = 4 };
+enum { CPU_SMALL_IN_SCRATCH, CPU_SMALL_IN_CONSTANTS, CPU_SMALL_IN_FIRST_BUFFER };
+typedef struct CpuSmallAddress {
     int32_t base, offset;
-} CpuTinyPlace;
+} CpuSmallAddress;
 
 // Copies: one element; all in order; element i from element table[i]; element i to element table[i]. The table,
-// int32_t, is in place 2.
-typedef enum CpuTinyForm {
-    CPU_TINY_COPY_ONE,
-    CPU_TINY_COPY_ALL,
-    CPU_TINY_COPY_FROM,
-    CPU_TINY_COPY_TO,
-    CPU_TINY_KERNEL,
-    CPU_TINY_REDUCE,  // place 2 holds the address of the reduction's own kernel; `immediate` is the elements per row
-} CpuTinyForm;
+// int32_t, is at address 2.
+typedef enum CpuSmallForm {
+    CPU_SMALL_COPY_ONE,
+    CPU_SMALL_COPY_ALL,
+    CPU_SMALL_COPY_FROM,
+    CPU_SMALL_COPY_TO,
+    CPU_SMALL_KERNEL,
+    CPU_SMALL_REDUCE,  // address 2 holds the address of the reduction's own kernel; `immediate` is the elements per row
+} CpuSmallForm;
 
 // One call of a kernel; copies and reductions are kernel calls too. The target comes first, then the operands.
-typedef struct CpuTinyStep {
+typedef struct CpuSmallStep {
     CpuBlockKernel *kernel;
-    CpuTinyPlace places[CPU_TINY_PLACES];
+    CpuSmallAddress addresses[CPU_SMALL_ADDRESSES];
     int64_t count, immediate;
-    CpuTinyForm form;
+    CpuSmallForm form;
     int width;  // bytes per element of the target
-} CpuTinyStep;
+} CpuSmallStep;
 
 // One call of the list, bound to addresses.
-typedef struct CpuTinyCall {
+typedef struct CpuSmallCall {
     CpuBlockKernel *kernel;
-    char *places[CPU_TINY_PLACES];
+    char *addresses[CPU_SMALL_ADDRESSES];
     int64_t count, immediate;
-} CpuTinyCall;
+} CpuSmallCall;
 
 // Returns the number of calls.
-int64_t cpu_tiny_loop_length(const CpuTinyLoop *tiny);
+int64_t cpu_small_loop_length(const CpuSmallLoop *small_loop);
 // Returns the calls in execution order; they live as long as the loop.
-const CpuTinyStep *cpu_tiny_loop_steps(const CpuTinyLoop *tiny);
-// Returns the base of places in CPU_TINY_IN_CONSTANTS: constants of the program, tables of copies and addresses of
+const CpuSmallStep *cpu_small_loop_steps(const CpuSmallLoop *small_loop);
+// Returns the base of addresses in CPU_SMALL_IN_CONSTANTS: constants of the program, tables of copies and addresses of
 // reductions. Written only while the loop is planned.
-char *cpu_tiny_loop_constants(const CpuTinyLoop *tiny);
+char *cpu_small_loop_constants(const CpuSmallLoop *small_loop);
 // Writes the bound calls, for a list that runs several times with the same buffers. Buffers that it does not use may be
-// NULL. `scratch` has CPU_TINY_SCRATCH bytes, aligned to 64, which nothing else uses while the list runs.
-void cpu_tiny_loop_bind(const CpuTinyLoop *tiny, char *scratch, char *const *buffers, CpuTinyCall *calls);
-// Whether that place of that call is in that buffer; *offset is then its byte offset.
-bool cpu_tiny_loop_names(const CpuTinyLoop *tiny, int64_t step, int place, int buffer, int64_t *offset);
+// NULL. `scratch` has CPU_SMALL_SCRATCH bytes, aligned to 64, which nothing else uses while the list runs.
+void cpu_small_loop_bind(const CpuSmallLoop *small_loop, char *scratch, char *const *buffers, CpuSmallCall *calls);
+// Whether that address of that call is in that buffer; *offset is then its byte offset.
+bool cpu_small_loop_names(const CpuSmallLoop *small_loop, int64_t step, int address, int buffer, int64_t *offset);
 // Returns a kernel that copies `bytes` bytes when it is called with that count; target and source may be the same.
-CpuBlockKernel *cpu_tiny_copy(int64_t bytes);
+CpuBlockKernel *cpu_small_copy(int64_t bytes);
 
 // Sets the value's kernels to the given entry of the builder's tables.
 void cpu_loop_set_kernel(const CpuLoopBuilder *builder, CpuLoopValue *value, CpuBlockKernel *const *kernel);

@@ -164,7 +164,7 @@ static void find_four_rounds(CpuLoopBuilder *b, CpuValue last, const int *uses) 
     both->operands[0] = rounds[0].first;
     both->operands[1] = rounds[0].second;
     both->type = HLO_U64;
-    both->held = CPU_REGISTER_U64;
+    both->register_type = CPU_REGISTER_U64;
     both->width = 2 * (int)sizeof(uint32_t);
     const CpuValue halves[] = {rounds[kRounds - 1].sum, rounds[kRounds - 1].mixed};
     for (int i = 0; i < 2; i++) {
@@ -238,7 +238,7 @@ static void find_rounds_after_rounds(CpuLoopBuilder *b, CpuLoopValue *value, con
 static bool may_have_two_results(const CpuLoopBuilder *b) {
     int64_t elements = 1;
     for (int d = 0; d < b->rank; d++) elements *= b->dims[d];
-    return elements > CPU_TINY_ELEMENTS && b->reduce_count == 0;
+    return elements > CPU_SMALL_ELEMENTS && b->reduce_count == 0;
 }
 
 // ---- pairs of f32 operations

@@ -102,7 +102,7 @@ static int64_t shortest_run(const CpuLoop *loop) {
 }
 
 // Divides a run into blocks of about equal size, at most `block`.
-static void cut_run(CpuLoop *loop, int64_t run, int64_t block) {
+static void split_run(CpuLoop *loop, int64_t run, int64_t block) {
     loop->row_run = run > 0 ? run : 1;
     loop->blocks_per_run = hlo_divide_up(loop->row_run, block);
     loop->block = hlo_divide_up(loop->row_run, loop->blocks_per_run);
@@ -114,17 +114,17 @@ static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block)
     switch (loop->mode) {
         case CPU_MODE_ROWS:
             if (b->reduced == 0 || loop->reduced <= 1) {
-                cut_run(loop, shortest_run(loop), block);
+                split_run(loop, shortest_run(loop), block);
                 break;
             }
-            cut_run(loop, loop->kept, loop->reduced >= CPU_LOOP_BLOCK ? 1 : CPU_LOOP_BLOCK / loop->reduced);
+            split_run(loop, loop->kept, loop->reduced >= CPU_LOOP_BLOCK ? 1 : CPU_LOOP_BLOCK / loop->reduced);
             break;
         case CPU_MODE_PARTIAL:
-            cut_run(loop, loop->kept, CPU_LOOP_BLOCK);
+            split_run(loop, loop->kept, CPU_LOOP_BLOCK);
             loop->segment = CPU_REDUCE_SEGMENT;
             break;
         case CPU_MODE_COLUMNS:
-            cut_run(loop, loop->inner, CPU_LOOP_BLOCK);
+            split_run(loop, loop->inner, CPU_LOOP_BLOCK);
             if (loop->blocks_per_run == 1 && loop->inner > 0 && loop->inner <= CPU_LOOP_BLOCK)
                 loop->rows_at_once = CPU_LOOP_BLOCK / loop->inner;
             loop->segment = loop->combine_in_order && loop->reduced > 0 ? loop->reduced : CPU_LOOP_COLUMN_SEGMENT;
@@ -513,7 +513,7 @@ static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
     for (int i = 0; i < loop->value_count; i++) {
         const CpuLoopValue *value = &loop->values[i];
         if (value->kind == CPU_VALUE_REDUCE)
-            loop->fold[value->partial] = b->kernels->operation[cpu_pair_op(value->reduce_op)][value->held];
+            loop->fold[value->partial] = b->kernels->operation[cpu_pair_op(value->reduce_op)][value->register_type];
     }
 }
 
@@ -562,7 +562,7 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     choose_piece(loop);
     list_steps(&planner);
     plan_ahead(&planner);
-    cpu_tiny_loop_plan(b->arena, loop);
+    cpu_small_loop_plan(b->arena, loop);
     *result = loop;
     return HLO_SUCCESS;
 }

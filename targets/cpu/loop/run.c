@@ -740,8 +740,8 @@ static bool is_small(const CpuLoop *loop) {
 HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers) {
     assert(loop && buffers);
     if (loop->kept == 0) return HLO_SUCCESS;
-    if (loop->tiny) {
-        cpu_tiny_loop_run(loop->tiny, buffers);
+    if (loop->small_loop) {
+        cpu_small_loop_run(loop->small_loop, buffers);
         return HLO_SUCCESS;
     }
     if (is_small(loop)) {

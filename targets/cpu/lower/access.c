@@ -49,7 +49,8 @@ static bool place_term(const CpuAccess *access, const int64_t *dims, int64_t ter
 // Checks that no dimension overflows into the next, then restores the signs; the rows so far contain |coefficients|.
 // With magnitudes only, the maximum is easy to find: each index is largest where all loop indices are. A negative step
 // begins at the far end, so its whole extent is added to the constant.
-static bool settle_rows(const CpuAccess *access, const int64_t *linear, const int64_t *loop_dims, const int64_t *dims) {
+static bool resolve_rows(const CpuAccess *access, const int64_t *linear, const int64_t *loop_dims,
+                         const int64_t *dims) {
     for (int64_t j = 0; j < access->rank; j++) {
         int64_t *row = cpu_access_row(access, j);
         int64_t high = row[0];
@@ -82,7 +83,7 @@ bool cpu_access_from_linear(HloArena *arena, const int64_t *linear, const int64_
         low = dims[j] ? low / dims[j] : 0;
     }
     *result = access;
-    return settle_rows(&access, linear, loop_dims, dims);
+    return resolve_rows(&access, linear, loop_dims, dims);
 }
 
 static void copy_row(const CpuAccess *to, int64_t to_dimension, const CpuAccess *from, int64_t from_dimension) {

@@ -12,8 +12,8 @@ typedef struct ArgKernel {
 
 static HloStatus run_argminmax(const void *data, void *const *arguments, CpuPool *pool) {
     const ArgKernel *k = data;
-    return cpu_arg_extreme(pool, k->type, k->largest, k->outer, k->length, k->inner, k->place_type, arguments[1],
-                           arguments[2], arguments[0]);
+    return cpu_argminmax(pool, k->type, k->largest, k->outer, k->length, k->inner, k->place_type, arguments[1],
+                         arguments[2], arguments[0]);
 }
 
 HloStatus cpu_lower_argminmax(CpuLowering *lowering, CpuNode *node, CpuStep *step) {

@@ -27,7 +27,7 @@
 
 // Loops are limited to this many nodes. A loop's registers may exceed the first-level cache long before, but even then
 // they cost less than arrays in memory.
-enum { kMaximumNodes = 400, kLightDepth = 6 };
+enum { kMaximumNodes = 400, kRematerialisedDepth = 6 };
 
 // Facts about an array that follow from its users.
 typedef struct Use {
@@ -50,7 +50,7 @@ typedef struct Fusion {
 
 // Returns the depth of the expression if it reads nothing large, else -1. Costly operations count as large, whatever
 // they read.
-static int light_depth(const Fusion *fusion, const CpuArray *array) {
+static int rematerialised_depth(const Fusion *fusion, const CpuArray *array) {
     const CpuNode *node = array->producer;
     if (!node) return array->elements <= 1 ? 0 : -1;
     const CpuLoopRole role = cpu_emit_role(node);
@@ -65,23 +65,23 @@ static int light_depth(const Fusion *fusion, const CpuArray *array) {
         if (operand < 0) return -1;
         depth = operand > depth ? operand : depth;
     }
-    return depth < kLightDepth ? depth + 1 : -1;
+    return depth < kRematerialisedDepth ? depth + 1 : -1;
 }
 
 // Walks in program order, so that operands already have their depths.
-static void find_light(Fusion *fusion, CpuRegion *region) {
+static void find_rematerialisable(Fusion *fusion, CpuRegion *region) {
     for (int64_t i = 0; i < region->parameters.count; i++) {
         CpuArray *array = region->parameters.items[i];
-        fusion->depths[array->id] = (int8_t)light_depth(fusion, array);
+        fusion->depths[array->id] = (int8_t)rematerialised_depth(fusion, array);
     }
     for (int64_t i = 0; i < region->nodes.count; i++) {
         const CpuNode *node = region->nodes.items[i];
         for (int32_t k = 0; k < node->result_count; k++) {
             CpuArray *array = node->results[k];
-            fusion->depths[array->id] = (int8_t)light_depth(fusion, array);
-            array->light = fusion->depths[array->id] >= 0;
+            fusion->depths[array->id] = (int8_t)rematerialised_depth(fusion, array);
+            array->rematerialisable = fusion->depths[array->id] >= 0;
         }
-        for (int32_t k = 0; k < node->region_count; k++) find_light(fusion, node->regions[k]);
+        for (int32_t k = 0; k < node->region_count; k++) find_rematerialisable(fusion, node->regions[k]);
     }
 }
 
@@ -92,7 +92,8 @@ enum { kLongestRow = 1 << 16, kFewestRows = 8, kRowSearchDepth = 12 };
 // Whether the node reduces whole rows of memory by one of the loop engine's own operations.
 static bool reduces_rows(const CpuNode *node) {
     CpuReduceOp op;
-    if (node->opcode != HLO_OP_REDUCE || node->operand_count != 2 || node->state != CPU_NODE_NORMAL || node->row_alone)
+    if (node->opcode != HLO_OP_REDUCE || node->operand_count != 2 || node->state != CPU_NODE_NORMAL ||
+        node->row_unfusable)
         return false;
     const HloInts reduced = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
     const HloShape *shape = node->operands[0]->shape;
@@ -168,7 +169,7 @@ static void add_use(Fusion *fusion, CpuArray *array, CpuNode *root, bool several
 // Whether no loop can compute the array: parameters, results of kernels, constants of many numbers.
 static bool must_be_in_memory(const CpuArray *array) {
     const CpuNode *node = array->producer;
-    if (!node || (cpu_emit_role(node) == CPU_ROLE_NONE && !reduces_rows(node)) || node->state == CPU_NODE_ALONE)
+    if (!node || (cpu_emit_role(node) == CPU_ROLE_NONE && !reduces_rows(node)) || node->state == CPU_NODE_UNFUSABLE)
         return true;
     return node->opcode == HLO_OP_CONSTANT && !array->splat;
 }
@@ -178,9 +179,9 @@ static bool stays_inside(Fusion *fusion, const CpuNode *node) {
     const CpuArray *array = node->results[0];
     const Use *use = &fusion->uses[array->id];
     if (use->needed || array->materialized || must_be_in_memory(array) || !use->root) return false;
-    if (use->several) return array->light || (array->view && node->opcode != HLO_OP_CONSTANT);
+    if (use->several) return array->rematerialisable || (array->view && node->opcode != HLO_OP_CONSTANT);
     int32_t *size = &fusion->sizes[use->root->order];
-    if (*size >= kMaximumNodes && !array->light) return false;
+    if (*size >= kMaximumNodes && !array->rematerialisable) return false;
     (*size)++;
     return true;
 }
@@ -189,7 +190,7 @@ static bool stays_inside(Fusion *fusion, const CpuNode *node) {
 // that exists once per row is computed once.
 static bool repeats_work(Fusion *fusion, const CpuNode *node) {
     const CpuArray *operand = node->operands[0];
-    return node->opcode == HLO_OP_BROADCAST && operand->elements > 1 && !operand->light &&
+    return node->opcode == HLO_OP_BROADCAST && operand->elements > 1 && !operand->rematerialisable &&
            node->results[0]->elements > operand->elements && !comes_from_rows(fusion, operand, node->results[0]->shape);
 }
 
@@ -240,7 +241,7 @@ static bool joins_users(Fusion *fusion, CpuNode *node) {
                        !must_be_in_memory(node->operands[1]) && joins_rows(node, use->root) &&
                        fusion->sizes[use->root->order] < kMaximumNodes;
     if (!joins) {
-        node->row_alone = fusion->again = true;
+        node->row_unfusable = fusion->again = true;
         return false;
     }
     use->root->row_shape = node->operands[0]->shape;
@@ -264,7 +265,7 @@ static void fuse_node(Fusion *fusion, CpuNode *node) {
     for (int32_t i = 0; i < node->result_count; i++) need(fusion, node->results[i]);
     if (role == CPU_ROLE_NONE || node->results[0]->view)
         use_step_operands(fusion, node);
-    else if (node->state == CPU_NODE_ALONE)
+    else if (node->state == CPU_NODE_UNFUSABLE)
         for (int32_t i = 0; i < node->operand_count; i++) need(fusion, node->operands[i]);
     else
         use_loop_operands(fusion, node, node, false);
@@ -283,7 +284,7 @@ static void forget_rows(CpuRegion *region, bool all) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
         node->row_shape = NULL;
-        if (all) node->row_alone = false;
+        if (all) node->row_unfusable = false;
         for (int32_t k = 0; k < node->region_count; k++) forget_rows(node->regions[k], all);
     }
 }
@@ -314,7 +315,7 @@ void cpu_fuse(CpuProgram *program) {
                      .depths = HLO_ARENA_NEW(arena, int8_t, program->arrays.count),
                      .looked = HLO_ARENA_NEW(arena, int64_t, program->arrays.count)};
     forget_rows(program->entry, true);
-    find_light(&fusion, program->entry);
+    find_rematerialisable(&fusion, program->entry);
     bool *fused = HLO_ARENA_NEW(arena, bool, program->arrays.count);
     decide(&fusion, materialized);
     for (int round = 0; round < kMostRounds; round++) {

@@ -7,9 +7,9 @@
 
 HLO_BEGIN_C
 
-// Sets `materialized` (and `light`) of every array of the program. Arrays that are already materialised stay so, and
-// nodes in the states ALONE and FALLBACK are respected: lowering calls this again when a loop could not be made. Nodes
-// whose loops run over rows, with reductions of those rows inside, get their row_shape and row_kept.
+// Sets `materialized` (and `rematerialisable`) of every array of the program. Arrays that are already materialised stay
+// so, and nodes in the states ALONE and FALLBACK are respected: lowering calls this again when a loop could not be
+// made. Nodes whose loops run over rows, with reductions of those rows inside, get their row_shape and row_kept.
 void cpu_fuse(CpuProgram *program);
 
 HLO_END_C

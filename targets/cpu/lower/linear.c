@@ -62,7 +62,7 @@ static bool has_kernel(HloType type) {
 }
 
 // Returns the type that matrices of this type are computed in.
-static HloType held_type(HloType type) {
+static HloType register_type(HloType type) {
     return hlo_type_is_float(type) && hlo_type_bytes(type) < 4 ? HLO_F32 : type;
 }
 
@@ -70,7 +70,7 @@ static HloType held_type(HloType type) {
 static MatrixKernel *new_kernel(CpuLowering *lowering, const HloShape *shape) {
     MatrixKernel *kernel = HLO_ARENA_NEW(lowering->arena, MatrixKernel, 1);
     kernel->stored = shape->type;
-    kernel->type = held_type(shape->type);
+    kernel->type = register_type(shape->type);
     kernel->batch = 1;
     for (int64_t d = 0; d < shape->rank - 2; d++) kernel->batch *= shape->dims[d];
     kernel->rows = shape->dims[shape->rank - 2];
@@ -140,7 +140,7 @@ static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool 
 HloStatus cpu_lower_cholesky(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 1);
     const HloShape *shape = node->operands[0]->shape;
-    if (!has_kernel(held_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
+    if (!has_kernel(register_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
     MatrixKernel *kernel = new_kernel(lowering, shape);
     kernel->lower = HLO_ATTRIBUTES(node->instruction, Cholesky)->lower;
     step_matrices(lowering, node, step, run_cholesky, kernel);
@@ -158,7 +158,7 @@ HloStatus cpu_lower_triangular_solve(CpuLowering *lowering, CpuNode *node, CpuSt
     assert(node->operand_count == 2);
     const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(node->instruction, TriangularSolve);
     const HloShape *shape = node->operands[1]->shape;
-    if (!has_kernel(held_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
+    if (!has_kernel(register_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
     MatrixKernel *kernel = new_kernel(lowering, shape);
     kernel->lower = attributes->lower;
     kernel->left_side = attributes->left_side;

@@ -267,12 +267,12 @@ static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node
 
 // Assumed iterations of a loop whose trip count is unknown: enough that a body of some size does not run on the thread
 // of a caller who wants to continue, few enough that a loop over a few scalars still does.
-enum { kUnknownRounds = 1000 };
+enum { kUnknownIterations = 1000 };
 
 // Returns the trip count if it can be derived from the loop.
-static double rounds_of(const CpuNode *node) {
+static double iterations_of(const CpuNode *node) {
     const int64_t known = node->opcode == HLO_OP_WHILE ? hlo_trip_count(node->instruction) : 1;
-    return known < 0 ? kUnknownRounds : (double)known;
+    return known < 0 ? kUnknownIterations : (double)known;
 }
 
 // Lowers the regions of a while or conditional. The cost of a conditional counts all branches, though only one of them
@@ -281,12 +281,13 @@ static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *st
     step->kind = node->opcode == HLO_OP_WHILE ? CPU_STEP_WHILE : CPU_STEP_CONDITIONAL;
     cpu_step_operands(lowering, node, step);
     step->regions = HLO_ARENA_NEW(lowering->arena, CpuSteps, node->region_count);
-    double one_round = 0;
+    double one_iteration = 0;
     for (int32_t i = 0; i < node->region_count; i++) {
         HLO_TRY(lower_region(lowering, node->regions[i], &step->regions[i]));
-        for (int64_t k = 0; k < step->regions[i].steps.count; k++) one_round += step->regions[i].steps.items[k].cost;
+        for (int64_t k = 0; k < step->regions[i].steps.count; k++)
+            one_iteration += step->regions[i].steps.items[k].cost;
     }
-    step->cost += one_round * rounds_of(node);
+    step->cost += one_iteration * iterations_of(node);
     return HLO_SUCCESS;
 }
 

@@ -204,8 +204,8 @@ static HloStatus pick_rows(CpuPool *pool, const ApproximateKernel *kernel, void 
 }
 
 // Handles all other cases: sorts copies and keeps their beginnings.
-static HloStatus sort_and_cut(CpuPool *pool, const ApproximateKernel *kernel, void *const *outputs,
-                              const void *const *inputs) {
+static HloStatus sort_and_truncate(CpuPool *pool, const ApproximateKernel *kernel, void *const *outputs,
+                                   const void *const *inputs) {
     const CpuSort *sort = kernel->sort;
     const int64_t line = sort->length * sort->inner, kept = kernel->k * sort->inner;
     void *sorted[CPU_SCALAR_LIMIT] = {0};
@@ -234,11 +234,11 @@ static HloStatus run_approximate_top_k(const void *data, void *const *arguments,
     const void *const *inputs = (const void *const *)arguments;
     void *const *outputs = arguments + 2 * sort->count;
     if (sort->key_count && sort->inner == 1) return pick_rows(pool, kernel, outputs, inputs);
-    return sort_and_cut(pool, kernel, outputs, inputs);
+    return sort_and_truncate(pool, kernel, outputs, inputs);
 }
 
 // Whether the results have the operands' shapes, except that one dimension, *dimension, may be shorter.
-static bool cut_dimension(const CpuNode *node, int32_t count, int64_t *dimension) {
+static bool truncated_dimension(const CpuNode *node, int32_t count, int64_t *dimension) {
     assert(count > 0 && dimension);
     const HloShape *whole = node->operands[0]->shape;
     *dimension = hlo_custom_call_cut_dimension(node->instruction);
@@ -261,7 +261,7 @@ HloStatus cpu_lower_approximate_top_k(CpuLowering *lowering, CpuNode *node, CpuS
     int64_t dimension;
     if (count < 1 || count > CPU_SCALAR_LIMIT || node->operand_count != 2 * count || node->result_count != count ||
         node->instruction->called_count != 1 || node->operands[0]->shape->rank < 1 ||
-        !cut_dimension(node, count, &dimension))
+        !truncated_dimension(node, count, &dimension))
         return cpu_lower_give_up(lowering, node);
     ApproximateKernel *kernel = HLO_ARENA_NEW(lowering->arena, ApproximateKernel, 1);
     kernel->sort = new_sort(lowering, node, count, dimension);

@@ -7,8 +7,8 @@
 
 HloStatus cpu_lower_send(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 1); /* build.c drops the token */
-    const CpuPeer *peer;
-    HLO_TRY(cpu_peer_of(lowering->arena, lowering->program, node, node->operands[0]->bytes, &peer));
+    const CpuP2pTransfer *peer;
+    HLO_TRY(cpu_p2p_transfer_of(lowering->arena, lowering->program, node, node->operands[0]->bytes, &peer));
     cpu_step_kernel(lowering, node, step, NULL, peer);
     step->kind = CPU_STEP_SEND;
     return HLO_SUCCESS;
@@ -28,8 +28,8 @@ HloStatus cpu_lower_recv(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
 }
 
 HloStatus cpu_lower_recv_done(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    const CpuPeer *peer;
-    HLO_TRY(cpu_peer_of(lowering->arena, lowering->program, node, node->results[0]->bytes, &peer));
+    const CpuP2pTransfer *peer;
+    HLO_TRY(cpu_p2p_transfer_of(lowering->arena, lowering->program, node, node->results[0]->bytes, &peer));
     cpu_step_kernel(lowering, node, step, NULL, peer);
     step->kind = CPU_STEP_RECEIVE;
     return HLO_SUCCESS;

@@ -81,6 +81,6 @@ bool cpu_lower_emitted(CpuLowering *lowering, CpuNode *node, HloStatus emitted, 
     if (code == HLO_ABORTED)
         for (CpuArray *array = failure->materialize; array; array = array->view) array->materialized = true;
     else
-        node->state = node->state == CPU_NODE_NORMAL ? CPU_NODE_ALONE : CPU_NODE_FALLBACK;
+        node->state = node->state == CPU_NODE_NORMAL ? CPU_NODE_UNFUSABLE : CPU_NODE_FALLBACK;
     return false;
 }

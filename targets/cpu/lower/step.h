@@ -54,8 +54,8 @@ typedef enum CpuStepKind {
     CPU_STEP_DRAW,       // rng, rng-get-and-update-state: `kernel` is a CpuDraw
     CPU_STEP_FALLBACK,   // the evaluator runs the node
     CPU_STEP_TRANSFER,   // to or from the host: `kernel` is a CpuTransfer
-    CPU_STEP_SEND,       // to other devices: `kernel` is a CpuPeer
-    CPU_STEP_RECEIVE,    // from another device: `kernel` is a CpuPeer
+    CPU_STEP_SEND,       // to other devices: `kernel` is a CpuP2pTransfer
+    CPU_STEP_RECEIVE,    // from another device: `kernel` is a CpuP2pTransfer
 } CpuStepKind;
 
 typedef struct CpuSteps CpuSteps;

@@ -173,7 +173,7 @@ static void wake_receiver(CpuRun *run, int64_t d) {
 
 // Resumes the devices that a message has arrived for. Without pairs that may be any device, but then the channel has
 // only one sender. Lock held.
-static void wake_receivers(CpuRun *run, const CpuPeer *peer, int64_t sender) {
+static void wake_receivers(CpuRun *run, const CpuP2pTransfer *peer, int64_t sender) {
     for (const int64_t *target = peer->has_pairs ? peer->targets[sender] : NULL; target && *target >= 0; target++)
         wake_receiver(run, *target);
     for (int64_t d = 0; !peer->has_pairs && d < run->device_count; d++) wake_receiver(run, d);
@@ -181,7 +181,7 @@ static void wake_receivers(CpuRun *run, const CpuPeer *peer, int64_t sender) {
 
 // Copies the array into the mail, so that the sender continues immediately.
 static HloStatus run_send(CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
-    const CpuPeer *peer = thunk->kernel;
+    const CpuP2pTransfer *peer = thunk->kernel;
     memset(address(device, thunk->slices[1]), 0, sizeof(uint32_t));
     pthread_mutex_lock(&run->lock);
     const HloStatus status = cpu_mail_send(&run->mail, peer, device->number, address(device, thunk->slices[0]));
@@ -292,25 +292,25 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
 
 // Returns the rendezvous of the device's group at this collective. One serves all iterations of a loop, since no device
 // arrives again before all have left.
-static CpuRendezvous *meeting_of(CpuRun *run, const CpuCollective *collective, const CpuDevice *device) {
-    return &run->meetings[run->first_meeting[collective->index] + collective->group_of[device->number]];
+static CpuRendezvous *rendezvous_of(CpuRun *run, const CpuCollective *collective, const CpuDevice *device) {
+    return &run->rendezvous_list[run->first_rendezvous[collective->index] + collective->group_of[device->number]];
 }
 
 // Gathers addresses[i][m] for array i of member m. The table is made once per rendezvous and kept for its later
 // iterations; only the addresses are filled in again, as arrays of a loop may move.
-static HloStatus gather_addresses(const CpuRun *run, CpuRendezvous *meeting, const CpuThunk *thunk) {
-    assert(meeting && thunk);
-    const CpuCollectiveGroup *group = meeting->group;
+static HloStatus gather_addresses(const CpuRun *run, CpuRendezvous *rendezvous, const CpuThunk *thunk) {
+    assert(rendezvous && thunk);
+    const CpuCollectiveGroup *group = rendezvous->group;
     const int32_t arrays = thunk->read_count + thunk->write_count;
-    if (!meeting->addresses) {
+    if (!rendezvous->addresses) {
         void **cells = hlo_allocate(sizeof(void *) * (size_t)arrays * (size_t)(group->count + 1));
         HLO_FAIL_IF(!cells, HLO_RESOURCE_EXHAUSTED, "no memory to run %%%s", thunk->name);
-        meeting->addresses = (void ***)cells;
+        rendezvous->addresses = (void ***)cells;
         for (int32_t i = 0; i < arrays; i++) cells[i] = (void *)(cells + arrays + i * group->count);
     }
     for (int32_t i = 0; i < arrays; i++)
         for (int64_t m = 0; m < group->count; m++)
-            meeting->addresses[i][m] = address(&run->devices[group->devices[m]], thunk->slices[i]);
+            rendezvous->addresses[i][m] = address(&run->devices[group->devices[m]], thunk->slices[i]);
     return HLO_SUCCESS;
 }
 
@@ -333,11 +333,11 @@ static void fail(CpuRun *run, HloStatus status) {
 }
 
 // Returns all devices of the group to the queue, where any worker may take them.
-static void release_group(CpuRun *run, CpuRendezvous *meeting) {
-    assert(meeting);
-    meeting->arrived = 0;
-    for (int64_t m = 0; m < meeting->group->count; m++) {
-        CpuDevice *device = &run->devices[meeting->group->devices[m]];
+static void release_group(CpuRun *run, CpuRendezvous *rendezvous) {
+    assert(rendezvous);
+    rendezvous->arrived = 0;
+    for (int64_t m = 0; m < rendezvous->group->count; m++) {
+        CpuDevice *device = &run->devices[rendezvous->group->devices[m]];
         trace(run, device, device->waits_at->name, device->waits_since);
         device->waits_at = NULL;
         push_work(run, (CpuWork){.device = device});
@@ -350,19 +350,19 @@ static void release_group(CpuRun *run, CpuRendezvous *meeting) {
 static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     assert(thunk && device);
     const CpuCollective *collective = thunk->kernel;
-    CpuRendezvous *meeting = meeting_of(run, collective, device);
+    CpuRendezvous *rendezvous = rendezvous_of(run, collective, device);
     device->waits_at = thunk;
     device->waits_since = now(run);
-    if (++meeting->arrived < meeting->group->count) return;
-    const HloStatus status = gather_addresses(run, meeting, thunk);
+    if (++rendezvous->arrived < rendezvous->group->count) return;
+    const HloStatus status = gather_addresses(run, rendezvous, thunk);
     if (status) {
         fail(run, status);
         return;
     }
-    meeting->parts = run->alone ? 1 : collective->parts;
-    meeting->parts_left = meeting->parts;
-    for (int64_t part = 0; part < meeting->parts; part++)
-        push_work(run, (CpuWork){.meeting = meeting, .collective = collective, .part = part});
+    rendezvous->parts = run->alone ? 1 : collective->parts;
+    rendezvous->parts_left = rendezvous->parts;
+    for (int64_t part = 0; part < rendezvous->parts; part++)
+        push_work(run, (CpuWork){.rendezvous = rendezvous, .collective = collective, .part = part});
 }
 
 // ---- shared kernels
@@ -421,7 +421,7 @@ static void print_missing(const CpuRun *run, const CpuDevice *waiting, HloText *
 
 // Prints one clause for a device that is parked at a recv-done.
 static void print_receiver(const CpuDevice *device, HloText *text) {
-    const CpuPeer *peer = device->waits_at->kernel;
+    const CpuP2pTransfer *peer = device->waits_at->kernel;
     hlo_text_format(text, "%sdevice %lld waits at recv-done %%%s for a message on channel %lld",
                     text->length ? "; " : "", (long long)device->number, device->waits_at->name,
                     (long long)peer->channel);
@@ -433,18 +433,18 @@ static void print_receiver(const CpuDevice *device, HloText *text) {
 // their absence is usually the reason.
 static HloStatus deadlock(const CpuRun *run) {
     HloText text = {0};
-    const CpuThunk *told[8];
-    int64_t told_count = 0;
-    for (int64_t d = 0; d < run->device_count && told_count < 8; d++) {
+    const CpuThunk *reported[8];
+    int64_t reported_count = 0;
+    for (int64_t d = 0; d < run->device_count && reported_count < 8; d++) {
         const CpuDevice *device = &run->devices[d];
         if (device->waits_at && device->waits_at->kind == CPU_STEP_RECEIVE) {
             print_receiver(device, &text);
             continue;
         }
         bool known = !device->waits_at || device->waits_at->kind != CPU_STEP_COLLECTIVE;
-        for (int64_t i = 0; i < told_count && !known; i++) known = told[i] == device->waits_at;
+        for (int64_t i = 0; i < reported_count && !known; i++) known = reported[i] == device->waits_at;
         if (known) continue;
-        told[told_count++] = device->waits_at;
+        reported[reported_count++] = device->waits_at;
         const CpuCollective *collective = device->waits_at->kernel;
         hlo_text_format(&text, "%sdevice %lld waits at %s %%%s for device ", text.length ? "; " : "", (long long)d,
                         hlo_op_text(collective->opcode), device->waits_at->name);
@@ -491,14 +491,15 @@ static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
 // Runs a part of an exchange; the last part releases the group. Returns with the lock held.
 static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
     assert(work);
-    CpuRendezvous *meeting = work->meeting;
-    const HloStatus status = work->collective->exchange(
-        work->collective, meeting->group, (void *const *const *)meeting->addresses, work->part, meeting->parts, pool);
+    CpuRendezvous *rendezvous = work->rendezvous;
+    const HloStatus status =
+        work->collective->exchange(work->collective, rendezvous->group, (void *const *const *)rendezvous->addresses,
+                                   work->part, rendezvous->parts, pool);
     pthread_mutex_lock(&run->lock);
     if (status)
         fail(run, hlo_status_annotate(status, "%%%s", work->collective->instruction->name));
-    else if (--meeting->parts_left == 0)
-        release_group(run, meeting);
+    else if (--rendezvous->parts_left == 0)
+        release_group(run, rendezvous);
 }
 
 // Spins, then yields, then sleeps: exchanges take microseconds, host callbacks seconds. Compares counts rather than
@@ -586,38 +587,38 @@ static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
 }
 
 // Allocates a rendezvous for every group of every collective; those of one collective are numbered from its
-// first_meeting on.
-static HloStatus allocate_meetings(CpuRun *run) {
+// first_rendezvous on.
+static HloStatus allocate_rendezvous(CpuRun *run) {
     const CpuExecutable *executable = run->executable;
     int64_t total = 0, parts = 1;
-    run->first_meeting = hlo_allocate_zeroed((size_t)executable->collective_count + 1, sizeof(int64_t));
-    HLO_FAIL_IF(!run->first_meeting, HLO_RESOURCE_EXHAUSTED, "no memory for an execution");
+    run->first_rendezvous = hlo_allocate_zeroed((size_t)executable->collective_count + 1, sizeof(int64_t));
+    HLO_FAIL_IF(!run->first_rendezvous, HLO_RESOURCE_EXHAUSTED, "no memory for an execution");
     for (int32_t i = 0; i < executable->collective_count; i++) {
         const CpuCollective *collective = executable->collectives[i];
-        run->first_meeting[i] = total;
+        run->first_rendezvous[i] = total;
         total += collective->group_count;
         if (!run->alone && collective->parts > parts) parts = collective->parts;
     }
     run->queue_capacity = run->device_count * (1 + parts);
     run->queue = hlo_allocate_zeroed((size_t)run->queue_capacity, sizeof(CpuWork));
-    run->meetings = hlo_allocate_zeroed((size_t)total + 1, sizeof(CpuRendezvous));
+    run->rendezvous_list = hlo_allocate_zeroed((size_t)total + 1, sizeof(CpuRendezvous));
     run->shared_arrivals =
         hlo_allocate_zeroed((size_t)(executable->shareable_count * run->device_count) + 1, sizeof(int64_t));
-    HLO_FAIL_IF(!run->meetings || !run->queue || !run->shared_arrivals, HLO_RESOURCE_EXHAUSTED,
+    HLO_FAIL_IF(!run->rendezvous_list || !run->queue || !run->shared_arrivals, HLO_RESOURCE_EXHAUSTED,
                 "no memory for an execution");
-    run->meeting_count = total;
+    run->rendezvous_count = total;
     for (int32_t i = 0; i < executable->collective_count; i++)
         for (int64_t g = 0; g < executable->collectives[i]->group_count; g++)
-            run->meetings[run->first_meeting[i] + g].group = &executable->collectives[i]->groups[g];
+            run->rendezvous_list[run->first_rendezvous[i] + g].group = &executable->collectives[i]->groups[g];
     return HLO_SUCCESS;
 }
 
 // Frees everything that was allocated, also by a run that failed half-way.
 static void free_run(CpuRun *run) {
-    for (int64_t i = 0; i < run->meeting_count; i++) hlo_free(run->meetings[i].addresses);
+    for (int64_t i = 0; i < run->rendezvous_count; i++) hlo_free(run->rendezvous_list[i].addresses);
     cpu_mail_free(&run->mail);
-    hlo_free(run->meetings);
-    hlo_free(run->first_meeting);
+    hlo_free(run->rendezvous_list);
+    hlo_free(run->first_rendezvous);
     hlo_free(run->shared_arrivals);
     hlo_free(run->queue);
     hlo_free(run->devices);
@@ -638,9 +639,9 @@ HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuE
                   .device_count = executable->replica_count * executable->partition_count};
     pthread_mutex_init(&run.lock, NULL);
     const int workers = cpu_pool_worker_count(pool);
-    run.alone = run.device_count < workers || workers == 1 || executable->signature.round_cost < kSerialCost;
+    run.alone = run.device_count < workers || workers == 1 || executable->signature.iteration_cost < kSerialCost;
     HloStatus status = allocate_devices(&run, execution);
-    if (!status) status = allocate_meetings(&run);
+    if (!status) status = allocate_rendezvous(&run);
     if (!status) {
         for (int64_t d = 0; d < run.device_count; d++) push_work(&run, (CpuWork){.device = &run.devices[d]});
         if (run.alone)

@@ -39,7 +39,7 @@ typedef struct CpuRendezvous {
 // A device that is ready to run, or a part of an exchange.
 typedef struct CpuWork {
     CpuDevice *device;
-    CpuRendezvous *meeting;
+    CpuRendezvous *rendezvous;
     const CpuCollective *collective;
     int64_t part;
 } CpuWork;
@@ -51,9 +51,9 @@ typedef struct CpuRun {
     CpuDevice *devices;
     char **bases;
     CpuFrame *frames;
-    CpuRendezvous *meetings;
-    int64_t meeting_count;
-    int64_t *first_meeting;  // by collective
+    CpuRendezvous *rendezvous_list;
+    int64_t rendezvous_count;
+    int64_t *first_rendezvous;  // by collective
     const CpuSharePlan *sharing;
     const CpuHost *host;
     const CpuTrace *trace;

@@ -331,7 +331,7 @@ static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
     return true;
 }
 
-typedef enum Round { ROUND_STRUCTURE, ROUND_UPDATES, ROUND_ELEMENTWISE } Round;
+typedef enum JoinPass { JOIN_STRUCTURE, JOIN_UPDATES, JOIN_ELEMENTWISE } JoinPass;
 
 // Merges the results of a region with the arrays of its owner that they move to, so that no copy is needed.
 static void join_region_results(Buffers *buffers, const CpuSteps *region, CpuArray *const *targets) {
@@ -341,21 +341,21 @@ static void join_region_results(Buffers *buffers, const CpuSteps *region, CpuArr
 
 // Merges in three passes, the most valuable first: copying a loop's state costs in every iteration, an update in place
 // saves a copy of the whole array, and an elementwise loop over its operand only saves memory.
-static void join_steps(Buffers *buffers, CpuSteps *steps, Round round) {
+static void join_steps(Buffers *buffers, CpuSteps *steps, JoinPass pass) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         CpuStep *step = &steps->steps.items[i];
         const bool nested = step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL;
-        for (int32_t k = 0; nested && k < step->node->region_count; k++) join_steps(buffers, &step->regions[k], round);
-        if (round == ROUND_STRUCTURE && step->kind == CPU_STEP_WHILE) {
+        for (int32_t k = 0; nested && k < step->node->region_count; k++) join_steps(buffers, &step->regions[k], pass);
+        if (pass == JOIN_STRUCTURE && step->kind == CPU_STEP_WHILE) {
             join_region_results(buffers, &step->regions[1], step->writes);
             for (int32_t k = 0; k < step->write_count; k++) join(buffers, step->writes[k], step->reads[k]);
         }
         for (int32_t k = 0;
-             round == ROUND_STRUCTURE && step->kind == CPU_STEP_CONDITIONAL && k < step->node->region_count; k++)
+             pass == JOIN_STRUCTURE && step->kind == CPU_STEP_CONDITIONAL && k < step->node->region_count; k++)
             join_region_results(buffers, &step->regions[k], step->writes);
-        if (round == ROUND_UPDATES && step->update_in_place >= 0)
+        if (pass == JOIN_UPDATES && step->update_in_place >= 0)
             join(buffers, step->writes[0], step->reads[step->update_in_place]);
-        if (round != ROUND_ELEMENTWISE || step->kind != CPU_STEP_LOOPS) continue;
+        if (pass != JOIN_ELEMENTWISE || step->kind != CPU_STEP_LOOPS) continue;
         for (int32_t w = 0; w < step->write_count; w++)
             for (int32_t k = 0; k < step->read_count; k++)
                 if (works_in_place(step, step->reads[k], step->writes[w]) &&
@@ -495,13 +495,13 @@ static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t 
             high = middle;
     }
     Gap *before = at > 0 ? &packing->gaps.items[at - 1] : NULL;
-    Gap *behind = at < packing->gaps.count ? &packing->gaps.items[at] : NULL;
-    const bool joins_behind = behind && offset + bytes == behind->offset;
+    Gap *after = at < packing->gaps.count ? &packing->gaps.items[at] : NULL;
+    const bool joins_after = after && offset + bytes == after->offset;
     if (before && before->offset + before->bytes == offset) {
-        before->bytes += bytes + (joins_behind ? behind->bytes : 0);
-        if (joins_behind) remove_gap(packing, at);
-    } else if (joins_behind) {
-        *behind = (Gap){offset, bytes + behind->bytes};
+        before->bytes += bytes + (joins_after ? after->bytes : 0);
+        if (joins_after) remove_gap(packing, at);
+    } else if (joins_after) {
+        *after = (Gap){offset, bytes + after->bytes};
     } else {
         hlo_vector_push(arena, &packing->gaps, (Gap){0});
         Gap *gaps = packing->gaps.items;
@@ -557,9 +557,9 @@ void cpu_assign_buffers(HloArena *arena, CpuProgram *program, CpuSteps *steps, c
     make_storages(&buffers, steps);
     make_fixed_storages(&buffers);
     fix_results(&buffers);
-    join_steps(&buffers, steps, ROUND_STRUCTURE);
-    join_steps(&buffers, steps, ROUND_UPDATES);
-    join_steps(&buffers, steps, ROUND_ELEMENTWISE);
+    join_steps(&buffers, steps, JOIN_STRUCTURE);
+    join_steps(&buffers, steps, JOIN_UPDATES);
+    join_steps(&buffers, steps, JOIN_ELEMENTWISE);
     choose_aliases(&buffers, alias_argument);
     assignment->position_count = buffers.position;
     pack(&buffers);

@@ -403,11 +403,11 @@ static void check_cut(const char *name, const char *text, char kind, int64_t num
     }
 }
 
-ParameterizedTestParameters(every_cut, gives_what_the_whole_gives) {
+ParameterizedTestParameters(every_sharding, equals_the_unpartitioned_program) {
     return cases_numbered(HLO_COUNT_OF(cuts));
 }
 
-ParameterizedTest(const int *number, every_cut, gives_what_the_whole_gives) {
+ParameterizedTest(const int *number, every_sharding, equals_the_unpartitioned_program) {
     const Cut *cut = &cuts[*number];
     for (int run = 0; run < 3; run++) {
         char *text = with_sizes(cut->program, cut->sizes[run]);
@@ -491,10 +491,10 @@ static void check_pick(const char *name, const char *text, const HloModule *modu
     for (int64_t i = 0; i < options.shard_count; i++) hlo_text_free(&specs[i]);
 }
 
-ParameterizedTestParameters(every_cut, odd_meshes_and_contradictions) {
+ParameterizedTestParameters(every_sharding, odd_meshes_and_contradictions) {
     return cases_numbered(HLO_COUNT_OF(cuts));
 }
-ParameterizedTest(const int *number, every_cut, odd_meshes_and_contradictions) {
+ParameterizedTest(const int *number, every_sharding, odd_meshes_and_contradictions) {
     const Cut *cut = &cuts[*number];
     const int64_t picks = cases_setting("MESHLO_CUTS", 12);
     Random random = {(uint64_t)*number * 7919 + 1};
@@ -511,10 +511,10 @@ ParameterizedTest(const int *number, every_cut, odd_meshes_and_contradictions) {
 // Nothing to cut
 
 // Sizes of which some are 0 or 1, where the op allows it: a shard of nothing, windows over nothing, sums of nothing.
-ParameterizedTestParameters(every_cut, nothing_to_cut) {
+ParameterizedTestParameters(every_sharding, nothing_to_shard) {
     return cases_numbered(HLO_COUNT_OF(cuts));
 }
-ParameterizedTest(const int *number, every_cut, nothing_to_cut) {
+ParameterizedTest(const int *number, every_sharding, nothing_to_shard) {
     static const int few[] = {0, 1, 5};
     const Cut *cut = &cuts[*number];
     Random random = {(uint64_t)*number * 7919 + 2};

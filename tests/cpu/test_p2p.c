@@ -75,11 +75,11 @@ static const char *const programs[] = {
     " ROOT r = " TYPE " conditional(i, x, x), branch_computations={gives, takes}\n}\n",
 };
 
-ParameterizedTestParameters(peers, equal_the_evaluator) {
+ParameterizedTestParameters(p2p, equal_the_evaluator) {
     return cases_numbered(HLO_COUNT_OF(programs));
 }
 
-ParameterizedTest(const int *index, peers, equal_the_evaluator) {
+ParameterizedTest(const int *index, p2p, equal_the_evaluator) {
     HloModule *module = compiled_must_parse(programs[*index]);
     HloText message = {0};
     for (int threads = 1; threads <= 3; threads++) {
@@ -93,7 +93,7 @@ ParameterizedTest(const int *index, peers, equal_the_evaluator) {
 }
 
 // The same numbers as the collective-permute that the pairs stand for.
-Test(peers, are_permutes_taken_apart) {
+Test(p2p, are_permutes_in_two_halves) {
     HloModule *apart =
         compiled_must_parse("HloModule m, num_partitions=4\nENTRY e {\n x = " TYPE " parameter(0)\n" DECOMPOSED(
             "1", "x", "{{0,3},{3,1},{2,2}}") " ROOT r = " TYPE " copy(y1)\n}\n");
@@ -165,11 +165,11 @@ static const StuckCase stuck[] = {
      true, HLO_INVALID_ARGUMENT, "no list of pairs"},
 };
 
-ParameterizedTestParameters(peers, deadlocks_are_named) {
+ParameterizedTestParameters(p2p, deadlocks_are_named) {
     return cases_numbered(HLO_COUNT_OF(stuck));
 }
 
-ParameterizedTest(const int *index, peers, deadlocks_are_named) {
+ParameterizedTest(const int *index, p2p, deadlocks_are_named) {
     const StuckCase *test = &stuck[*index];
     HloModule *module = compiled_must_parse(test->program);
     TargetClient *client;
@@ -193,7 +193,7 @@ ParameterizedTest(const int *index, peers, deadlocks_are_named) {
 }
 
 // The evaluator finds the same, while it runs.
-Test(peers, the_evaluator_names_deadlocks) {
+Test(p2p, the_evaluator_names_deadlocks) {
     HloModule *module = compiled_must_parse(stuck[0].program);
     HloLiteral *argument = compiled_random(module->entry->parameters.items[0]->shape, 1), *results[2] = {0};
     const HloLiteral *arguments[] = {argument};

@@ -25,8 +25,8 @@ static CpuLoop *finish(CpuLoopBuilder *builder) {
 // Runs it both ways, the last two buffers being results.
 static void compare(CpuLoop *loop, void **buffers, int count, const char *what, int64_t rows, int64_t columns) {
     static float listed[2][kRoom], interpreted[2][kRoom];
-    const CpuTinyLoop *tiny = loop->tiny;
-    cr_assert_eq(tiny != NULL, rows * columns <= CPU_TINY_ELEMENTS, "%s of %lld x %lld", what, (long long)rows,
+    const CpuSmallLoop *small = loop->small_loop;
+    cr_assert_eq(small != NULL, rows * columns <= CPU_SMALL_ELEMENTS, "%s of %lld x %lld", what, (long long)rows,
                  (long long)columns);
     for (int i = 0; i < 2; i++) {
         memset(listed[i], 0x55, sizeof listed[i]);
@@ -34,7 +34,7 @@ static void compare(CpuLoop *loop, void **buffers, int count, const char *what, 
         buffers[count - 2 + i] = listed[i];
     }
     cr_assert_null(cpu_loop_run(loop, NULL, buffers));
-    loop->tiny = NULL;
+    loop->small_loop = NULL;
     for (int i = 0; i < 2; i++) buffers[count - 2 + i] = interpreted[i];
     cr_assert_null(cpu_loop_run(loop, NULL, buffers));
     cr_assert_arr_eq(listed, interpreted, sizeof listed, "%s of %lld x %lld", what, (long long)rows,
@@ -48,7 +48,7 @@ static CpuLoopBuilder *open_builder(int outer, int reduced, const int64_t *dims,
 }
 
 // Broadcasts, transposes, reversals, indices and constants; results in order and turned.
-Test(cpu_tiny_loop, elements_are_those_of_the_interpreter) {
+Test(cpu_small_loop, elements_are_those_of_the_interpreter) {
     float row[kMost], turned[kMost], scalar[2] = {3.5f, 7};
     fill(row, kMost, 1);
     fill(turned, kMost, -2);
@@ -77,7 +77,7 @@ Test(cpu_tiny_loop, elements_are_those_of_the_interpreter) {
 }
 
 // A row minus its largest element, and the row's sum.
-Test(cpu_tiny_loop, rows_are_those_of_the_interpreter) {
+Test(cpu_small_loop, rows_are_those_of_the_interpreter) {
     float values[kMost];
     fill(values, kMost, 1);
     for (int set = levels_first(); set <= levels_last(); set++)
@@ -146,7 +146,7 @@ static void compare_of_one(CpuBlockKernel *kernel, CpuBlockKernel *one, int type
 }
 
 // A kernel for one element gives the bits of the block kernel that is called for one.
-Test(cpu_tiny_loop, kernels_of_one_element_are_those_of_blocks) {
+Test(cpu_small_loop, kernels_of_one_element_are_those_of_blocks) {
     for (int set = levels_first(); set <= levels_last(); set++) {
         const CpuLoopKernels *blocks = cpu_isa_loop_kernels((CpuFeatures)set),
                              *ones = cpu_isa_loop_kernels_one((CpuFeatures)set);
