@@ -6,7 +6,6 @@
 //   option table the options of a verb; several verbs share those of program.c, prepare.c and machine.c.
 //   stage        the phase that an error belongs to: it decides the exit code (CliStage).
 //   output       what a verb produces: text for standard output, and files that are written only if it succeeds.
-//   job          what `run` and its comparison execute: program, machine, inputs, results (execute.h).
 //   note         a line on standard error that is neither an error nor a result, such as "note: ...".
 #ifndef MESHLO_TOOLS_CLI_H_
 #define MESHLO_TOOLS_CLI_H_

@@ -307,9 +307,9 @@ static HloStatus check_arguments(const HloComputation *computation, const HloLit
         if (!parameter || hlo_eval_argument_fits(arguments[p]->shape, parameter->shape)) continue;
         HloText text = {0};
         hlo_shape_print(&text, arguments[p]->shape, false);
-        hlo_text_string(&text, " given, ");
+        hlo_text_string(&text, " given, expected ");
         hlo_shape_print(&text, parameter->shape, false);
-        HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "argument %lld (%%%s): expected %s", (long long)p,
+        HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "argument %lld (%%%s): %s", (long long)p,
                                      parameter->name, text.data ? text.data : "");
         hlo_text_free(&text);
         return status;

@@ -135,7 +135,7 @@ exits 3 "open sizes that do not fit" meshlo convert open.mlir --sizes p0=4,4
 says err "cannot have the size 4 along dimension 1" "open sizes that do not fit: which"
 exits 2 "sizes of no argument" meshlo convert open.mlir --sizes x=4,3
 exits 2 "sizes of an immense argument" meshlo convert open.mlir --sizes p70000=4
-says err "no program has so many arguments" "sizes of an immense argument: said"
+says err "argument number too large" "sizes of an immense argument: said"
 exits 2 "sizes given twice" meshlo convert open.mlir --sizes p0=4,3 --sizes 0=4,3
 exits 2 "sizes that are no numbers" meshlo convert open.mlir --sizes p0=4,b
 exits 3 "sizes of too many arguments" meshlo convert open.mlir --sizes p1=4

@@ -29,15 +29,15 @@ while IFS='|' read -r code part line; do
     exits "$code" "options: $line" meshlo "${arguments[@]}"
     says err "$part" "options: $line: why"
 done <<'CASES'
-2|--print says nothing about --to proto|convert dot.hlo --to proto --print short
-2|--print says nothing about --to dot|convert dot.hlo --to dot --print long
-2|--generic says nothing about --to hlo|convert dot.hlo --generic
-2|--release says nothing about --to stablehlo|convert dot.hlo --to stablehlo --release 1.9.0
-2|--config says nothing about --to hlo|convert dot.hlo --config
-2|--print canonical is a form of hlo|convert dot.hlo --to stablehlo --print canonical
+2|--print does not apply to --to proto|convert dot.hlo --to proto --print short
+2|--print does not apply to --to dot|convert dot.hlo --to dot --print long
+2|--generic does not apply to --to hlo|convert dot.hlo --generic
+2|--release does not apply to --to stablehlo|convert dot.hlo --to stablehlo --release 1.9.0
+2|--config does not apply to --to hlo|convert dot.hlo --config
+2|--print canonical is for hlo|convert dot.hlo --to stablehlo --print canonical
 2|--release: StableHLO 99.9.9 is not among the releases|convert dot.hlo --to bytecode --release 99.9.9
 2|--release: 'newest' is not a release|convert dot.hlo --to bytecode --release newest
-2|--to does not know 'htm'|convert dot.hlo --to htm
+2|--to: unknown value 'htm'|convert dot.hlo --to htm
 2|did you mean canonical?|convert dot.hlo --print canonicl
 2|did you mean -o?|convert dot.hlo --o out.hlo
 2|did you mean --to?|convert dot.hlo -to=dot
@@ -56,14 +56,14 @@ done <<'CASES'
 2|unknown mesh axis 'b'|partition dot.hlo --mesh a=4 --shard p0=b,-
 2|did you mean 'batch'|partition dot.hlo --mesh batch=4 --shard p0=bach,-
 2|an axis is missing next to a '+'|partition dot.hlo --mesh a=4 --shard p0=a+,-
-2|a parenthesis without its other half|partition dot.hlo --mesh a=4 --shard 'p0=(a,-'
+2|unbalanced parenthesis in|partition dot.hlo --mesh a=4 --shard 'p0=(a,-'
 2|names more dimensions than the array has: 2|partition dot.hlo --mesh a=4 --shard p0=a,-,-
-2|no axis like x=4|partition dot.hlo --mesh ''
-2|no axis like x=4|partition dot.hlo --mesh a=0
+2|expected NAME=SIZE, got|partition dot.hlo --mesh ''
+2|expected NAME=SIZE, got|partition dot.hlo --mesh a=0
 2|larger than any slice|partition dot.hlo --mesh a=1048576,b=2
-2|that of one of 4 devices already, not of 8|partition part.hlo --num-partitions 8
-2|that of one of 4 devices already, not of 8|run part.hlo --mesh a=8
-2|no longer sharded|emulate part.hlo --topology v2-8 --mesh a=4 --shard p0=-,a
+2|already partitioned for 4 devices, not 8|partition part.hlo --num-partitions 8
+2|already partitioned for 4 devices, not 8|run part.hlo --mesh a=8
+2|already that of one device|emulate part.hlo --topology v2-8 --mesh a=4 --shard p0=-,a
 2|the program needs 16 devices, v2-8 has 8|explain dot.hlo --mesh a=16 --on v2-8
 2|--rtol is a tolerance of --compare|run dot.hlo --rtol 1e-3
 2|--atol is a tolerance of --compare|run dot.hlo --atol 1e-3
@@ -78,7 +78,7 @@ done <<'CASES'
 2|did you mean weights?|run dot.hlo --input weight=x.npy
 2|no parameter 'zz'; the program has 2 inputs|run dot.hlo --input zz=x.npy
 2|expects K=FILE.npy or FILE.npz|run dot.hlo --input x.npy
-2|the program wants f32[16,4]|run dot.hlo --input p1=x.npy
+2|the program expects f32[16,4]|run dot.hlo --input p1=x.npy
 2|does not name 1 device, one for each|run dot.hlo --on v2-8 --device-assignment 1,2
 2|does not name 2 devices, one for each|run dot.hlo --on v2-8 --mesh a=2 --device-assignment ''
 2|does not name 2 devices|run dot.hlo --on v2-8 --mesh a=2 --device-assignment 1,2,3,4
@@ -88,9 +88,9 @@ done <<'CASES'
 2|--trace and --json both write to standard output|emulate dot.hlo --topology v2-8 --trace - --json
 2|unknown kind of fault|emulate dot.hlo --topology v2-8 --fault fire
 2|there is no device 99 on v2-8|emulate dot.hlo --topology v2-8 --fault dead:99
-2|--split says how a mesh is placed|topology v2-8 --split
+2|--split needs --mesh|topology v2-8 --split
 2|--svg and --hwloc both write to standard output|topology v2-8 --svg - --hwloc -
-2|both want standard output|topology v2-8 --mesh 4,2 --svg -
+2|cannot both go to standard output|topology v2-8 --mesh 4,2 --svg -
 2|a mesh has at most|topology v2-8 --mesh 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
 2|did you mean v2-8|devices V2-8
 2|did you mean v5e-8|devices v5f-8
@@ -110,8 +110,8 @@ done <<'CASES'
 2|'(' is not a regular expression|opt dot.hlo --dump-to dumps --dump-pass-re '('
 2|--mesh is missing|shardings --shape 8,8 --spec a,-
 2|--sizes expects p0=8,6, not 'p0'|convert open.mlir --sizes p0
-2|those of argument 0 are given twice|convert open.mlir --sizes p0=4 --sizes 0=4
-2|which leaves none open|convert dot.hlo --sizes p0=4,6
+2|the sizes of argument 0 are given twice|convert open.mlir --sizes p0=4 --sizes 0=4
+2|which has no dynamic sizes|convert dot.hlo --sizes p0=4,6
 2|text.npz: not an .npz archive|run dot.hlo --input text.npz
 4|there is no implementation of custom call "nobody"|run call.hlo --engine eval
 4|there is no implementation of custom call "nobody"|run call.hlo

@@ -34,7 +34,7 @@ HLO
 place "a custom call that nobody knows" 4 5:8 "nobody_knows" run program.hlo
 place "a custom call that nobody knows, evaluated" 4 5:8 "nobody_knows" run program.hlo --engine eval
 deadlocked_program program.hlo
-place "a deadlock" 6 9:8 "device 0 would wait forever for device 1, which %c sends another way" run program.hlo --partitioned
+place "a deadlock" 6 9:8 "device 0 would wait forever for device 1, which takes another branch at %c" run program.hlo --partitioned
 cp program.hlo elsewhere.hlo
 exits 4 "a program on standard input" bash -c '"$MESHLO" partition - <elsewhere.hlo'
 says err "<stdin>:17:3: error: " "a program on standard input: place"
@@ -47,4 +47,4 @@ ENTRY e {
   ROOT r = f32[8] negate(p)
 }
 HLO
-place "what no option is to blame for" 3 5:3 "InspectSharding looks at one array" partition program.hlo
+place "what no option is to blame for" 3 5:3 "InspectSharding takes one array" partition program.hlo

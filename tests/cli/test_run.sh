@@ -61,7 +61,7 @@ exits 0 "archive" meshlo run dot.hlo --input in.npz --print
 says out "32" "archive: 16 times 2"
 npy wrong.npy '<f4' '(4, 16)' "$(printf '0000803f%.0s' {1..64})"
 exits 2 "input of another shape" meshlo run dot.hlo --input 1=wrong.npy
-says err "the program wants f32[16,4]" "input of another shape: both named"
+says err "the program expects f32[16,4]" "input of another shape: both named"
 npy int.npy '<i4' '(16, 4)' "$(printf '0000803f%.0s' {1..64})"
 exits 2 "input of another type" meshlo run dot.hlo --input 1=int.npy
 npy short.npy '<f4' '(16, 4)' "0000803f"
@@ -272,7 +272,7 @@ says err "the outfeed of device 0 gave 2 arrays, the evaluator's 1" "outfeeds of
 exits 6 "an infeed that runs dry" meshlo run feed.hlo --infeed one.npy
 says err "the infeed of device 0 is empty: it needs another f32[1,2]" "an empty infeed: named"
 exits 6 "an infeed of another shape" meshlo run feed.hlo --infeed three.npy --infeed one.npy
-says err "holds f32[3,2], the program wants f32[1,2]" "an infeed of another shape: named"
+says err "has f32[3,2], but the program expects f32[1,2]" "an infeed of another shape: named"
 exits 2 "an infeed from no file" meshlo run feed.hlo --infeed nowhere.npy
 exits 2 "an infeed of no partition" meshlo run feed.hlo --infeed 1=one.npy
 says err "no partition 1 among 1" "an infeed of no partition: named"
@@ -392,9 +392,9 @@ exits 3 "more devices than there can be" meshlo run many.hlo
 says err "1000000 replicas of 1000000 partitions are more than 1048576 devices" "more devices than there can be: said"
 printf 'HloModule m, replica_count=2\nENTRY e {\n  p = f32[8] parameter(0)\n  n = s32[] constant(3)\n  ROOT d = f32[<=8] set-dimension-size(p, n), dimensions={0}\n}\n' > dynamic.hlo
 exits 4 "results of dynamic size on replicas" meshlo run dynamic.hlo --on cpu:2
-says err "no place along an axis of replicas" "results of dynamic size on replicas: said"
+says err "cannot be stacked along an axis of replicas" "results of dynamic size on replicas: said"
 exits 4 "results of dynamic size on devices" meshlo run dynamic.hlo --on cpu:2 --per-device
-says err "no place along an axis of devices" "results of dynamic size on devices: said"
+says err "cannot be stacked along an axis of devices" "results of dynamic size on devices: said"
 printf 'HloModule m\nENTRY e {\n  p = f32[8] parameter(0)\n  a = token[] after-all()\n  s = (f32[8], u32[], token[]) send(p, a), channel_id=5, is_host_transfer=true\n  ROOT d = token[] send-done(s), channel_id=5, is_host_transfer=true\n}\n' > send.hlo
 exits 6 "a transfer to nobody" meshlo run send.hlo
 says err "nothing is connected to channel 5" "a transfer to nobody: said"
@@ -491,4 +491,4 @@ for program in gradients chaotic; do
 done
 sed 's/ q = f32\[64\] exponential(p)/ b = u32[64] bitcast-convert(p)\n g = f32[64] bitcast-convert(b)\n q = f32[64] exponential(g)/' chaotic.hlo >bits.hlo
 exits 1 "a program that has no f64 form" meshlo run bits.hlo --seed 0 --compare eval
-says err "no run in f64 tells whether it is ill-conditioned: %b (bitcast-convert)" "a program that has no f64 form: why"
+says err "it cannot be run in f64 to see whether it is ill-conditioned: %b (bitcast-convert)" "a program that has no f64 form: why"

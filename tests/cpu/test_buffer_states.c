@@ -221,7 +221,7 @@ static HloStatus ask_run(const Machine *machine, TargetBuffer *buffer) {
 static HloStatus ask_to_fill(const Machine *machine, TargetBuffer *buffer) {
     TargetBuffer *promise = promised(machine);
     HloStatus status = target_buffer_fulfil(promise, buffer);
-    if (status) target_buffer_fail(promise, hlo_error(HLO_CANCELLED, "given up"));
+    if (status) target_buffer_fail(promise, hlo_error(HLO_CANCELLED, "abandoned"));
     target_buffer_release(promise);
     return status;
 }

@@ -690,7 +690,7 @@ Test(compile, names_collectives_that_device_numbers_part) {
         "  ROOT way = f32[8] conditional(c, p, p), true_computation=yes, false_computation=no\n}\n");
     TargetExecutable *executable = NULL;
     must_fail(target_compile(client, module, NULL, &executable), HLO_FAILED_PRECONDITION,
-              "all-reduce %r: device 0, 1 would wait forever for device 2, 3, which %way sends another way");
+              "all-reduce %r: device 0, 1 would wait forever for device 2, 3, which takes another branch at %way");
     hlo_module_free(module);
     target_client_release(client);
 }

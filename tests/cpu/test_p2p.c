@@ -159,10 +159,10 @@ static const StuckCase stuck[] = {
      false, HLO_FAILED_PRECONDITION, "device 1 waits at recv-done %d1 for a message on channel 1 from device 0"},
     {"HloModule m, num_partitions=2\nENTRY e {\n x = " TYPE
      " parameter(0)\n" DECOMPOSED("1", "x", "{{0,7}}") " ROOT r = " TYPE " copy(y1)\n}\n",
-     true, HLO_INVALID_ARGUMENT, "names a device beyond"},
+     true, HLO_INVALID_ARGUMENT, "names a device outside"},
     {"HloModule m, num_partitions=2\nENTRY e {\n x = " TYPE
      " parameter(0)\n" DECOMPOSED("1", "x", "{{0,1}") " ROOT r = " TYPE " copy(y1)\n}\n",
-     true, HLO_INVALID_ARGUMENT, "no list of pairs"},
+     true, HLO_INVALID_ARGUMENT, "not a list of pairs"},
 };
 
 ParameterizedTestParameters(p2p, deadlocks_are_named) {

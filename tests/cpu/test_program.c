@@ -163,7 +163,8 @@ Test(program, refuses_what_does_not_fit) {
     must_succeed(target_program_place(program, 1, w, &arguments[1]));
     must_fail(target_program_place(program, 0, w, &none), HLO_INVALID_ARGUMENT,
               "argument 0 is f32[10,10]; the program takes f32[12,10]");
-    must_fail(target_program_place(program, 2, w, &none), HLO_INVALID_ARGUMENT, "2 arguments, there is no number 2");
+    must_fail(target_program_place(program, 2, w, &none), HLO_INVALID_ARGUMENT,
+              "there is no argument 2: the program has 2 arguments");
     must_fail(target_program_run(program, arguments, 1, results), HLO_INVALID_ARGUMENT, "1 arguments; layer takes 2");
     must_fail(target_program_call(program, (const HloLiteral *const[]){x}, 1, NULL), HLO_INVALID_ARGUMENT,
               "1 arguments; layer takes 2");

@@ -45,9 +45,9 @@ static const RefusedProgram programs[] = {
     {"", "| p = f32[4] parameter(0)\n ROOT t = (f32[4], s32[]) custom-call(p), custom_call_target=\"PadToStatic\"\n",
      HLO_INVALID_ARGUMENT, "%t (PadToStatic): no dimension has dynamic size"},
     {"", "| p = f32[4] parameter(0)\n ROOT t = (f32[4], s32[]) custom-call(p, p), custom_call_target=\"PadToStatic\"\n",
-     HLO_INVALID_ARGUMENT, "%t: the shapes of custom call \"PadToStatic\" do not fit together"},
+     HLO_INVALID_ARGUMENT, "%t: the shapes of custom call \"PadToStatic\" are inconsistent"},
     {"", "| ROOT t = f32[4] custom-call(), custom_call_target=\"SliceToDynamic\"\n", HLO_INVALID_ARGUMENT,
-     "%t: the shapes of custom call \"SliceToDynamic\" do not fit together"},
+     "%t: the shapes of custom call \"SliceToDynamic\" are inconsistent"},
     // forms without a kernel
     {"", "| p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default\n",
      HLO_INVALID_ARGUMENT, "%r: the state must be u64[2] or u64[3], and be returned"},

@@ -116,7 +116,7 @@ Test(emulator_refused, drawings_of_shards_that_are_not_a_grid) {
 Test(emulator_refused, host_devices_as_a_slice) {
     EmuTopology *topology = topology_of("cpu:4");
     HloText xml = {0};
-    must_fail(emu_export_hwloc(topology, &xml), HLO_INVALID_ARGUMENT, "is no TPU slice");
+    must_fail(emu_export_hwloc(topology, &xml), HLO_INVALID_ARGUMENT, "is not a TPU slice");
     hlo_text_free(&xml);
     emu_topology_free(topology);
 }
@@ -202,7 +202,7 @@ Test(emulator_refused, bug_arrays_without_bounds) {
         " ROOT r = (f32[4], f32[?]) tuple(x, w)\n}\n");
     EmuReport *report = NULL;
     must_fail(emu_simulate(module, topology, NULL, &report), HLO_UNIMPLEMENTED,
-              "%w: an array with a dimension that has");
+              "%w: an array with an unbounded dimension");
     hlo_module_free(module);
     emu_topology_free(topology);
 }
@@ -223,7 +223,7 @@ static const NameCase name_cases[] = {
     {"v5e-4,wrap=w", "axes are expected"},
     {"v5e-4,wrap=", "axes are expected"},
     {"v4-8,megacore=maybe", "yes or no is expected"},
-    {"v5e-4,megacore=no", "do not join to a megacore"},
+    {"v5e-4,megacore=no", "cannot form a megacore"},
     {"v5e-4,speed=2", "the option 'speed=2' is unknown"},
     {"v5e-5", "did you mean v5e-4 or v5e-8"},
     {"v5e-1000000", "did you mean v5e-256"},

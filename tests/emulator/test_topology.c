@@ -124,7 +124,7 @@ ParameterizedTestParameters(emulator_topology, refused_names) {
         {"v5e:2x4,hosts=", "are expected, as in 2x2x1"},
         {"v5e:2x4,wrap=w", "axes are expected"},
         {"v5e:2x4,wrap=", "axes are expected"},
-        {"v5e:2x4,megacore=no", "do not join"},
+        {"v5e:2x4,megacore=no", "cannot form"},
         {"v4:2x2x1,megacore=maybe", "yes or no"},
         {"v5e:2x4,speed=9", "'speed=9' is unknown"},
         {"v5e:2x4,", "'' is unknown"},

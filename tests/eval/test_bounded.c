@@ -199,7 +199,7 @@ Test(bounded, arguments_are_smaller_than_their_bounds) {
         const HloLiteral *arguments[] = {argument};
         HloStatus status = hlo_evaluate(module, arguments, 1, NULL, &result);
         if (rows > 4) {
-            expect_error(status, HLO_INVALID_ARGUMENT, "wanted");
+            expect_error(status, HLO_INVALID_ARGUMENT, "expected");
         } else {
             must_succeed(status);
             cr_expect_eq(hlo_literal_get_int64(result->elements[0], 0), rows);

@@ -201,7 +201,7 @@ Test(numerics, wrong_arguments_are_refused) {
     const int64_t dims[1] = {3};
     const HloLiteral *argument = hlo_literal_in_arena(arena, hlo_shape_array(arena, HLO_F32, dims, 1));
     expect_error(hlo_evaluate(module, &argument, 1, NULL, &result), HLO_INVALID_ARGUMENT,
-                 "f32[3] given, f32[2] wanted");
+                 "f32[3] given, expected f32[2]");
     hlo_arena_free(arena);
     hlo_module_free(module);
 }

@@ -29,16 +29,16 @@ static const RefusedProgram programs[] = {
     {"", "",
      " p = f32[2,8] parameter(0)\n n = s32[] constant(1)\n x = f32[<=2,8] set-dimension-size(p, n), dimensions={0}\n"
      " ROOT r = f32[8,8] concatenate(p, p, p, x), dimensions={0}\n",
-     HLO_INVALID_ARGUMENT, "turns out to be of size 7, and is said to be 8"},
+     HLO_INVALID_ARGUMENT, "has size 7 at run time, but was declared as 8"},
     {"", "one {\n ROOT a = f32[1] parameter(0)\n}\n",
      P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\", called_computations={one}\n",
-     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"CustomSPMDPartitioning\" do not fit together"},
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"CustomSPMDPartitioning\" are inconsistent"},
     {"", "", " p = f32[8,2]{1,0:T(2,2)(2)(2)(2)(2)} parameter(0)\n ROOT r = f32[16]{0} bitcast(p)\n", HLO_UNIMPLEMENTED,
      "%r: a bitcast between these layouts"},
     {"", "",
      " t = token[] after-all()\n v = (f32[8], u32[], token[]) recv(t), channel_id=1\n"
      " w = (f32[8], token[]) recv-done(v), channel_id=1\n ROOT r = f32[8] get-tuple-element(w), index=0\n",
-     HLO_FAILED_PRECONDITION, "nobody else runs"},
+     HLO_FAILED_PRECONDITION, "no other device is running"},
     {"", "", P " u = u32[8] parameter(1)\n ROOT r = c64[8] stochastic-convert(p, u)\n", HLO_UNIMPLEMENTED,
      "a stochastic conversion to complex numbers"},
     // collectives
@@ -93,21 +93,21 @@ static const RefusedProgram programs[] = {
     // custom calls
     {"", "", P " ROOT r = f32[8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, "nobody"},
     {"", "", P " ROOT r = f32[2] custom-call(p), custom_call_target=\"TopK\"\n", HLO_INVALID_ARGUMENT,
-     "%r: the shapes of custom call \"TopK\" do not fit together: "},
+     "%r: the shapes of custom call \"TopK\" are inconsistent: "},
     {"", "", " ROOT r = (f32[2], s32[2]) custom-call(), custom_call_target=\"TopK\"\n", HLO_INVALID_ARGUMENT,
-     "%r: the shapes of custom call \"TopK\" do not fit together: "},
+     "%r: the shapes of custom call \"TopK\" are inconsistent: "},
     {"", LESS, P " ROOT r = f32[2] custom-call(p, p), custom_call_target=\"ApproxTopK\", called_computations={less}\n",
-     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" do not fit together: "},
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" are inconsistent: "},
     {"", "", " ROOT r = (f32[2], s32[2]) custom-call(), custom_call_target=\"ApproxTopK\"\n", HLO_INVALID_ARGUMENT,
-     "%r: the shapes of custom call \"ApproxTopK\" do not fit together: "},
+     "%r: the shapes of custom call \"ApproxTopK\" are inconsistent: "},
     {"", LESS,
      P " z = f32[] constant(0)\n ROOT r = (f32[9]) custom-call(p, z), custom_call_target=\"ApproxTopK\", "
        "called_computations={less}\n",
-     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" do not fit together: "},
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" are inconsistent: "},
     {"", "", P " ROOT r = f32[4] custom-call(p), custom_call_target=\"Sharding\"\n", HLO_INVALID_ARGUMENT,
-     "%r: the shapes of custom call \"Sharding\" do not fit together: "},
+     "%r: the shapes of custom call \"Sharding\" are inconsistent: "},
     {"", "", P " ROOT r = f32[8] custom-call(p, p), custom_call_target=\"mhlo.erf\"\n", HLO_INVALID_ARGUMENT,
-     "%r: the shapes of custom call \"mhlo.erf\" do not fit together: "},
+     "%r: the shapes of custom call \"mhlo.erf\" are inconsistent: "},
     // random numbers
     {"", "",
      " s = u64[4] constant({1,2,3,4})\n ROOT r = (u64[4], u32[8]) rng-bit-generator(s), algorithm=rng_default\n",
@@ -133,12 +133,12 @@ static const RefusedProgram programs[] = {
      "%r: there is no implementation of an operation of jax.experimental.custom_partitioning"},
     {"", "body {\n ROOT a = f32[9] parameter(0)\n}\n",
      P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\", called_computations={body}\n",
-     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"CustomSPMDPartitioning\" do not fit together"},
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"CustomSPMDPartitioning\" are inconsistent"},
     // the boundary of padded programs
     {"", "", P " ROOT r = (f32[8], f32[]) custom-call(p), custom_call_target=\"PadToStatic\"\n", HLO_INVALID_ARGUMENT,
-     "do not fit together: "},
+     "are inconsistent: "},
     {"", "", P " n = f32[] constant(4)\n ROOT r = f32[<=8] custom-call(p, n), custom_call_target=\"SliceToDynamic\"\n",
-     HLO_INVALID_ARGUMENT, "do not fit together: "},
+     HLO_INVALID_ARGUMENT, "are inconsistent: "},
     {"", "", P " n = s32[] constant(9)\n ROOT r = f32[<=8] custom-call(p, n), custom_call_target=\"SliceToDynamic\"\n",
      HLO_INVALID_ARGUMENT, "%r: size 9 does not fit the bound 8"},
     {"", "", P " n = s32[] constant(-1)\n ROOT r = f32[<=8] custom-call(p, n), custom_call_target=\"SliceToDynamic\"\n",
@@ -286,7 +286,7 @@ Test(eval_refused, bug_calls_that_nest_too_deep) {
                         i > 1 ? "c" : "", i - 1);
     hlo_text_format(&text, "ENTRY e {\n p = f32[] parameter(0)\n ROOT r = f32[] call(p), to_apply=cc419\n}\n");
     HloModule *module = compiled_must_parse(text.data);
-    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest more than 400 levels levels deep at computation");
+    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest more than 400 levels deep at computation");
     hlo_module_free(module);
     hlo_text_free(&text);
 }
@@ -305,7 +305,7 @@ Test(eval_refused, calls_that_nest_too_deep_by_another_way) {
                     "ENTRY e {\n p = f32[] parameter(0)\n q = f32[] call(p), to_apply=ca299\n"
                     " ROOT r = f32[] call(q), to_apply=ca599\n}\n");
     HloModule *module = compiled_must_parse(text.data);
-    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest more than 400 levels levels deep");
+    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest more than 400 levels deep");
     hlo_module_free(module);
     hlo_text_free(&text);
 }
@@ -366,7 +366,7 @@ Test(eval_refused, boundaries_of_manual_regions) {
 
 // The same in GSPMD's form, whose shardings are parsed but need not fit.
 Test(eval_refused, boundaries_of_manual_regions_of_gspmd) {
-    refuses_border(ENTER("8", "", "4"), "%r: a manual region whose border has no sharding");
+    refuses_border(ENTER("8", "", "4"), "%r: a manual region whose boundary has no sharding");
     refuses_border(ENTER("8", ", sharding={maximal device=0}", "4"), "this sharding");
     refuses_border(ENTER("8", ", sharding={devices=[2]2,3}", "4"), "this sharding");
     refuses_border(ENTER("8", ", sharding={devices=[2]0,1}", "3"), "shards that do not cover the array");
@@ -442,7 +442,7 @@ Test(eval_refused, more_devices_than_threads) {
     HloStatus status = hlo_evaluate_partitioned(module, DEVICES, rows, 1, NULL, results);
     limit.rlim_cur = limit.rlim_max;
     cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
-    must_fail(status, HLO_RESOURCE_EXHAUSTED, "of 256 device threads could be made");
+    must_fail(status, HLO_RESOURCE_EXHAUSTED, "of 256 device threads could be created");
     for (int i = 0; i < DEVICES; i++) cr_expect_null(results[i]);
     hlo_literal_free(argument);
     hlo_module_free(module);

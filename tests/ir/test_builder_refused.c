@@ -91,7 +91,7 @@ static const struct {
     {root_of_another, "y is not in computation main"},
     {parameter_below_zero, "parameter number -1"},
     {parameter_beyond_the_limit, "parameter number 1000001"},
-    {parameter_with_a_gap, "but no number"},
+    {parameter_with_a_gap, "but number"},
     {edge_to_itself, "a control edge from x to x"},
     {edge_to_another, "a control edge from x to y"},
     {product_of_scalars, "arrays of rank 0 and 2"},

@@ -20,8 +20,7 @@ static bool is_refused(const char *text, void *context) {
     (void)context;
     cr_expect(status && hlo_status_code(status) == HLO_INVALID_ARGUMENT, "accepted:\n%s", text);
     if (status)
-        cr_expect(strstr(hlo_status_message(status), "do not fit together"), "%s\n%s", hlo_status_message(status),
-                  text);
+        cr_expect(strstr(hlo_status_message(status), "are inconsistent"), "%s\n%s", hlo_status_message(status), text);
     hlo_status_free(status);
     hlo_module_free(module);
     return true;

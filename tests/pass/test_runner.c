@@ -56,7 +56,7 @@ static HloStatus run_one(HloModule *module, HloPassFunction *function, const Hlo
 
 Test(pass_runner, catches_passes_that_lie) {
     HloModule *module = check_parse(PROGRAM);
-    expect_failure(run_one(module, lie, NULL), HLO_INTERNAL, "says that it did not");
+    expect_failure(run_one(module, lie, NULL), HLO_INTERNAL, "reported no change");
     hlo_module_free(module);
 }
 

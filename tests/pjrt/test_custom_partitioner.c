@@ -126,12 +126,12 @@ Test(pjrt_custom_partitioner, a_sharding_rule_needs_no_question) {
 }
 
 Test(pjrt_custom_partitioner, its_errors_are_the_compilation_s) {
-    Author author = {.error = "cannot be cut"};
+    Author author = {.error = "cannot be sharded"};
     PjrtError *error = NULL;
     PjrtClient *client = harness_client("v2-8");
     register_author(&author, "test.refuse");
     cr_expect_null(compile(client, "test.refuse", "", &error));
-    harness_refused(error, HLO_INVALID_ARGUMENT, "cannot be cut");
+    harness_refused(error, HLO_INVALID_ARGUMENT, "cannot be sharded");
     cr_expect_eq(author.cleaned, 1);
     harness_destroy_client(client);
     hlo_text_free(&author.program);

@@ -162,7 +162,7 @@ Test(pjrt_hosts, what_other_hosts_would_have_to_do_is_refused) {
                                                .num_devices = 4,
                                                .num_args = 1,
                                                .output_lists = result_lists};
-    harness_refused(CALL(LoadedExecutable_Execute, &execute), 12, "processes do not exchange arrays");
+    harness_refused(CALL(LoadedExecutable_Execute, &execute), 12, "arrays cannot be exchanged between processes");
     harness_destroy_executable(wide);
     harness_destroy_buffer(buffer);
     harness_destroy_client(client);
@@ -197,7 +197,8 @@ Test(pjrt_hosts, bug_portable_programs_run_on_every_host) {
     harness_read(result, numbers, 4);
     cr_expect_eq(numbers[3], 8.0f);
     harness_destroy_buffer(result);
-    harness_refused(harness_launch(compile.executable, argument, NULL, all.devices[0], &result), 12, "do not exchange");
+    harness_refused(harness_launch(compile.executable, argument, NULL, all.devices[0], &result), 12,
+                    "cannot be exchanged");
     harness_destroy_buffer(argument);
     harness_destroy_executable(compile.executable);
     harness_destroy_client(client);

@@ -49,7 +49,7 @@ Test(pjrt_profiler, tells_what_devices_did) {
     PjrtProfilerArgs profiler = {.profiler = new_profiler("")}, other = {.profiler = new_profiler("")};
     run_once(client, "too_early");
     harness_must(api->start(&profiler), "start");
-    harness_refused(api->start(&other), 9, "another profile");
+    harness_refused(api->start(&other), 9, "another profiling session");
     run_once(client, "in_time");
     harness_must(api->stop(&profiler), "stop");
     run_once(client, "too_late");

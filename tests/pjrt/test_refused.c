@@ -228,12 +228,18 @@ Test(pjrt_refused, meaningless_arrays_at_every_entry_point) {
          {kF32, two_by_three, 2, &short_order},
          kInvalidArgument,
          "1 dimensions for an array of"},
-        {"an order with one twice", {kF32, two_by_three, 2, &order_twice}, kInvalidArgument, "no order of dimensions"},
+        {"an order with one twice",
+         {kF32, two_by_three, 2, &order_twice},
+         kInvalidArgument,
+         "not a permutation of the dimensions"},
         {"an order beyond the rank",
          {kF32, two_by_three, 2, &order_beyond},
          kInvalidArgument,
-         "no order of dimensions"},
-        {"an order below zero", {kF32, two_by_three, 2, &order_below}, kInvalidArgument, "no order of dimensions"},
+         "not a permutation of the dimensions"},
+        {"an order below zero",
+         {kF32, two_by_three, 2, &order_below},
+         kInvalidArgument,
+         "not a permutation of the dimensions"},
         {"a tile of size zero", {kF32, two_by_three, 2, &empty_tile}, kInvalidArgument, "tile 0 of a layout"},
         {"a tile of no dimensions", {kF32, two_by_three, 2, &dimless_tile}, kInvalidArgument, "tile 0 of a layout"},
         {"nine tiles", {kF32, two_by_three, 2, &too_many_tiles}, kInvalidArgument, "a layout of 9 tiles"},
@@ -260,7 +266,7 @@ Test(pjrt_refused, layouts_that_only_some_entry_points_take) {
     harness_refused(view(&place, &column_major), kUnimplemented, "views of memory in an order other than row-major");
     harness_refused(view(&place, &tiles), kUnimplemented, "views of memory in an order other than row-major");
     harness_refused(as_literal(&place, &column_major), kUnimplemented, "literals in an order other than row-major");
-    harness_refused(bitcast(&place, &column_major), kUnimplemented, "bitcasts between layouts");
+    harness_refused(bitcast(&place, &column_major), kUnimplemented, "bitcasts between non-default layouts");
     close_place(&place);
 }
 
@@ -317,8 +323,8 @@ Test(pjrt_refused, destinations_that_do_not_fit) {
                  {&strides, 24, kUnimplemented, "host arrays with tiles or strides"},
                  {&with_tile, 24, kUnimplemented, "host arrays with tiles or strides"},
                  {&short_order, 24, kInvalidArgument, "a layout of 1 dimensions for an array of rank 2"},
-                 {&order_beyond, 24, kInvalidArgument, "no order of dimensions"},
-                 {&order_twice, 24, kInvalidArgument, "no order of dimensions"}};
+                 {&order_beyond, 24, kInvalidArgument, "not a permutation of the dimensions"},
+                 {&order_twice, 24, kInvalidArgument, "not a permutation of the dimensions"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         PjrtBufferToHostBufferArgs args = {.struct_size = sizeof(args),
                                            .src = place.buffer,
@@ -359,8 +365,8 @@ Test(pjrt_refused, devices_that_are_not_there) {
         int32_t replicas, partitions;
         size_t room;
         const char *says;
-    } counts[] = {{9, 1, 16, "need more than the 8 devices there are"},
-                  {3, 3, 16, "need more than the 8 devices there are"},
+    } counts[] = {{9, 1, 16, "need more than the available 8 devices"},
+                  {3, 3, 16, "need more than the available 8 devices"},
                   {0, 1, 16, "0 replicas of 1 partitions"},
                   {1, -1, 16, "1 replicas of -1 partitions"},
                   {INT32_MAX, INT32_MAX, 16, "need more than"},

@@ -142,7 +142,7 @@ Test(pjrt_refused, serialised_executables_that_are_truncated_or_changed) {
     char *copy = malloc(size + 1);
     memcpy(copy, bytes.serialized_bytes, size);
     copy[size] = 0;
-    harness_refused(load(client, copy, 0), kInvalidArgument, "no executable of meshlo");
+    harness_refused(load(client, copy, 0), kInvalidArgument, "not a Meshlo executable");
     for (size_t i = 1; i < size; i += 1 + i / 16) {
         char *piece = malloc(i);  // of its own, so that reading past it is seen
         memcpy(piece, copy, i);

@@ -129,7 +129,7 @@ Test(pjrt_transfers, pieces_make_a_buffer) {
     harness_refused(CALL(AsyncHostToDeviceTransferManager_RetrieveBuffer, &again), 9, "retrieved");
     PjrtBuffer *orphan = retrieve(manager, 1);
     destroy_manager(manager);
-    harness_refused(error_of(orphan), 1, "given up");
+    harness_refused(error_of(orphan), 1, "abandoned");
     harness_destroy_buffer(orphan);
     harness_destroy_buffer(buffer);
     harness_destroy_buffer(result);

@@ -185,7 +185,7 @@ static const MessageCase cases[] = {
     {SHARDED("1:3 3:[2] 4:[0 1] 8:[99]"), "unknown subgroup type 99"},
     {SHARDED("1:3 3:[2 2] 9:[4] 8:[2]"), "unknown subgroup type 2"},
     {SHARDED("1:3 3:[2 2] 9:[4] 8:[5]"), "unknown subgroup type 5"},
-    {SHARDED("1:3 3:[2 2] 9:[4] 6:1 8:[0]"), "has subgroups and a replicated last tile dimension"},
+    {SHARDED("1:3 3:[2 2] 9:[4] 6:1 8:[0]"), "has both subgroups and a replicated last tile dimension"},
     {SHARDED("1:3 3:[2] 9:[0]"), "an iota device order has a dimension of size 0"},
     {SHARDED("1:3 3:[2] 9:[4611686018427387904 4]"), "an iota device order has a dimension of size 4"},
     {SHARDED("1:3 3:[2] 9:[4]"), "an iota device order has 4 devices for 2 tiles"},

@@ -273,7 +273,7 @@ Test(proto, bug_a_name_was_truncated_at_a_zero_byte) {
     for (size_t i = 0; i < HLO_COUNT_OF(bent); i++) {
         memcpy(name + 1, bent[i], 4);
         HloStatus status = hlo_module_from_proto(bytes.data, bytes.length, &module);
-        cr_expect(status && strstr(hlo_status_message(status), "holds a zero byte"), "name %zu is taken", i);
+        cr_expect(status && strstr(hlo_status_message(status), "contains a zero byte"), "name %zu is taken", i);
         hlo_status_free(status);
     }
     hlo_text_free(&bytes);
@@ -397,7 +397,7 @@ Test(proto, bug_strings_were_truncated_at_zero_bytes) {
          at++, places++) {
         *at = 0;
         HloStatus status = hlo_module_from_proto(bytes.data, bytes.length, &module);
-        cr_expect(status && strstr(hlo_status_message(status), "holds a zero byte"), "byte %td is taken",
+        cr_expect(status && strstr(hlo_status_message(status), "contains a zero byte"), "byte %td is taken",
                   at - bytes.data);
         hlo_status_free(status);
         *at = 'm';

@@ -235,12 +235,12 @@ Test(random, refuses_what_does_not_fit) {
         const char *message;
     } cases[] = {
         {bad_key, "a key must be an array u32[2]"},
-        {bad_bits, "u8, u16, u32 and u64"},
+        {bad_bits, "u8, u16, u32 or u64"},
         {bad_sizes, "negative or too large"},
         {bad_rank, "random bits: too many dimensions"},
-        {bad_original_size, "up to 2^31 - 1"},
-        {bad_float, "f16, bf16, f32 and f64"},
-        {bad_range, "does not hold the range"},
+        {bad_original_size, "at most 2^31 - 1"},
+        {bad_float, "f16, bf16, f32 or f64"},
+        {bad_range, "does not fit in the type"},
         {bad_integer, "an integer of 8 to 64 bits"},
         {bad_split, "must be 1 or more"},
         {bad_row, "no such row"},

@@ -96,7 +96,7 @@ static const struct {
     {"@mesh, [{" X ", {}]", "expected a string"},
     {"@mesh, {" X "}, {}", "expected '['"},
     {"@mesh, [{" X "}, {}], sideways={" Y "}", "expected unreduced"},
-    {"@mesh, [{" X "}, {}], unreduced=max{" Y "}", "unreduced by a maximum or minimum"},
+    {"@mesh, [{" X "}, {}], unreduced=max{" Y "}", "an unreduced maximum or minimum"},
     {"@mesh, [{\\\"x}, {}]", "xla.sdy.sharding: "},
     {"", "xla.sdy.sharding: "},
     {"mesh<[" X "=3]>, [{" X "}, {}]", "its sharding names 3 devices"},
@@ -203,7 +203,7 @@ static const struct {
     {"{a = #sdy.mesh<[\\\"x\\\"=8]>, mesh = #sdy.mesh<[\\\"x\\\"=2, \\\"y\\\"=2]>}", 4, NULL},
     {"{a = #sdy.mesh<[\\\"x\\\"=4]>}", 0, "a sharding names a mesh that does not exist: @mesh"},
     {"{mesh = #sdy.mesh<[\\\"x\\\"=8]>}", 0, "its sharding names 8 devices"},
-    {"{mesh = #sdy.mesh<[\\\"x\\\"=0]>}", 0, "has no size that fits"},
+    {"{mesh = #sdy.mesh<[\\\"x\\\"=0]>}", 0, "has no valid size"},
     {"{mesh = #sdy.mesh<[\\\"x\\\"=9223372036854775807, \\\"y\\\"=9223372036854775807]>}", 0,
      "a mesh has too many devices"},
     {"{mesh = #sdy.mesh<[\\\"x\\\"=4]>, mesh = #sdy.mesh<[\\\"x\\\"=2]>}", 0, "twice"},
@@ -212,7 +212,7 @@ static const struct {
     {"{mesh = #sdy.mesh<[]>}", 0, "the axis \"x\", which its mesh does not have; it has none"},
     {"{mesh = #sdy.mesh<", 0, "the text ends"},
     {"{mesh = 4}", 0, "'mesh' is no mesh"},
-    {"#sdy.mesh<[\\\"x\\\"=4]>", 0, "no dictionary of meshes"},
+    {"#sdy.mesh<[\\\"x\\\"=4]>", 0, "not a dictionary of meshes"},
     {"", 0, "the text ends"},
 };
 

@@ -52,22 +52,22 @@ static const RefusedProgram programs[] = {
     {ON(4, " p = f32[8] parameter(0)\n q = f32[?] parameter(1)\n ROOT t = (f32[8], f32[?]) tuple(p, q)\n"),
      HLO_UNIMPLEMENTED, "%q: an array with an unbounded dimension cannot be partitioned"},
     {ON(4, " p = f32[4,4] parameter(0)\n ROOT r = f32[9] custom-call(p), custom_call_target=\"Sharding\"\n"),
-     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"Sharding\" do not fit together"},
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"Sharding\" are inconsistent"},
     {ON(4, " p = f32[2,4] parameter(0)\n ROOT r = (f32[2,5], s32[2,5]) custom-call(p), custom_call_target=\"TopK\"\n"),
-     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"TopK\" do not fit together"},
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"TopK\" are inconsistent"},
     {"HloModule m, num_partitions=4\nmore {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
      " ROOT c = pred[] compare(a, b), direction=GT\n}\nENTRY e {\n p = f32[8] parameter(0)\n z = f32[] constant(0)\n"
      " ROOT r = (pred[3]) custom-call(p, z), custom_call_target=\"ApproxTopK\", called_computations={more}\n}\n",
-     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" do not fit together"},
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" are inconsistent"},
     {"HloModule m, num_partitions=4\nmore {\n a = f32[] parameter(0)\n b = s32[] parameter(1)\n"
      " c = f32[] convert(b)\n ROOT d = pred[] compare(a, c), direction=GT\n}\nENTRY e {\n p = f32[8] parameter(0)\n"
      " z = f32[] constant(0)\n"
      " ROOT r = (f32[3]) custom-call(p, z), custom_call_target=\"ApproxTopK\", called_computations={more}\n}\n",
-     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" do not fit together"},
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" are inconsistent"},
     {ON(4,
         " p = s16[8] parameter(0), sharding={devices=[4]<=[4]}\n"
         " ROOT m = f32[2] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"),
-     HLO_INVALID_ARGUMENT, "%m: the shapes of custom call \"SPMDFullToShardShape\" do not fit together"},
+     HLO_INVALID_ARGUMENT, "%m: the shapes of custom call \"SPMDFullToShardShape\" are inconsistent"},
     {ON(2,
         " p = u8[2] parameter(0)\n ROOT c = (u8[2], u8[2]) collective-permute-start(p), "
         "source_target_pairs={{0,1}}\n"),
@@ -126,7 +126,7 @@ static const RefusedProgram programs[] = {
     {ON(4,
         " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n d = () custom-call(p, q), "
         "custom_call_target=\"InspectSharding\", custom_call_has_side_effect=true\n ROOT r = f32[8] negate(p)\n"),
-     HLO_INVALID_ARGUMENT, "InspectSharding looks at one array"},
+     HLO_INVALID_ARGUMENT, "InspectSharding takes one array"},
     {ON(4,
         " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n ROOT d = f32[2] custom-call(p, q), "
         "custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"),
@@ -242,7 +242,8 @@ Test(refused, options_name_what_is_wrong_with_them) {
         {{.mesh = mesh, .mesh_axis_count = 1, .num_partitions = 8},
          "the mesh names 4 devices, but the requested number of partitions names 8"},
         {{.mesh = mesh, .mesh_axis_count = 1, .shards = tuple, .shard_count = 1}, "%t is a tuple"},
-        {{.mesh = mesh, .mesh_axis_count = 1, .shards = free_op, .shard_count = 1}, "%b is made where it is used"},
+        {{.mesh = mesh, .mesh_axis_count = 1, .shards = free_op, .shard_count = 1},
+         "%b is recomputed where it is used"},
     };
     HloModule *module = parse_text(text);
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
@@ -381,8 +382,8 @@ static const struct {
     {{"p0=x,x"}, "mesh axis 'x' is used twice in one sharding"},
     {{"p0=x+x"}, "mesh axis 'x' is used twice in one sharding"},
     {{"p0=x,-,rows"}, "names more dimensions than the array has: 2"},
-    {{"p0=(x"}, "a parenthesis without its other half"},
-    {{"p0=x)"}, "a parenthesis without its other half"},
+    {{"p0=(x"}, "unbalanced parenthesis"},
+    {{"p0=x)"}, "unbalanced parenthesis"},
     {{"p0=x+"}, "an axis is missing next to a '+'"},
     {{"p0=+x"}, "an axis is missing next to a '+'"},
     {{"p0=x", "p0=rows"}, "--shard 'p0=rows' names the same array as 'p0=x'"},

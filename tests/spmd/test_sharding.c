@@ -177,12 +177,12 @@ Test(spec, reads_dimensions) {
                                  "batch:2",    "batch:(1)2x", "batch:(1)",  "batch:(99999999999)2"};
     for (size_t i = 0; i < HLO_COUNT_OF(parts); i++) {
         expect_error(spmd_spec_parse(arena, axes, 2, parts[i], 2, &sharding), HLO_INVALID_ARGUMENT,
-                     "no part of the mesh axis 'batch' of size 4");
+                     "not a sub-axis of the mesh axis 'batch' of size 4");
     }
     expect_error(spmd_spec_parse(arena, axes, 2, "bacth:(1)2", 2, &sharding), HLO_INVALID_ARGUMENT, "'batch'");
     const char *const plus[] = {"batch+,-", "+batch,-", "batch++model,-", "+,-"};
     for (size_t i = 0; i < HLO_COUNT_OF(plus); i++) {
-        expect_error(spmd_spec_parse(arena, axes, 2, plus[i], 2, &sharding), HLO_INVALID_ARGUMENT, "beside a '+'");
+        expect_error(spmd_spec_parse(arena, axes, 2, plus[i], 2, &sharding), HLO_INVALID_ARGUMENT, "next to a '+'");
     }
     const char *const halves[] = {"(batch,-", "batch),-", ")batch("};
     for (size_t i = 0; i < HLO_COUNT_OF(halves); i++) {

@@ -337,7 +337,7 @@ static const Refusal refusals[] = {
      "mantissa_bits=7 }",
      NULL, HLO_UNIMPLEMENTED, "exponent_bits 4294967301 has more than 32 bits"},
     {"ENTRY e { ROOT p = f32[2] parameter(0) }", "0.8.0", HLO_INVALID_ARGUMENT, "not among the releases"},
-    {"ENTRY e { ROOT p = f32[2] parameter(0) }", "1.x", HLO_INVALID_ARGUMENT, "no release"},
+    {"ENTRY e { ROOT p = f32[2] parameter(0) }", "1.x", HLO_INVALID_ARGUMENT, "not a release"},
 };
 
 // The options of a call are text to HLO: those that we have no form for (types that bytecode has no number for, places,

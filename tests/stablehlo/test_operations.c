@@ -383,7 +383,7 @@ static const Refusal refusals[] = {
      HLO_INVALID_ARGUMENT, ""},
     {TAKES("%x: tensor<2xi32>, %y: tensor<3xi32>",
            "  %0 = chlo.broadcast_add %x, %y : (tensor<2xi32>, tensor<3xi32>) -> tensor<3xi32>"),
-     HLO_INVALID_ARGUMENT, "do not go together"},
+     HLO_INVALID_ARGUMENT, "are incompatible"},
     {TAKES("%x: tensor<2x2xi32>",
            "  %0 = stablehlo.unary_einsum %x, config = \"ii->i\" : (tensor<2x2xi32>) -> tensor<2xi32>"),
      HLO_UNIMPLEMENTED, "a diagonal"},

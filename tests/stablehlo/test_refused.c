@@ -63,7 +63,7 @@ static const RefusedText imports[] = {
     {MAIN(
          "%0 = @@\"stablehlo.while\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  stablehlo.return %x : tensor<4xf32>\n  }) : "
          "(tensor<4xf32>) -> tensor<4xf32>"),
-     "a while has two regions"},
+     "a while must have two regions"},
     {MAIN("%0 = @@\"func.call\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"), "a call names no function"},
     {MAIN("%0 = @@\"stablehlo.pad\"(%a, %a) <{edge_padding_low = array<i64: 0>, edge_padding_high = array<i64: 0, 1>, "
           "interior_padding = array<i64: 0>}> : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"),
@@ -119,7 +119,7 @@ static const RefusedText imports[] = {
           "%x : tensor<4xf32>\n}, {}) : (tensor<4xf32>) -> tensor<4xf32>"),
      "a region of several blocks"},
     {MAIN("\"cf.br\"()@@[^bb1] : () -> ()"), "a branch to other blocks"},
-    {MAIN("%0, %1 = @@stablehlo.abs %a : tensor<4xf32>"), "has 1 results, not as many as are named"},
+    {MAIN("%0, %1 = @@stablehlo.abs %a : tensor<4xf32>"), "has 1 results, but a different number is named"},
     // short forms
     {MAIN("%0 = stablehlo.reduce(%a init: %a) applies @@stablehlo.foo across dimensions = [0] : (tensor<4xf32>, "
           "tensor<4xf32>) -> "
@@ -248,12 +248,13 @@ static const RefusedText imports[] = {
     "@@module attributes {mhlo.xla_entry_computation_" attributes \
     "} {\n  func.func @main(%a: tensor<2x3xf32>) -> "             \
     "tensor<2x3xf32> {\n    return %a : tensor<2x3xf32>\n  }\n}"
-    {LAYOUTS("parameter_layouts = [dense<[1, 1]> : tensor<2xindex>]"), "layout 0 of the module is no order"},
-    {LAYOUTS("parameter_layouts = [dense<[0, 2]> : tensor<2xindex>]"), "layout 0 of the module is no order"},
-    {LAYOUTS("parameter_layouts = [dense<0> : tensor<1xindex>]"), "layout 0 of the module is no order"},
-    {LAYOUTS("result_layout = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>]"), "another number"},
-    {LAYOUTS("result_layout = [\"x\"]"), "layout 0 of the module is no order"},
-    {LAYOUTS("parameter_layouts = 7 : i32"), "another number"},
+    {LAYOUTS("parameter_layouts = [dense<[1, 1]> : tensor<2xindex>]"), "layout 0 of the module is not a permutation"},
+    {LAYOUTS("parameter_layouts = [dense<[0, 2]> : tensor<2xindex>]"), "layout 0 of the module is not a permutation"},
+    {LAYOUTS("parameter_layouts = [dense<0> : tensor<1xindex>]"), "layout 0 of the module is not a permutation"},
+    {LAYOUTS("result_layout = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>]"),
+     "the number of layouts differs"},
+    {LAYOUTS("result_layout = [\"x\"]"), "layout 0 of the module is not a permutation"},
+    {LAYOUTS("parameter_layouts = 7 : i32"), "the number of layouts differs"},
     {LAYOUTS("parameter_layouts = [dense<[0, 1]> : tensor<2xindex>], mhlo.xla_entry_computation_parameter_tiles = [7]"),
      "the tiles of an argument or result are not a list"},
     {LAYOUTS(
@@ -265,7 +266,7 @@ static const RefusedText imports[] = {
      "-> ()\n  "
      "return\n}",
      "calls itself"},
-    {"@@func.func private @main()", "has no body of one block"},
+    {"@@func.func private @main()", "the body of function main is not a single block"},
     // operations whose operands, attributes, regions or results are not theirs
     {MAIN("%0 = @@\"chlo.broadcast_add\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"),
      "chlo.broadcast_add: 2 operands are needed, not 1"},
@@ -515,7 +516,7 @@ static const RefusedText imports[] = {
      "unexpected element of a sharding attribute"},
     {MAIN("%0 = @@\"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<> : "
           "tensor<3000000000x0xi64>}> : (tensor<4xf32>) -> tensor<4xf32>"),
-     "3000000000 groups of nobody"},
+     "3000000000 empty groups"},
     {MAIN(
          "%0 = @@\"stablehlo.broadcast\"(%a) <{broadcast_sizes = array<i64: 2>}> : (tensor<4xf32>) -> tensor<3x4xf32>"),
      "broadcast_sizes say 2, the result's type 3"},
@@ -531,7 +532,7 @@ static const RefusedText imports[] = {
     {"func.func @main(%a: tensor<f32>) {\n  return\n  @@return\n}",
      "func.return stands behind the return of its block"},
     {MAIN("%0 = @@builtin.unrealized_conversion_cast %a : tensor<4xf32> to tensor<8xf32>"),
-     "it makes a value of one type another one"},
+     "it changes the type of a value"},
     {MAIN("@@\"sdy.sharding_group\"(%a) : (tensor<4xf32>) -> ()"), "a sharding group without a member or a number"},
     {MAIN("@@\"sdy.sharding_group\"() <{group_id = 1 : i64}> : () -> ()"),
      "a sharding group without a member or a number"},
@@ -539,7 +540,7 @@ static const RefusedText imports[] = {
          "@@\"stablehlo.custom_call\"(%a) <{call_target_name = \"xla.sdy.ShardingGroup\"}> {mhlo.frontend_attributes = "
          "{xla.sdy.sharding_group_id = \"x\"}} : (tensor<4xf32>) -> ()"),
      "a sharding group without a member or a number"},
-    {MAIN("%0 = @@\"stablehlo.async_done\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"), "a future is needed"},
+    {MAIN("%0 = @@\"stablehlo.async_done\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"), "the operand must be a future"},
     {MAIN("%0 = @@\"stablehlo.async_start\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  stablehlo.return %x : "
           "tensor<4xf32>\n  "
           "}) : (tensor<4xf32>) -> tensor<4xf32>"),
@@ -547,7 +548,7 @@ static const RefusedText imports[] = {
     {MAIN("%0 = @@\"stablehlo.async_start\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  stablehlo.return %x : "
           "tensor<4xf32>\n  "
           "}) : (tensor<4xf32>) -> !stablehlo.future<tensor<5xf32>>"),
-     "it makes a value of one type another one"},
+     "it changes the type of a value"},
     // meshes, results and regions that do not fit what they stand at
     {"sdy.mesh @m = <[\"x\"=0]>\n" MAIN(
          "%0 = @@\"stablehlo.all_reduce\"(%a) <{replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @m, axes = "
@@ -803,7 +804,7 @@ Test(stablehlo_refused, bug_texts_that_share_their_parts_took_for_ever) {
     for (int i = 1; i <= 40; i++) hlo_text_format(&type, "!t%d = tuple<!t%d, !t%d>\n", i, i - 1, i - 1);
     hlo_text_string(&type, "func.func @main(%a: !t40) -> !t40 {\n  return %a : !t40\n}\n");
     status = hlo_module_from_stablehlo_text(type.data, type.length, NULL, &module);
-    cr_expect(strstr(hlo_status_message(status), "a tuple is made of more than"), "%s", hlo_status_message(status));
+    cr_expect(strstr(hlo_status_message(status), "a tuple has more than"), "%s", hlo_status_message(status));
     hlo_status_free(status);
     hlo_text_string(&resources, "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  return %a : tensor<f32>\n}\n");
     for (int i = 0; i < 20000; i++) hlo_text_string(&resources, "{-#\n");

@@ -100,7 +100,7 @@ static const RefusedText cases[] = {
     {ONE_OP("f32[8,8] negate(p), origin={{\"a\"@@x}}"), "'}' of an original array"},
     {"HloModule m, origin_recovery_table={{\"a\"} : {\"b\"}, @@\"HloModule\"}\nENTRY e {\n  ROOT p = f32[] "
      "parameter(0)\n}\n",
-     "the recovery module is wrong"},
+     "invalid recovery module"},
     {"HloModule m\nENTRY a {\n  ROOT p = f32[] parameter(0)\n}\n@@ENTRY b {\n  ROOT q = f32[] parameter(0)\n}\n",
      "a second ENTRY computation"},
     {CONSTANT("f64[] constant(@@1e999)"), "the number does not fit in a double"},
@@ -209,8 +209,8 @@ Test(text_refused, calls_of_more_than_1000_levels) {
         if (length <= 1000) {
             cr_expect_null(status, "%d: %s", length, hlo_status_message(status));
         } else {
-            cr_expect(strstr(hlo_status_message(status), "call one another more than 1000 levels deep"), "%d: %s",
-                      length, hlo_status_message(status));
+            cr_expect(strstr(hlo_status_message(status), "calls nest more than 1000 levels deep"), "%d: %s", length,
+                      hlo_status_message(status));
         }
         hlo_status_free(status);
         hlo_module_free(module);

@@ -161,14 +161,14 @@ ParameterizedTestParameters(tools_npy, refuses) {
         {"{'descr': '<f4', 'fortran_order': False}", "is missing", 4},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", "unknown key", 4},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } import os", "text after", 4},
-        {"{'descr': '<f4", "no end", 4},
+        {"{'descr': '<f4", "unterminated", 4},
         {"{'descr' '<f4'}", "':' is missing", 4},
         {"{'descr': '<f4' 'fortran_order': False}", "',' or '}' is missing", 4},
         {"{'shape': 3, }", "shape is not a tuple", 4},
         {"{'shape': (3 4), }", "shape is unterminated", 4},
         {"{'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }", "more than 32", 4},
-        {"[1]", "no dict", 4},
-        {"{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", "no boolean", 4},
+        {"[1]", "not a dict", 4},
+        {"{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", "not a boolean", 4},
     };
     return cr_make_param_array(BadImage, cases, HLO_COUNT_OF(cases));
 }
@@ -330,7 +330,7 @@ Test(tools_npz, refuses_members_that_are_not_inputs_of_the_program) {
     size_t length = make_archive(archive, image, size, false);
     const size_t name = length - 22 - 9;  // in the directory, in front of the end record
     archive[name + 4] = '1';
-    expect_refused(archive, length, "member 'arr_1.npy' is none of the program's 1 inputs");
+    expect_refused(archive, length, "member 'arr_1.npy' is not one of the program's 1 inputs");
     archive[name + 4] = 'x';
     expect_refused(archive, length, "member 'arr_x.npy'");
     archive[name + 4] = '0';

@@ -37,7 +37,7 @@ assert "num_partitions=16" in total.as_text() and total.memory_analysis().argume
 try:
     total(y).block_until_ready()
 except jax.errors.JaxRuntimeError as error:
-    assert "UNIMPLEMENTED" in str(error) and "processes do not exchange arrays" in str(error), error
+    assert "UNIMPLEMENTED" in str(error) and "arrays cannot be exchanged between processes" in str(error), error
 else:
     raise AssertionError("ran on hosts that do not exist")
 """
