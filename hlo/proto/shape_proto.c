@@ -190,7 +190,7 @@ static HloStatus check_elements(HloType type, const HloShape *const *elements, i
     assert(count >= 0);
     if (type == HLO_TUPLE) return HLO_SUCCESS;
     const bool ok = type == HLO_BUFFER ? count == 1 && hlo_shape_is_array(elements[0]) : count == 0;
-    HLO_FAIL_IF(!ok, HLO_INVALID_ARGUMENT, "a shape of type %s must have one element, an array (it has %lld)",
+    HLO_FAIL_IF(!ok, HLO_INVALID_ARGUMENT, "a shape of type %s has %lld elements, or one that is not an array",
                 hlo_type_text(type), (long long)count);
     return HLO_SUCCESS;
 }

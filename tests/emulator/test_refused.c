@@ -27,7 +27,7 @@ typedef struct MeshCase {
 } MeshCase;
 
 static const MeshCase mesh_cases[] = {
-    {{4, 4}, 2, "the mesh has 16 places"},
+    {{4, 4}, 2, "the mesh has 16 positions"},
     {{0, 8}, 2, "mesh axis 0 has the impossible size 0"},
     {{8, -1}, 2, "mesh axis 1 has the impossible size -1"},
     {{INT64_C(1) << 62, 4}, 2, "mesh axis 1 has the impossible size 4"},
@@ -159,7 +159,7 @@ Test(emulator_refused, loops_that_nest_too_deep) {
     }
     HloModule *module = compiled_must_parse(text.data);
     EmuReport *report = NULL;
-    must_fail(emu_simulate(module, topology, NULL, &report), HLO_UNIMPLEMENTED, "more than 64 deep");
+    must_fail(emu_simulate(module, topology, NULL, &report), HLO_UNIMPLEMENTED, "more than 64 levels deep");
     cr_expect_null(report);
     hlo_module_free(module);
     hlo_text_free(&text);

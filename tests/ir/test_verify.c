@@ -143,7 +143,7 @@ Test(ir_verify, finds_recursion) {
     HloInstruction *operands[] = {inner->parameters.items[0], inner->parameters.items[1]};
     HloInstruction *call = hlo_instruction_new(inner, HLO_OP_CALL, inner->root->shape, operands, 2, NULL, NULL);
     hlo_instruction_set_called(call, &inner, 1);
-    expect_error("calls itself");
+    expect_error("is part of a cycle of calls");
 }
 
 Test(ir_verify, finds_a_lost_caller) {
