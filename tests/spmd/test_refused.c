@@ -297,7 +297,7 @@ Test(refused, parts_that_are_not_the_arrays) {
     must_succeed(spmd_shard_literal(whole, &halves, 2, pieces));
     const HloLiteral *wrong[] = {pieces[0], whole};
     must_fail(spmd_unshard_literal(wrong, &halves, 2, shape, &joined), HLO_INVALID_ARGUMENT,
-              "device 1 has another shape");
+              "the shard of device 1 does not have the shape");
     const HloShape *pair[] = {shape, part};
     must_fail(spmd_unshard_literal(wrong, &halves, 2, hlo_shape_tuple(arena, pair, 2), &joined), HLO_INVALID_ARGUMENT,
               "only arrays can be reassembled");

@@ -360,8 +360,8 @@ static const Refusal refusals[] = {
     {BODY("  %0 = stablehlo.frob %a : tensor<2xf32>"), 2, 8, "unknown"},
     {BODY("  %0 = stablehlo.abs %b : tensor<2xf32>"), 2, 22, "%b is not defined"},
     {BODY("  %0 = stablehlo.abs %a#1 : tensor<2xf32>"), 2, 22, "has 1 values"},
-    {BODY("  %0 = stablehlo.abs %a : tensor<3xf32>"), 2, 22, "another type"},
-    {BODY("  %0 = stablehlo.abs %a : tensor<2xf33>"), 2, 36, "no type"},
+    {BODY("  %0 = stablehlo.abs %a : tensor<3xf32>"), 2, 22, "a different type"},
+    {BODY("  %0 = stablehlo.abs %a : tensor<2xf33>"), 2, 36, "not a type"},
     {BODY("  %a = stablehlo.abs %a : tensor<2xf32>"), 2, 4, "defined twice"},
     {BODY("  %0:2 = stablehlo.abs %a : tensor<2xf32>"), 2, 10, "1 results"},
     {BODY("  %0 = stablehlo.constant dense<[1.0]> : tensor<2xf32>"), 2, 37, "expected ','"},
@@ -380,7 +380,7 @@ static const Refusal refusals[] = {
     // Found by fuzz_stablehlo: the results' attributes were looked up by the declared number of results.
     {"func.func @main(%a: tensor<2xf32>) -> (tensor<2xf32> {a}, tensor<f32> {mhlo.sharding = \"{replicated}\"}) {\n"
      "  return %a : tensor<2xf32>\n}",
-     1, 1, "other types than it declares"},
+     1, 1, "types that differ from its declaration"},
     // Errors of what a program means have the place of the operation, that inside of regions too.
     {BODY("  %0 = stablehlo.reshape %a : (tensor<2xf32>) -> tensor<3xf32>"), 2, 8, "reshape"},
     {BODY("  %p = stablehlo.constant dense<true> : tensor<i1>\n  %0 = \"stablehlo.if\"(%p) ({\n    stablehlo.return %a "
@@ -395,14 +395,14 @@ static const Refusal refusals[] = {
     {BODY("  %0 = stablehlo.abs %a {mhlo.sharding = \"{devices=[x]<=[4]}\"} : tensor<2xf32>"), 2, 8,
      "mhlo.sharding \"{devices=[x]<=[4]}\": expected an integer"},
     {BODY("  %0 = \"stablehlo.constant\"() {value = dense<1.0> : tensor<f32>} : () -> tensor<1000000xf32>"), 2, 8,
-     "another type than its result"},
+     "a different type than its result"},
     {BODY("  %0 = \"stablehlo.constant\"() {value = dense<1> : tensor<i32>} : () -> tensor<?xi32>"), 2, 8,
-     "another type than its result"},
+     "a different type than its result"},
     {BODY("  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %s = stablehlo.constant dense<2> : tensor<1xi64>\n  "
           "%0 = "
           "\"stablehlo.rng\"(%z, %z, %s) {rng_distribution} : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
           "tensor<2xf32>"),
-     4, 8, "no RandomDistribution"},
+     4, 8, "kind RandomDistribution"},
     {BODY("  %0 = \"stablehlo.all_reduce\"(%a) ({\n    ^bb0(%p: tensor<f32>, %q: tensor<f32>):\n      stablehlo.return "
           "%p : "
           "tensor<f32>\n  }) {replica_groups = dense<0> : tensor<1x1xi64>, use_global_device_ids} : (tensor<2xf32>) -> "
