@@ -88,7 +88,7 @@ Test(pjrt_layouts, buffers_carry_layouts) {
     harness_refused(CALL(Client_BufferFromHostBuffer, &put), 3, "rank");
     layout.layout.tiled.minor_to_major_size = 2;
     layout.layout.tiled.minor_to_major = (const int64_t[]){1, 1};
-    harness_refused(CALL(Client_BufferFromHostBuffer, &put), 3, "no order");
+    harness_refused(CALL(Client_BufferFromHostBuffer, &put), 3, "not a permutation");
     layout.layout.tiled.minor_to_major = order;
     put.memory = memory_of(client, 1, "unpinned_host");
     harness_refused(CALL(Client_BufferFromHostBuffer, &put), 12, "row-major arrays only");

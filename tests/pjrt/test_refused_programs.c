@@ -323,7 +323,7 @@ Test(pjrt_refused, callbacks_of_inspect_sharding) {
                                        "0000000000000000000000000000000g"};
     PjrtClient *client = harness_client("v2-8");
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
-        harness_refused(inspect(client, none[i]), kInvalidArgument, "no callback");
+        harness_refused(inspect(client, none[i]), kInvalidArgument, "not a callback");
     int calls = 0;
     const struct {
         void (*call)(void *data, InspectArgs *args);

@@ -120,7 +120,7 @@ Test(pjrt_transfers, pieces_make_a_buffer) {
     cr_expect(!is_ready(buffer));
     cr_expect(!is_ready(result));
     harness_refused(send_piece(manager, 0, data, 20, 8, false), 3, "8 bytes at 20");
-    harness_refused(send_piece(manager, 5, data, 0, 8, false), 3, "buffer 5 of 2");
+    harness_refused(send_piece(manager, 5, data, 0, 8, false), 3, "buffer index 5 is out of range");
     harness_must(send_piece(manager, 0, data, 0, 8, true), "last piece");
     expect_numbers(buffer, 0, 1);
     expect_numbers(result, 0, 2);
@@ -513,7 +513,7 @@ Test(pjrt_transfers, topologies_travel) {
     cr_expect_neq(fingerprint(read.topology), fingerprint(other));
     PjrtTopologyDescriptionDeserializeArgs bad = {
         .struct_size = sizeof(bad), .serialized_topology = "v5e-16", .serialized_topology_size = 6};
-    harness_refused(CALL(TopologyDescription_Deserialize, &bad), 3, "no topology");
+    harness_refused(CALL(TopologyDescription_Deserialize, &bad), 3, "not a Meshlo topology");
     bytes.serialized_topology_deleter((void *)(uintptr_t)bytes.serialized_topology);
     PjrtTopologyDescriptionGetMemorySpaceKindIdsArgs kinds = {.struct_size = sizeof(kinds), .topology = slice};
     harness_must(CALL(TopologyDescription_GetMemorySpaceKindIds, &kinds), "GetMemorySpaceKindIds");
