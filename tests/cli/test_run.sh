@@ -160,7 +160,7 @@ exits 0 "an argument of dynamic size on two devices" meshlo run bounded.hlo --on
     --input 0=three.npy --compare eval --print
 says out "f32[3,2] { { 4, 5 }, { 2, 3 }, { 0, 1 } }" "an argument of dynamic size on two devices: reversed"
 exits 2 "an argument above its bound" meshlo run bounded.hlo --input 0=five.npy
-says err "wants f32[<=4,2]" "an argument above its bound: named"
+says err "expects f32[<=4,2]" "an argument above its bound: named"
 
 # What infeeds take and outfeeds give.
 cat > feed.hlo <<'HLO'
@@ -265,7 +265,7 @@ exits 0 "a sum of bits" meshlo run sum.hlo --engine eval --print
 sed "s/WANT/$(sed -n 's/^u32\[\] //p' out)/; s/ROOT sum/sum/" bits.hlo > same.hlo
 sed 's/SIZE/ROOT/; /t = token\[\] after/,/FEED/d' same.hlo > size.hlo
 exits 1 "results of two sizes" meshlo run size.hlo --compare eval
-says err "result the size of 0 differs from the evaluator's" "results of two sizes: named"
+says err "the size of result 0 differs from the evaluator's" "results of two sizes: named"
 sed 's/SIZE//; s/FEED/ROOT/' same.hlo > gives.hlo
 exits 1 "outfeeds of two lengths" meshlo run gives.hlo --compare eval
 says err "the outfeed of device 0 gave 2 arrays, the evaluator's 1" "outfeeds of two lengths: named"
