@@ -86,9 +86,9 @@ static const struct {
     {"@wide, [{}, {}], unreduced={" X "}", "its sharding names 8 devices"},
     {"@mesh, [{" X "}, {}, {}]", "the sharding has 3 dimensions, but the value has rank 2"},
     {"@mesh, [{" X "}]", "the sharding has 1 dimensions, but the value has rank 2"},
-    {"@mesh, [{" X ":(1)3}, {}]", "a part of axis \"x\" does not fit it"},
-    {"@mesh, [{" X ":(3)2}, {}]", "a part of axis \"x\" does not fit it"},
-    {"@mesh, [{" X ":(1)0}, {}]", "a part of axis \"x\" does not fit it"},
+    {"@mesh, [{" X ":(1)3}, {}]", "a sub-axis does not fit axis \"x\""},
+    {"@mesh, [{" X ":(3)2}, {}]", "a sub-axis does not fit axis \"x\""},
+    {"@mesh, [{" X ":(1)0}, {}]", "a sub-axis does not fit axis \"x\""},
     {"@mesh, [{" X ":1)2}, {}]", "expected '('"},
     {"@mesh, [{" X "}p, {}]", "expected an integer"},
     {"@mesh, [{" X "}, {}p1]", "dimension 1 of a sharding has a priority, but neither axes nor a question mark"},
@@ -192,7 +192,7 @@ ParameterizedTest(int *number, annotations, the_mesh_that_a_sharding_names_count
     hlo_module_free(partitioned);
 }
 
-// Meshes of Shardy: what is no mesh is refused, whether a sharding names it or not.
+// Meshes of Shardy: what is not a mesh is refused, whether a sharding names it or not.
 static const struct {
     const char *meshes;
     int64_t rows;         // of f32[8] that is cut by axis x; 0: refused
@@ -211,7 +211,7 @@ static const struct {
     {"{mesh = #sdy.mesh<[x=4]>}", 0, "expected a string"},
     {"{mesh = #sdy.mesh<[]>}", 0, "the axis \"x\", which its mesh does not have; it has none"},
     {"{mesh = #sdy.mesh<", 0, "the text ends"},
-    {"{mesh = 4}", 0, "'mesh' is no mesh"},
+    {"{mesh = 4}", 0, "'mesh' is not a mesh"},
     {"#sdy.mesh<[\\\"x\\\"=4]>", 0, "not a dictionary of meshes"},
     {"", 0, "the text ends"},
 };

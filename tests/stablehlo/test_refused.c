@@ -57,7 +57,7 @@ static const RefusedText imports[] = {
      "1 of 2 results are named"},
     // one of each place that makes an error
     {MAIN("%0 = stablehlo.abs %a : tensor<4xf32>\n  %@@0 = stablehlo.abs %a : tensor<4xf32>"), "%0 is defined twice"},
-    {MAIN("%0 = stablehlo.abs %a : tensor<4x@@f99>"), "'f99' is no type"},
+    {MAIN("%0 = stablehlo.abs %a : tensor<4x@@f99>"), "'f99' is not a type"},
     {MAIN("%0 = stablehlo.constant dense<@@[1.0, "), "unterminated tensor"},
     {MAIN("%0 = @@\"stablehlo.constant\"() : () -> tensor<4xf32>"), "a constant has no tensor value"},
     {MAIN(
@@ -71,7 +71,7 @@ static const RefusedText imports[] = {
     {MAIN("%0 = @@chlo.polygamma %i, %i : tensor<4xi32>, tensor<4xi32> -> tensor<4xi32>"), "a float type is needed"},
     {"@@\"func.func\"() ({\n}) {function_type = () -> ()} : () -> ()", "a function has no name"},
     {"func.func @main() { return }\n@@\"stablehlo.custom_call\"() {call_target_name = \"f\"} : () -> ()",
-     "stablehlo.custom_call at the top of a module"},
+     "stablehlo.custom_call at the top level of a module"},
     {"@@func.func @main(%a: tensor<4xf32>) {\n  %0 = stablehlo.abs %a : tensor<4xf32>\n}",
      "a block does not end with a return"},
     // words, numbers, strings
@@ -186,7 +186,7 @@ static const RefusedText imports[] = {
      "an element is not a scalar"},
     {MAIN("%k = stablehlo.constant dense<2> : tensor<i64>\n  %0 = @@\"tensor.from_elements\"(%k, %k) : (tensor<i64>, "
           "tensor<i64>) -> tensor<i64>"),
-     "the result has not 2 elements"},
+     "the result does not have 2 elements"},
     {MAIN("%k = stablehlo.constant dense<7> : tensor<index>\n  %0 = @@\"tensor.dim\"(%a, %k) : (tensor<4xf32>, "
           "tensor<index>) -> tensor<index>"),
      "there is no such dimension"},
@@ -197,7 +197,7 @@ static const RefusedText imports[] = {
      "the size is not constant"},
     {MAIN("%k = stablehlo.constant dense<[2, 3]> : tensor<2xi64>\n  %l = stablehlo.constant dense<[2, 4]> : "
           "tensor<2xi64>\n  %0 = @@\"shape.broadcast\"(%k, %l) : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>"),
-     "sizes 3 and 4 do not go together"},
+     "sizes 3 and 4 are incompatible"},
     {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"LayoutConstraint\", operand_layouts = "
           "[dense<0> : tensor<1xindex>], result_layouts = [dense<1> : tensor<1xindex>]}> : (tensor<4xf32>) -> "
           "tensor<4xf32>"),
@@ -216,7 +216,7 @@ static const RefusedText imports[] = {
      "a body with one argument per operand is missing"},
     {MAIN("%t = stablehlo.create_token : !stablehlo.token\n  %0 = @@\"stablehlo.outfeed\"(%a, %t) <{outfeed_config = 1 "
           ": i32}> : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token"),
-     "attribute outfeed_config is no string"},
+     "attribute outfeed_config is not a string"},
     {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"x\", called_computations = [1 : i32]}> : "
           "(tensor<4xf32>) -> tensor<4xf32>"),
      "a called computation has no name"},
@@ -229,7 +229,7 @@ static const RefusedText imports[] = {
      "the dimensions of a ragged dot must be six lists"},
     {"@@func.func private @f(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {\n  return %x : tensor<?x2xf32>\n}\nfunc.func "
      "@main(%a: tensor<4xf32>) {\n  %0 = call @f(%a) : (tensor<4xf32>) -> tensor<?x2xf32>\n  return\n}",
-     "argument 0 has another shape where it is called"},
+     "argument 0 has a different shape in the call"},
     {"func.func private @f(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\nfunc.func "
      "@main(%a: tensor<4xf32>) {\n  %0 = @@call @f(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>\n  "
      "return\n}",
@@ -259,7 +259,7 @@ static const RefusedText imports[] = {
      "the tiles of an argument or result are not a list"},
     {LAYOUTS(
          "parameter_layouts = [dense<[0, 1]> : tensor<2xindex>], mhlo.xla_entry_computation_parameter_tiles = [[7]]"),
-     "is no list of sizes"},
+     "is not a list of sizes"},
 #undef LAYOUTS
     // programs that HLO has no form for
     {"func.func @main() {\n  func.call @f() : () -> ()\n  return\n}\n@@func.func private @f() {\n  func.call @f() : () "
@@ -285,7 +285,7 @@ static const RefusedText imports[] = {
      "chlo.scan: the number of carried operands is missing"},
     {MAIN("%0 = @@\"stablehlo.all_to_all\"(%a) <{split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = "
           "3 : i64, replica_groups = dense<[[0,1,2]]> : tensor<1x3xi64>}> : (tensor<4xf32>) -> tensor<4xf32>"),
-     "stablehlo.all_to_all: all-to-all: dimension 0 of size 4 does not divide among 3 devices"},
+     "stablehlo.all_to_all: all-to-all: dimension 0 of size 4 is not divisible by 3 devices"},
     {MAIN("%0 = @@\"stablehlo.collective_permute\"(%a) <{source_target_pairs = dense<[[0,1,2]]> : tensor<1x3xi64>}> : "
           "(tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.collective_permute: source_target_pairs is not a list of pairs"},
@@ -354,13 +354,13 @@ static const RefusedText imports[] = {
      "stablehlo.composite: there is no function @nobody"},
     {MAIN("@@func.call @nobody(%a) : (tensor<4xf32>) -> ()"), "func.call: there is no function @nobody"},
     {"func.func @main(%a: tensor<f32>) {\n  return\n}\n@@func.func private @main(%a: tensor<f32>) {\n  return\n}",
-     "there are two functions @main"},
+     "function @main is defined twice"},
     {("func.func @main(%a: tensor<4xf32>) {\n  @@func.call @f(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> ()\n  "
       "return\n}\nfunc.func private @f(%x: tensor<4xf32>) {\n  return\n}"),
-     "func.call: call: computation f takes 1 parameters, but gets 2"},
+     "func.call: call: computation f takes 1 parameters, but 2 are passed"},
     {("func.func @main(%a: tensor<4xf32>) {\n  @@func.call @f(%a) : (tensor<4xf32>) -> ()\n  return\n}\nfunc.func "
       "private @f(%x: tensor<3xf32>) {\n  return\n}"),
-     "func.call: call: computation f takes f32[3] as parameter 0, but gets f32[4]"},
+     "func.call: call: computation f takes f32[3] as parameter 0, but f32[4] is passed"},
     {MAIN("%0 = @@\"stablehlo.dynamic_reshape\"(%a, %i) : (tensor<4xf32>, tensor<4xi32>) -> tensor<?xf32>"),
      "stablehlo.dynamic_reshape: the sizes are not constant"},
     {MAIN("%0 = @@\"stablehlo.dynamic_broadcast_in_dim\"(%a, %i) <{broadcast_dimensions = array<i64: 0>}> : "
@@ -397,13 +397,13 @@ static const RefusedText imports[] = {
      "stablehlo.custom_call: arrays, initial values, five lists and a reducer are needed"},
     {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"ij,j->i\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
           "tensor<4xf32>"),
-     "stablehlo.einsum: 'ij' has not a letter for each of 1 dimensions"},
+     "stablehlo.einsum: 'ij' does not have a letter for each of 1 dimensions"},
     {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"i?,j->i\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
           "tensor<4xf32>"),
-     "stablehlo.einsum: 'i?' has not a letter for each of 1 dimensions"},
+     "stablehlo.einsum: 'i?' does not have a letter for each of 1 dimensions"},
     {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"i,j->k\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
           "tensor<4xf32>"),
-     "stablehlo.einsum: 'k' stands in no input"},
+     "stablehlo.einsum: 'k' is in no input"},
     {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"i,i->\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
           "tensor<4xf32>"),
      "stablehlo.einsum: the shape of the result does not match its letters"},
@@ -411,7 +411,7 @@ static const RefusedText imports[] = {
           "tensor<4xf32>"),
      "stablehlo.einsum: an einsum without 'inputs->output'"},
     {MAIN("%0 = @@\"stablehlo.unary_einsum\"(%a) <{einsum_config = \"i->j\"}> : (tensor<4xf32>) -> tensor<4xf32>"),
-     "stablehlo.unary_einsum: 'j' stands in no input"},
+     "stablehlo.unary_einsum: 'j' is in no input"},
     {MAIN("%0 = @@\"stablehlo.torch_index_select\"(%a, %i) <{dim = 4 : i64, batch_dims = 0 : i64}> : (tensor<4xf32>, "
           "tensor<4xi32>) -> tensor<4xf32>"),
      "stablehlo.torch_index_select: dimension 4 after 0 batch dimensions is out of range"},
@@ -419,16 +419,16 @@ static const RefusedText imports[] = {
      "stablehlo.async_start: a region that takes the operands is required"},
     {"sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
      "[{\"x\":(3)2}]>}) {\n  return\n}",
-     "a part of axis \"x\" does not fit it"},
+     "a sub-axis does not fit axis \"x\""},
     {"sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
      "[{\"x\":(4611686018427387904)4}]>}) {\n  return\n}",
-     "a part of axis \"x\" does not fit it"},
+     "a sub-axis does not fit axis \"x\""},
     {"sdy.mesh @m = <[\"x\"=12]>\n@@func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@m, "
      "[{\"x\":(1)4}, {\"x\":(1)6}]>}) {\n  return\n}",
      "argument 0: a sharding names the axis \"x\" twice"},
     {"sdy.mesh @m = <[\"x\"=12]>\n@@func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@m, "
      "[{\"x\":(1)2}, {\"x\":(3)2}]>}) {\n  return\n}",
-     "axis \"x\" of size 12 cannot be cut at 3"},
+     "axis \"x\" of size 12 cannot be split at 3"},
     {("sdy.mesh @m = <[\"x\"=99999999999]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
       "[{\"x\"}]>}) {\n  return\n}"),
      "a mesh has too many devices"},
@@ -458,14 +458,14 @@ static const RefusedText imports[] = {
      "mhlo.layout_mode {0,0}: the layout does not name each dimension once"},
     {("@@func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32> {jax.result_info = \"x\"}, tensor<4xf32>) {\n  return %a "
       ": tensor<4xf32>\n}"),
-     "function main takes or returns other types than it declares"},
+     "function main takes or returns types that differ from its declaration"},
     {("@@func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return\n}"),
-     "function main takes or returns other types than it declares"},
+     "function main takes or returns types that differ from its declaration"},
     {MAIN("%0 = stablehlo.constant dense<@@> : tensor<99999999999xf32>"), "a constant is larger than 2147483648 bytes"},
     {MAIN("%0 = stablehlo.constant dense<1.0> : tensor<4xf32> @@{"), "expected an operation, not '{'"},
     {MAIN("%0 = \"stablehlo.abs\"(%a) {x = #foo.x<(>@@} : (tensor<4xf32>) -> tensor<4xf32>"), "'}' closes nothing"},
     {MAIN("%0:2, %1 = @@\"stablehlo.abs\"(%a) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)"),
-     "the operation has 2 results, not as many as are named"},
+     "the operation has 2 results, but a different number is named"},
     {MAIN("%0 = stablehlo.pad @@%a, %a, low = [0], high = [0], interior = [0] : (!stablehlo.token, tensor<4xf32>) -> "
           "tensor<4xf32>"),
      "this value was defined with a different type"},
@@ -519,7 +519,7 @@ static const RefusedText imports[] = {
      "3000000000 empty groups"},
     {MAIN(
          "%0 = @@\"stablehlo.broadcast\"(%a) <{broadcast_sizes = array<i64: 2>}> : (tensor<4xf32>) -> tensor<3x4xf32>"),
-     "broadcast_sizes say 2, the result's type 3"},
+     "broadcast_sizes have 2, but the result's type has 3"},
     {MAIN("%0 = @@\"stablehlo.compare\"(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>"),
      "stablehlo.compare: it has no attribute comparison_direction"},
     {MAIN("%0:2 = @@\"chlo.top_k\"(%a) : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>)"),
@@ -528,9 +528,8 @@ static const RefusedText imports[] = {
     {"func.func @main(%a: tensor<2x2xf32>, %s: tensor<2xf32>) {\n  %0 = "
      "@@\"stablehlo.batch_norm_inference\"(%a, %s, %s, %s, %s) <{epsilon = 1 : i32, feature_index = 1 : i64}> : "
      "(tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x2xf32>\n  return\n}",
-     "attribute epsilon is no decimal number"},
-    {"func.func @main(%a: tensor<f32>) {\n  return\n  @@return\n}",
-     "func.return stands behind the return of its block"},
+     "attribute epsilon is not a decimal number"},
+    {"func.func @main(%a: tensor<f32>) {\n  return\n  @@return\n}", "func.return follows the terminator of its block"},
     {MAIN("%0 = @@builtin.unrealized_conversion_cast %a : tensor<4xf32> to tensor<8xf32>"),
      "it changes the type of a value"},
     {MAIN("@@\"sdy.sharding_group\"(%a) : (tensor<4xf32>) -> ()"), "a sharding group without a member or a number"},
@@ -563,13 +562,13 @@ static const RefusedText imports[] = {
     {"@@\"func.func\"() <{function_type = () -> (), sym_name = \"main\", res_attrs = [{}]}> ({\n  \"func.return\"() : "
      "() "
      "-> ()\n}) : () -> ()",
-     "the attributes of 1 results are given, of an entry that has 0"},
+     "attributes are given for 1 results, but the entry has 0"},
     {"@@\"func.func\"() <{function_type = (tensor<f32>) -> tensor<f32>, sym_name = \"main\", res_attrs = [{}, {}]}> "
      "({\n^bb0(%a: tensor<f32>):\n  \"func.return\"(%a) : (tensor<f32>) -> ()\n}) : () -> ()",
-     "the attributes of 2 results are given, of an entry that has 1"},
+     "attributes are given for 2 results, but the entry has 1"},
     {MAIN("%0 = @@\"stablehlo.while\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  }, {\n  ^bb0(%x: tensor<4xf32>):\n  "
           "stablehlo.return %x : tensor<4xf32>\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
-     "a region has no operations"},
+     "a region has no operationss"},
     {MAIN(
          "%s = stablehlo.constant dense<4> : tensor<1xi64>\n  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = "
          "@@\"stablehlo.rng\"(%z, %z, %s) {rng_distribution = 0 : i32} : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
@@ -577,14 +576,14 @@ static const RefusedText imports[] = {
      "stablehlo.rng: random numbers of an unknown distribution"},
     // bug: lists of a window of another length than the window were cut off or filled up, and other matrices of padding
     // read as pairs.
-    {WINDOW("window_strides = array<i64: 1, 1>"), "a list of 2 strides where 1 are needed"},
-    {WINDOW("base_dilations = array<i64: 1, 1>"), "a list of 2 dilations of the base where 1 are needed"},
-    {WINDOW("window_dilations = array<i64: 1, 1>"), "a list of 2 dilations of the window where 1 are needed"},
-    {WINDOW("padding = dense<1> : tensor<2x2xi64>"), "a list of 4 paddings where 2 are needed"},
+    {WINDOW("window_strides = array<i64: 1, 1>"), "a list of 2 strides, but 1 are needed"},
+    {WINDOW("base_dilations = array<i64: 1, 1>"), "a list of 2 dilations of the base, but 1 are needed"},
+    {WINDOW("window_dilations = array<i64: 1, 1>"), "a list of 2 dilations of the window, but 1 are needed"},
+    {WINDOW("padding = dense<1> : tensor<2x2xi64>"), "a list of 4 paddings, but 2 are needed"},
     {WINDOW("padding = dense<1> : tensor<2x1xi64>"), "padding is not a matrix of two columns"},
     {WINDOW("padding = dense<1> : tensor<2xi64>"), "padding is not a matrix of two columns"},
-    {CONVOLUTION("window_reversal = array<i1: true, true>"), "a list of 2 reversals where 1 are needed"},
-    {CONVOLUTION("window_strides = array<i64: 2, 2>"), "a list of 2 strides where 1 are needed"},
+    {CONVOLUTION("window_reversal = array<i1: true, true>"), "a list of 2 reversals, but 1 are needed"},
+    {CONVOLUTION("window_strides = array<i64: 2, 2>"), "a list of 2 strides, but 1 are needed"},
     {CONVOLUTION("feature_group_count = 0 : i64"), "0 groups of features and 1 of the batch"},
     {CONVOLUTION("batch_group_count = 0 : i64"), "1 groups of features and 0 of the batch"},
     {CONVOLUTION("precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>, "
@@ -596,20 +595,20 @@ static const RefusedText imports[] = {
      "tensor<2x3x4xf32>, tensor<2x1xi64>) -> tensor<2x10x4xf32>\n  return\n}",
      "padding is not a matrix of two columns"},
     // bug: reducers of collectives were not looked at (one of no results ended the process when it was compiled).
-    {ALL_REDUCE("f32", "f32", "stablehlo.return"), "computation region gives () instead of a scalar"},
+    {ALL_REDUCE("f32", "f32", "stablehlo.return"), "computation region returns () instead of a scalar"},
     {ALL_REDUCE("f32", "f32", "stablehlo.return %x, %y : tensor<f32>, tensor<f32>"),
-     "computation region gives (f32[], f32[]) instead of a scalar"},
+     "computation region returns (f32[], f32[]) instead of a scalar"},
     {ALL_REDUCE("f32", "i32", "stablehlo.return %x : tensor<f32>"),
-     "computation region takes s32[] as parameter 1, but gives f32[]"},
+     "computation region takes s32[] as parameter 1, but returns f32[]"},
     {ALL_REDUCE("i32", "i32", "stablehlo.return %x : tensor<i32>"),
-     "computation region gives s32[], for elements of f32"},
+     "computation region returns s32[], but the elements are f32"},
     // bug: a select of another kind of number than the elements got them converted.
     {MAIN("%z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = @@\"stablehlo.select_and_scatter\"(%a, %a, %z) "
           "<{window_dimensions = array<i64: 1>}> ({\n  ^bb0(%x: tensor<i32>, %y: tensor<i32>):\n  %c = "
           "stablehlo.compare GE, %x, %y : (tensor<i32>, tensor<i32>) -> tensor<i1>\n  stablehlo.return %c : "
           "tensor<i1>\n  }, {\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  stablehlo.return %x : tensor<f32>\n  }) : "
           "(tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>"),
-     "computation region takes s32[] as parameter 0, but gets f32[]"},
+     "computation region takes s32[] as parameter 0, but f32[] is passed"},
     // bug: any number below 0 filled up a group, also where all groups are of one size.
     {MAIN("%0 = @@\"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, -2]]> : "
           "tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>"),
@@ -635,7 +634,7 @@ static const RefusedText imports[] = {
          "%s = stablehlo.constant dense<4> : tensor<1x1xi64>\n  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 "
          "= @@stablehlo.rng %z, %z, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1x1xi64>) -> "
          "tensor<4xf32>"),
-     "the sizes are s64[1,1] and no list"},
+     "the sizes are s64[1,1], not a list"},
     // bug: what was said twice was not compared.
     {MAIN("%0 = @@\"chlo.constant_like\"(%i) {value = 3.2 : f32} : (tensor<4xi32>) -> tensor<4xi32>"),
      "a value of type f32 in an array of s32"},
@@ -643,15 +642,15 @@ static const RefusedText imports[] = {
           "is_reverse = false, scan_dim_size = 3 : i64, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = "
           "array<i32: 1, 1>}> ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  stablehlo.return %x, %y : tensor<f32>, "
           "tensor<f32>\n  }) : (tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<f32>)"),
-     "input 0 has 4 elements where 3 are scanned"},
+     "input 0 has 4 elements, but 3 are scanned"},
     // bug: a dimension that is no number was dimension 0.
-    {APPROX("reduction_dim = \"0\", top_k = 2 : i64"), "reduction_dim of an ApproxTopK is of another kind"},
-    {APPROX("reduction_dim = 0 : i64, top_k = 2.0 : f32"), "top_k of an ApproxTopK is of another kind"},
+    {APPROX("reduction_dim = \"0\", top_k = 2 : i64"), "reduction_dim of an ApproxTopK has the wrong kind"},
+    {APPROX("reduction_dim = 0 : i64, top_k = 2.0 : f32"), "top_k of an ApproxTopK has the wrong kind"},
     {APPROX("reduction_dim = 0 : i64, top_k = 2 : i64, aggregate_to_topk = 1 : i64"),
-     "aggregate_to_topk of an ApproxTopK is of another kind"},
+     "aggregate_to_topk of an ApproxTopK has the wrong kind"},
     {APPROX("reduction_dim = 0 : i64, top_k = 3 : i64"), "top_k is 3, and result 0 has 2 elements"},
     {APPROX("reduction_dim = -1 : i64, top_k = 2 : i64"), "dimension -1"},
-    {APPROX("top_k = 2 : i64"), "ApproxTopK wants arrays, initial values, a comparator and the dimension"},
+    {APPROX("top_k = 2 : i64"), "ApproxTopK takes arrays, initial values, a comparator and the dimension"},
     {"func.func @main(%a: tensor<@@?x6xf32, #stablehlo.bounds<4>>) { return }", "1 bounds for 2 dimensions"},
     // numbers that were wrapped into their type
     {CONSTANT("dense<@@0x7F80000000>", "tensor<f32>"), "a bit pattern of more than 32 bits"},
@@ -706,13 +705,13 @@ static const RefusedText imports[] = {
     {SDY_ADD("[]"), "stablehlo.add: sdy.sharding has 0 shardings for 1 results"},
     {SDY_ADD("[<@m, [{\"z\"}]>]"), "the axis \"z\", which its mesh does not have (did you mean \"x\"?); it has \"x\""},
     {"sdy.mesh @m = <[\"x\"=4]>\n@@sdy.mesh @m = <[\"x\"=2]>\nfunc.func @main() {\n  return\n}",
-     "there are two meshes @m"},
+     "mesh @m is defined twice"},
     {"@@module attributes {mhlo.frontend_attributes = {xla.sdy.meshes = \"{m = #sdy.mesh<[\\22x\\22=4]>}\"}} {\n"
      "sdy.mesh @m = <[\"x\"=2]>\nfunc.func @main() {\n  return\n}\n}",
-     "the mesh @m is one thing as an operation and another in xla.sdy.meshes"},
+     "the mesh @m as an operation differs from the one in xla.sdy.meshes"},
     {"@@module attributes {mhlo.frontend_attributes = {xla.sdy.meshes = \"{m = 1}\"}} {\nfunc.func @main() {\n  "
      "return\n}\n}",
-     "xla.sdy.meshes: 'm' is no mesh"},
+     "xla.sdy.meshes: 'm' is not a mesh"},
     {"sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32> {mhlo.sharding = "
      "\"{replicated}\"}, tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"x\", ?}]>}) {\n  return %a, %a : "
      "tensor<4xf32>, tensor<4xf32>\n}",
@@ -946,7 +945,7 @@ Test(stablehlo_refused, calls_that_nest_too_deep) {
     cr_assert_null(hlo_parse(text.data, text.length, NULL, &module));
     HloStatus status = hlo_module_to_stablehlo_text(module, false, &mlir);
     cr_expect_eq(hlo_status_code(status), HLO_UNIMPLEMENTED);
-    cr_expect(strstr(hlo_status_message(status), "computation call0: calls nest more than 200 deep"), "%s",
+    cr_expect(strstr(hlo_status_message(status), "computation call0: calls nest more than 200 levels deep"), "%s",
               hlo_status_message(status));
     hlo_status_free(status);
     hlo_module_free(module);

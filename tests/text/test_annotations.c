@@ -80,10 +80,10 @@ Test(text_annotations, orders_that_make_no_sense_are_left_to_the_verifier) {
     static const struct {
         const char *sharding, *why;
     } cases[] = {
-        {"{devices=[2,0]<=[4]}", "empty or immense tiling"},
-        {"{devices=[-2,-2]<=[4]}", "empty or immense tiling"},
+        {"{devices=[2,0]<=[4]}", "empty or excessively large tiling"},
+        {"{devices=[-2,-2]<=[4]}", "empty or excessively large tiling"},
         {"{devices=[1000000,1000000]<=[8]}", "tiles for 8 devices"},
-        {"{devices=[4611686018427387904,4]<=[8]}", "empty or immense tiling"},
+        {"{devices=[4611686018427387904,4]<=[8]}", "empty or excessively large tiling"},
         {"{devices=[2,2]<=[-4]}", "4 tiles for 0 devices"},
         {"{devices=[2,2]<=[5]}", "4 tiles for 5 devices"},
         {"{devices=[2,2]<=[2,2]T(0,0)}", "transposes dimension 0 twice"},

