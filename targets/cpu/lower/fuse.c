@@ -14,8 +14,8 @@
 // A reduction that was expected to be fused but cannot be is marked, and everything is decided again (`again`). Each
 // pass marks at least one. A pass is linear in the program, except for the bounded searches for rows.
 //
-// The results are CpuArray.materialized and .light, and CpuNode.row_shape, .row_kept of loops over rows; emit.c makes
-// the loops.
+// The results are CpuArray.materialized and .rematerialisable, and CpuNode.row_shape, .row_kept of loops over rows;
+// emit.c makes the loops.
 #include "targets/cpu/lower/fuse.h"
 
 #include <assert.h>
