@@ -309,8 +309,8 @@ static HloStatus check_arguments(const HloComputation *computation, const HloLit
         hlo_shape_print(&text, arguments[p]->shape, false);
         hlo_text_string(&text, " given, expected ");
         hlo_shape_print(&text, parameter->shape, false);
-        HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "argument %lld (%%%s): %s", (long long)p,
-                                     parameter->name, text.data ? text.data : "");
+        HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "argument %lld (%%%s): %s", (long long)p, parameter->name,
+                                     text.data ? text.data : "");
         hlo_text_free(&text);
         return status;
     }
