@@ -209,8 +209,8 @@ Test(text_refused, calls_of_more_than_1000_levels) {
         if (length <= 1000) {
             cr_expect_null(status, "%d: %s", length, hlo_status_message(status));
         } else {
-            cr_expect(strstr(hlo_status_message(status), "calls nest more than 1000 levels levels deep"), "%d: %s",
-                      length, hlo_status_message(status));
+            cr_expect(strstr(hlo_status_message(status), "calls nest more than 1000 levels deep"), "%d: %s", length,
+                      hlo_status_message(status));
         }
         hlo_status_free(status);
         hlo_module_free(module);
