@@ -568,7 +568,7 @@ static const RefusedText imports[] = {
      "attributes are given for 2 results, but the entry has 1"},
     {MAIN("%0 = @@\"stablehlo.while\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  }, {\n  ^bb0(%x: tensor<4xf32>):\n  "
           "stablehlo.return %x : tensor<4xf32>\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
-     "a region has no operationss"},
+     "a region has no operations"},
     {MAIN(
          "%s = stablehlo.constant dense<4> : tensor<1xi64>\n  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = "
          "@@\"stablehlo.rng\"(%z, %z, %s) {rng_distribution = 0 : i32} : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
