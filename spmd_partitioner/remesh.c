@@ -481,3 +481,24 @@ HloStatus spmd_mesh_apply(HloArena *arena, const HloModule *module, const SpmdMe
     if (remesh.module->num_partitions > 1) remesh.module->num_partitions = remesh.after->device_count;
     return HLO_SUCCESS;
 }
+
+HloStatus spmd_spec_text(HloArena *arena, const SpmdMeshAxis *axes, int64_t count, const HloSharding *sharding,
+                         int64_t rank, const char **text) {
+    assert(arena && sharding && rank >= 0 && text);
+    const SpmdMesh *mesh;
+    SpmdAnnotation annotation;
+    HloText out = {0};
+    HLO_TRY(spmd_mesh_new(arena, axes, count, &mesh));
+    HLO_TRY(spmd_annotation_from_hlo(arena, mesh, sharding, rank, &annotation));
+    HLO_FAIL_IF(annotation.devices, HLO_INVALID_ARGUMENT, "a device order that the mesh %s does not express",
+                spmd_mesh_text(arena, axes, count));
+    for (int64_t d = 0; d < rank; d++) {
+        if (d) hlo_text_char(&out, ',');
+        if (annotation.sharding->dims[d].count)
+            spmd_axes_print(&out, mesh, &annotation.sharding->dims[d]);
+        else
+            hlo_text_char(&out, '-');
+    }
+    *text = hlo_text_to_arena(arena, &out);
+    return HLO_SUCCESS;
+}

@@ -156,6 +156,11 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_remesh(const HloModule *module, const Sp
 // Lives as long as the module.
 HLO_EXPORT const char *spmd_argument_name(const HloInstruction *parameter);
 
+// A sharding as a spec that spmd_spec_parse() reads, "data,-", on this mesh. In `arena`. INVALID_ARGUMENT for device
+// orders that the mesh does not express, and another rank. Memory errors jump to hlo_protect().
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_spec_text(HloArena *arena, const SpmdMeshAxis *axes, int64_t count,
+                                                  const HloSharding *sharding, int64_t rank, const char **text);
+
 // True if `module` is marked as the program of one device.
 HLO_EXPORT bool spmd_is_partitioned(const HloModule *module);
 

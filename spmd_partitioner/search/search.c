@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classes of dimensions are sets of a union-find over (array, dimension); see search.h for what is decided with them.
+//
+// A class is described by the operations that it takes part in: a sum of hashes of (opcode, tensor, dimension, kind of
+// factor), which does not depend on the order of the program. Equal layers have classes of equal descriptions.
+#include "spmd_partitioner/search/search.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "spmd_partitioner/custom_call.h"
+#include "spmd_partitioner/propagate.h"
+
+// Spaces up to this size are searched whole.
+enum { EXACT_PLANS = 256, MOST_RANK = 16 };
+
+// Parameters with one decision.
+typedef struct Group {
+    int32_t *leaves;  // numbers of flattened parameters
+    int64_t leaf_count;
+    const HloShape *shape;
+    uint64_t hash;
+    int32_t *roots;   // classes of the first member's dimensions
+    int8_t *choices;  // choices x axes: the dimension that gets the axis, or -1
+    int32_t choice_count;
+} Group;
+
+typedef struct Plan {
+    int32_t *choice;  // by group
+    SpmdSearchCost cost;
+    bool ruled_out;
+} Plan;
+
+typedef struct Search {
+    HloArena *arena;
+    const SpmdSearchOptions *options;
+    const SpmdPlan *plan;  // arrays and nodes of the program, nothing propagated
+    int32_t *first;        // by array: number of its first dimension
+    int32_t *parent;       // union-find over dimensions
+    uint64_t *hashes;      // by dimension: of the class, at its root
+    HLO_VECTOR(Group) groups;
+    HLO_VECTOR(Plan) known;  // every plan that was costed
+    int64_t evaluated;
+    bool over;
+} Search;
+
+// ---- classes of dimensions
+
+static int32_t find(Search *search, int32_t dim) {
+    while (search->parent[dim] != dim) dim = search->parent[dim] = search->parent[search->parent[dim]];
+    return dim;
+}
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+    const uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xbf58476d1ce4e5b9);
+    return x ^ (x >> 29);
+}
+
+// Unites dimensions that a rule gives the same single factor, of the same size.
+static void unite_factor(Search *search, const SpmdNode *node, int32_t factor) {
+    int32_t first = -1;
+    for (int32_t t = 0; t < node->count; t++) {
+        if (node->arrays[t] < 0) continue;
+        const SpmdTensor *tensor = &node->rule->tensors[t];
+        for (int32_t d = 0; d < tensor->shape->rank; d++) {
+            if (tensor->dims[d].count != 1 || tensor->dims[d].items[0] != factor) continue;
+            if (tensor->shape->dims[d] != node->rule->factors.items[factor].size) continue;
+            const int32_t dim = find(search, search->first[node->arrays[t]] + d);
+            if (first < 0) first = dim;
+            search->parent[dim] = first = find(search, first);
+        }
+    }
+}
+
+static void unite_all(Search *search) {
+    const SpmdPlan *plan = search->plan;
+    for (int64_t n = 0; n < plan->nodes.count; n++) {
+        const SpmdNode *node = &plan->nodes.items[n];
+        for (int32_t f = 0; node->rule && f < (int32_t)node->rule->factors.count; f++) unite_factor(search, node, f);
+        if (node->rule || node->border) continue;
+        const int32_t a = node->arrays[0], b = node->arrays[1];
+        for (int32_t d = 0; d < plan->arrays.items[a].shape->rank; d++)
+            search->parent[find(search, search->first[a] + d)] = find(search, search->first[b] + d);
+    }
+}
+
+static void describe_classes(Search *search) {
+    const SpmdPlan *plan = search->plan;
+    for (int64_t n = 0; n < plan->nodes.count; n++) {
+        const SpmdNode *node = &plan->nodes.items[n];
+        for (int32_t t = 0; node->rule && t < node->count; t++) {
+            if (node->arrays[t] < 0) continue;
+            for (int32_t d = 0; d < node->rule->tensors[t].shape->rank; d++) {
+                uint64_t hash = mix((uint64_t)node->rule->op->opcode, (uint64_t)(t * MOST_RANK + d));
+                hash = mix(hash, (uint64_t)node->rule->tensors[t].shape->dims[d]);
+                search->hashes[find(search, search->first[node->arrays[t]] + d)] += hash;
+            }
+        }
+    }
+}
+
+static void find_classes(Search *search) {
+    const int64_t arrays = search->plan->arrays.count;
+    search->first = HLO_ARENA_NEW(search->arena, int32_t, arrays + 1);
+    for (int64_t i = 0; i < arrays; i++) {
+        const HloShape *shape = search->plan->arrays.items[i].shape;
+        search->first[i + 1] = search->first[i] + (hlo_shape_is_array(shape) ? shape->rank : 0);
+    }
+    search->parent = HLO_ARENA_NEW(search->arena, int32_t, search->first[arrays] + 1);
+    search->hashes = HLO_ARENA_NEW(search->arena, uint64_t, search->first[arrays] + 1);
+    for (int32_t i = 0; i < search->first[arrays]; i++) search->parent[i] = i;
+    unite_all(search);
+    describe_classes(search);
+}
+
+// ---- groups of parameters
+
+// Whether two arrays have the same classes, dimension by dimension, or classes of the same description.
+static bool belongs(Search *search, const Group *group, const HloShape *shape, int32_t array, uint64_t hash) {
+    if (!hlo_shape_equal(group->shape, shape, HLO_COMPARE_DIMS_ONLY)) return false;
+    bool same = true;
+    for (int32_t d = 0; d < shape->rank; d++) same &= find(search, search->first[array] + d) == group->roots[d];
+    return same || hash == group->hash;
+}
+
+static void add_parameter(Search *search, int32_t leaf, int32_t array) {
+    const HloShape *shape = search->plan->arrays.items[array].shape;
+    if (!hlo_shape_is_array(shape) || shape->rank == 0 || shape->rank > MOST_RANK) return;
+    uint64_t hash = (uint64_t)shape->rank;
+    for (int32_t d = 0; d < shape->rank; d++) hash = mix(hash, search->hashes[find(search, search->first[array] + d)]);
+    Group *group = NULL;
+    for (int64_t i = 0; i < search->groups.count && !group; i++)
+        if (belongs(search, &search->groups.items[i], shape, array, hash)) group = &search->groups.items[i];
+    if (!group) {
+        Group made = {.shape = shape, .hash = hash, .roots = HLO_ARENA_NEW(search->arena, int32_t, shape->rank)};
+        for (int32_t d = 0; d < shape->rank; d++) made.roots[d] = find(search, search->first[array] + d);
+        made.leaves = HLO_ARENA_NEW(search->arena, int32_t, search->plan->arrays.count);
+        hlo_vector_push(search->arena, &search->groups, made);
+        group = &search->groups.items[search->groups.count - 1];
+    }
+    group->leaves[group->leaf_count++] = leaf;
+}
+
+// Lists which dimension may have which axis. Shards are even, as JAX requires of arguments.
+static void list_choices(Search *search, Group *group) {
+    const int64_t axes = search->options->mesh_axis_count;
+    int64_t most = 1;
+    for (int64_t a = 0; a < axes; a++) most *= group->shape->rank + 1;
+    group->choices = HLO_ARENA_NEW(search->arena, int8_t, most * axes);
+    for (int64_t number = 0; number < most; number++) {
+        int8_t *choice = &group->choices[group->choice_count * axes];
+        int64_t shards[MOST_RANK];
+        bool good = true;
+        for (int32_t d = 0; d < group->shape->rank; d++) shards[d] = 1;
+        for (int64_t a = 0, rest = number; a < axes; a++, rest /= group->shape->rank + 1) {
+            const int32_t dim = (int32_t)(rest % (group->shape->rank + 1)) - 1;
+            choice[a] = (int8_t)dim;
+            if (dim < 0) continue;
+            good &= search->options->mesh[a].size > 1;  // an axis of one device shards nothing
+            shards[dim] *= search->options->mesh[a].size;
+            good &= group->shape->dims[dim] % shards[dim] == 0;
+            good &= !group->shape->dynamic || !group->shape->dynamic[dim];
+        }
+        group->choice_count += good;
+    }
+}
+
+static bool is_kept(const Search *search, int32_t leaf, const HloInstruction *parameter) {
+    for (int64_t i = 0; i < search->options->kept_count; i++) {
+        const char *kept = search->options->kept[i], *equals = strrchr(kept, '=');
+        const char *numbered = hlo_arena_format(search->arena, "p%d", leaf), *name = spmd_argument_name(parameter);
+        const size_t length = equals ? (size_t)(equals - kept) : 0;
+        if (length == strlen(numbered) && !memcmp(kept, numbered, length)) return true;
+        if (length == strlen(name) && !memcmp(kept, name, length)) return true;
+        if (length == strlen(parameter->name) && !memcmp(kept, parameter->name, length)) return true;
+    }
+    return false;
+}
+
+static void find_groups(Search *search) {
+    const SpmdPlan *plan = search->plan;
+    const HloComputation *entry = plan->module->entry;
+    int32_t leaf = 0;
+    for (int64_t p = 0; p < entry->parameters.count; p++) {
+        const HloInstruction *parameter = entry->parameters.items[p];
+        const int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+        for (int64_t i = 0; i < leaves; i++, leaf++) {
+            if (is_kept(search, leaf, parameter)) continue;
+            add_parameter(search, leaf, plan->array_of_leaf[plan->first_leaf[parameter->id] + i]);
+        }
+    }
+    for (int64_t i = 0; i < search->groups.count; i++) list_choices(search, &search->groups.items[i]);
+}
+
+// ---- plans
+
+// `p3=data,?`: propagation may shard dimensions that no axis was given to.
+static const char *spec_of(const Search *search, const Group *group, int32_t choice, int32_t leaf) {
+    HloText text = {0};
+    const int64_t axes = search->options->mesh_axis_count;
+    hlo_text_format(&text, "p%d=", leaf);
+    for (int32_t d = 0; d < group->shape->rank; d++) {
+        bool any = false;
+        if (d) hlo_text_char(&text, ',');
+        for (int64_t a = 0; a < axes; a++) {
+            if (group->choices[choice * axes + a] != d) continue;
+            hlo_text_format(&text, "%s%s", any ? "+" : "", search->options->mesh[a].name);
+            any = true;
+        }
+        if (!any) hlo_text_char(&text, '?');
+    }
+    return hlo_text_to_arena(search->arena, &text);
+}
+
+static HloStringVector shards_of(const Search *search, const int32_t *choice) {
+    HloStringVector shards = {0};
+    for (int64_t i = 0; i < search->options->kept_count; i++)
+        hlo_vector_push(search->arena, &shards, search->options->kept[i]);
+    for (int64_t g = 0; g < search->groups.count; g++) {
+        const Group *group = &search->groups.items[g];
+        if (choice[g] == 0) continue;  // nothing is given: propagation decides
+        for (int64_t i = 0; i < group->leaf_count; i++)
+            hlo_vector_push(search->arena, &shards, spec_of(search, group, choice[g], group->leaves[i]));
+    }
+    return shards;
+}
+
+static bool has_room(const Search *search, const Plan *plan) {
+    return !search->options->memory_limit || plan->cost.memory <= search->options->memory_limit;
+}
+
+// The plan that fits is better, then the objective counts, then the other cost; equal plans: the earlier one stays.
+static bool better(const Search *search, const Plan *a, const Plan *b) {
+    if (a->ruled_out || b->ruled_out) return !a->ruled_out && b->ruled_out;
+    const bool a_fits = has_room(search, a), b_fits = has_room(search, b);
+    if (a_fits != b_fits) return a_fits;
+    const bool by_time = search->options->objective == SPMD_SEARCH_TIME && a_fits;
+    const int64_t first = by_time ? a->cost.time : a->cost.memory, second = by_time ? b->cost.time : b->cost.memory;
+    if (first != second) return first < second;
+    return by_time ? a->cost.memory < b->cost.memory : a->cost.time < b->cost.time;
+}
+
+// Costs a plan, once.
+static HloStatus evaluate(Search *search, const int32_t *choice, Plan *plan) {
+    const size_t bytes = (size_t)search->groups.count * sizeof(int32_t);
+    for (int64_t i = 0; i < search->known.count; i++) {
+        if (bytes && memcmp(search->known.items[i].choice, choice, bytes) != 0) continue;
+        *plan = search->known.items[i];
+        return HLO_SUCCESS;
+    }
+    const SpmdSearchOptions *options = search->options;
+    *plan = (Plan){.choice = HLO_ARENA_NEW(search->arena, int32_t, search->groups.count + 1), .ruled_out = true};
+    if (bytes) memcpy(plan->choice, choice, bytes);
+    search->over |= search->evaluated && options->is_over && options->is_over(options->context);
+    if (search->over) return HLO_SUCCESS;
+    const HloStringVector shards = shards_of(search, choice);
+    HloStatus status = options->cost(options->context, shards.items, shards.count, &plan->cost);
+    if (status && (search->evaluated == 0 || hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED)) return status;
+    plan->ruled_out = status != NULL;
+    hlo_status_free(status);
+    search->evaluated++;
+    hlo_vector_push(search->arena, &search->known, *plan);
+    return HLO_SUCCESS;
+}
+
+// ---- the search
+
+static HloStatus search_all(Search *search, Plan *best) {
+    int32_t *choice = HLO_ARENA_NEW(search->arena, int32_t, search->groups.count + 1);
+    for (;;) {
+        Plan plan;
+        HLO_TRY(evaluate(search, choice, &plan));
+        if (better(search, &plan, best)) *best = plan;
+        int64_t g = 0;
+        while (g < search->groups.count && ++choice[g] == search->groups.items[g].choice_count) choice[g++] = 0;
+        if (g == search->groups.count || search->over) return HLO_SUCCESS;
+    }
+}
+
+// Gives each group in turn its best choice until nothing improves.
+static HloStatus descend(Search *search, Plan *plan) {
+    int32_t *choice = HLO_ARENA_NEW(search->arena, int32_t, search->groups.count + 1);
+    for (bool improved = true; improved && !search->over;) {
+        improved = false;
+        for (int64_t g = 0; g < search->groups.count && !search->over; g++) {
+            Plan best = *plan;
+            for (int32_t c = 0; c < search->groups.items[g].choice_count && !search->over; c++) {
+                Plan trial;
+                memcpy(choice, plan->choice, (size_t)search->groups.count * sizeof(int32_t));
+                choice[g] = c;
+                HLO_TRY(evaluate(search, choice, &trial));
+                if (better(search, &trial, &best)) best = trial;
+            }
+            improved |= better(search, &best, plan);
+            *plan = best;
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+// The choice that gives the axes of `mask` to dimension `dim`, or 0.
+static int32_t choice_with(const Search *search, const Group *group, int32_t dim, unsigned mask) {
+    const int64_t axes = search->options->mesh_axis_count;
+    for (int32_t c = 0; c < group->choice_count; c++) {
+        bool same = true;
+        for (int64_t a = 0; a < axes; a++) {
+            const bool given = (mask >> a & 1) && search->options->mesh[a].size > 1;
+            same &= group->choices[c * axes + a] == (given ? dim : -1);
+        }
+        if (same) return c;
+    }
+    return 0;
+}
+
+// Every group's largest dimension over the axes of `mask`: all parameters in parts, as fully sharded data parallelism
+// has them.
+static void shard_largest(const Search *search, unsigned mask, int32_t *choice) {
+    for (int64_t g = 0; g < search->groups.count; g++) {
+        const Group *group = &search->groups.items[g];
+        int64_t size = 0;
+        choice[g] = 0;
+        for (int32_t d = 0; d < group->shape->rank; d++) {
+            const int32_t found = choice_with(search, group, d, mask);
+            if (!found || group->shape->dims[d] <= size) continue;
+            size = group->shape->dims[d];
+            choice[g] = found;
+        }
+    }
+}
+
+// Starts: nothing; every parameter in parts, over each axis and over all; one group's dimension over all axes, the best
+// of which is data parallelism in most programs. The best three are improved.
+static HloStatus search_from_starts(Search *search, Plan *best) {
+    enum { STARTS = 3 };
+    const unsigned all = (1u << search->options->mesh_axis_count) - 1;
+    Plan starts[STARTS], plan;
+    int64_t count = 0;
+    int32_t *choice = HLO_ARENA_NEW(search->arena, int32_t, search->groups.count + 1);
+    HLO_VECTOR(Plan) candidates = {0};
+    hlo_vector_push(search->arena, &candidates, *best);
+    for (unsigned mask = 1; mask <= all && !search->over; mask++) {
+        shard_largest(search, mask, choice);
+        HLO_TRY(evaluate(search, choice, &plan));
+        hlo_vector_push(search->arena, &candidates, plan);
+    }
+    for (int64_t g = 0; g < search->groups.count && !search->over; g++) {
+        for (int32_t d = 0; d < search->groups.items[g].shape->rank && !search->over; d++) {
+            for (int64_t i = 0; i < search->groups.count; i++) choice[i] = 0;
+            choice[g] = choice_with(search, &search->groups.items[g], d, all);
+            if (!choice[g]) continue;
+            HLO_TRY(evaluate(search, choice, &plan));
+            hlo_vector_push(search->arena, &candidates, plan);
+        }
+    }
+    for (; count < STARTS && count < candidates.count; count++) {
+        int64_t first = 0;
+        for (int64_t i = 1; i < candidates.count; i++)
+            if (better(search, &candidates.items[i], &candidates.items[first])) first = i;
+        starts[count] = candidates.items[first];
+        candidates.items[first].ruled_out = true;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (starts[i].ruled_out) continue;
+        if (better(search, &starts[i], best)) *best = starts[i];
+        HLO_TRY(descend(search, &starts[i]));
+        if (better(search, &starts[i], best)) *best = starts[i];
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearchOptions *options,
+                      SpmdSearchResult *result) {
+    assert(arena && module && options && options->cost && result && options->mesh_axis_count > 0);
+    const SpmdOptions none = {.mesh = options->mesh, .mesh_axis_count = options->mesh_axis_count};
+    Search search = {.arena = arena, .options = options};
+    const SpmdMesh *mesh;
+    SpmdPlan *plan;
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    HLO_FAIL_IF(options->mesh_axis_count > 8, HLO_INVALID_ARGUMENT, "a mesh of more than 8 axes is not searched");
+    HLO_TRY(spmd_mesh_infer(arena, module, &none, &mesh));
+    HLO_TRY(spmd_plan_build(arena, module, mesh, &none, &plan));
+    search.plan = plan;
+    find_classes(&search);
+    find_groups(&search);
+    Plan best;
+    int32_t *nothing = HLO_ARENA_NEW(arena, int32_t, search.groups.count + 1);
+    HLO_TRY(evaluate(&search, nothing, &best));
+    int64_t space = 1;
+    for (int64_t g = 0; g < search.groups.count && space <= EXACT_PLANS; g++)
+        space *= search.groups.items[g].choice_count;
+    const bool exact = space <= EXACT_PLANS;
+    HLO_TRY(exact ? search_all(&search, &best) : search_from_starts(&search, &best));
+    const HloStringVector shards = shards_of(&search, best.choice);
+    *result = (SpmdSearchResult){.shards = shards.items,
+                                 .shard_count = shards.count,
+                                 .cost = best.cost,
+                                 .evaluated = search.evaluated,
+                                 .group_count = search.groups.count,
+                                 .is_exact = exact && !search.over};
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Searches for the shardings of a program's parameters that cost least, by a cost function that the caller brings.
+//
+// Parameters are decided in groups. The factor rules unite dimensions that are sharded alike: a weight, its gradient
+// and its optimiser's moments have the same classes of dimensions and are one decision. Weights of equal layers, whose
+// classes differ but take part in the same operations, are one decision too. A decision gives each axis of the mesh to
+// one dimension of the group's arrays, or to none; propagation decides the rest.
+//
+// Stability: experimental.
+#ifndef MESHLO_SPMD_PARTITIONER_SEARCH_SEARCH_H_
+#define MESHLO_SPMD_PARTITIONER_SEARCH_SEARCH_H_
+
+#include "spmd_partitioner/spmd.h"
+
+HLO_BEGIN_C
+
+// In units of the caller's.
+typedef struct SpmdSearchCost {
+    int64_t time, memory;
+} SpmdSearchCost;
+
+typedef enum SpmdSearchObjective {
+    SPMD_SEARCH_TIME,    // the least time of what fits
+    SPMD_SEARCH_MEMORY,  // the least memory
+} SpmdSearchObjective;
+
+typedef struct SpmdSearchOptions {
+    const SpmdMeshAxis *mesh;  // axes from major to minor
+    int64_t mesh_axis_count;
+    const char *const *kept;  // "TARGET=SPEC" that the search leaves alone, by pN or name
+    int64_t kept_count;
+    int64_t memory_limit;  // of a cost; 0: none
+    SpmdSearchObjective objective;
+    // The cost of the program with these values for SpmdOptions.shards. An error rules the plan out; that of the plan
+    // without decisions ends the search.
+    HloStatus (*cost)(void *context, const char *const *shards, int64_t shard_count, SpmdSearchCost *cost);
+    bool (*is_over)(void *context);  // asked before each cost: the search then ends with the best so far; may be NULL
+    void *context;
+} SpmdSearchOptions;
+
+typedef struct SpmdSearchResult {
+    const char *const *shards;  // of the best plan, with the kept ones; in the arena of the call
+    int64_t shard_count;
+    SpmdSearchCost cost;
+    int64_t evaluated;    // how many plans were costed
+    int64_t group_count;  // decisions
+    bool is_exact;        // every plan of the space was costed
+} SpmdSearchResult;
+
+// Searches. Small spaces are searched whole; in larger ones each decision in turn gets its best value, from several
+// starts, until none improves. The result depends on the arguments alone (and on is_over()). INVALID_ARGUMENT as for
+// spmd_partition(), and the errors of cost(). The result lives in `arena`. Memory errors jump to hlo_protect().
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_search(HloArena *arena, const HloModule *module,
+                                               const SpmdSearchOptions *options, SpmdSearchResult *result);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# The search for shardings. What it finds must be no worse than what people write by hand, and must be what it says.
+exits 0 "plan: the tutorial's network" meshlo plan "$SOURCE/examples/mlp_gradient_8192.hlo" --on v2-8 --json
+cp out plan.json
+meshlo emulate "$SOURCE/examples/mlp_gradient_8192.hlo" --on v2-8 --json >hand.json
+json "j['step_seconds'] <= json.load(open('hand.json'))['step_seconds'] and j['fits']" "plan: no worse than 4x2 by hand"
+cat >layers.hlo <<'HLO'
+HloModule layers
+ENTRY main {
+  x = f32[512,256] parameter(0), metadata={op_name="x"}
+  w0 = f32[256,1024] parameter(1), metadata={op_name="params[0]['up']"}
+  v0 = f32[1024,256] parameter(2), metadata={op_name="params[0]['down']"}
+  w1 = f32[256,1024] parameter(3), metadata={op_name="params[1]['up']"}
+  v1 = f32[1024,256] parameter(4), metadata={op_name="params[1]['down']"}
+  a = f32[512,1024] dot(x, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ta = f32[512,1024] tanh(a)
+  b = f32[512,256] dot(ta, v0), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = f32[512,1024] dot(b, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  tc = f32[512,1024] tanh(c)
+  ROOT d = f32[512,256] dot(tc, v1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+HLO
+exits 0 "plan: from no annotations" meshlo plan layers.hlo --on v5e-4 --json
+cp out plan.json
+json "set(j) >= set('topology mesh shardings step_seconds hbm_peak_bytes fits evaluated front'.split())" "plan: keys"
+json "set(j['shardings']) == {'x', \"params[0]['up']\", \"params[0]['down']\", \"params[1]['up']\", \"params[1]['down']\"}" "plan: parameters by name"
+json "any(abs(f['step_seconds'] - j['step_seconds']) == 0 for f in j['front'])" "plan: on its own front"
+for by_hand in "data=4 x=data,-" "model=4 *.up=-,model *.down=model,-" "data=2,model=2 x=data,- *.up=-,model *.down=model,-" \
+    "data=4 x=data,- *.up=data,- *.down=data,-"; do
+    read -r mesh shards <<<"$by_hand"
+    options=()
+    set -f
+    for shard in $shards; do options+=(--shard "$shard"); done
+    set +f
+    meshlo emulate layers.hlo --on v5e-4 --mesh "$mesh" "${options[@]}" --json >hand.json
+    check "plan: no worse than $by_hand" python3 -c "
+import json
+assert json.load(open('plan.json'))['step_seconds'] <= json.load(open('hand.json'))['step_seconds']"
+done
+exits 0 "plan: again" meshlo plan layers.hlo --on v5e-4 --json
+check "plan: the same twice" cmp out plan.json
+exits 0 "plan: the program" meshlo plan layers.hlo --on v5e-4 -o planned.hlo
+exits 0 "plan: what was written takes what was promised" meshlo emulate planned.hlo --on v5e-4 --json
+json "(j['step_seconds'], j['hbm_peak_bytes'], j['mesh']) == tuple(json.load(open('plan.json'))[k] for k in ('step_seconds', 'hbm_peak_bytes', 'mesh'))" "plan: step, memory and mesh as promised"
+exits 0 "plan: it computes the same" meshlo run planned.hlo --on v5e-4 --numerics exact --compare eval
+exits 0 "plan: kept" meshlo plan layers.hlo --on v5e-4 --mesh 'data=2,model=2' --keep "params[0]['up']=model,data" --json
+json "j['shardings'][\"params[0]['up']\"] == 'model,data' and j['mesh'] == 'data=2,model=2'" "plan: kept as it was"
+cat >huge.hlo <<'HLO'
+HloModule huge
+ENTRY main {
+  x = f32[65536,65536] parameter(0)
+  ROOT y = f32[65536,65536] add(x, x)
+}
+HLO
+exits 0 "plan: made to fit" meshlo plan huge.hlo --on v5e-16 --json
+json "j['fits'] and j['shardings']['x'] != '-,-'" "plan: fits in parts"
+exits 5 "plan: nothing fits" meshlo plan huge.hlo --on v5e-1
+says err "no plan was found that fits" "plan: nothing fits: why"
+exits 2 "plan: sizes that do not multiply up" meshlo plan layers.hlo --on v5e-4 --mesh 'data=3,model=*'
+exits 2 "plan: names that match nothing" meshlo plan layers.hlo --on v5e-4 --keep 'params[2]=data'
+exits 2 "plan: no time" meshlo plan layers.hlo --on v5e-4 --budget soon
+exits 2 "plan: cost without prices" meshlo plan layers.hlo --on v5e-4 --objective cost
+exits 0 "plan: by cost" meshlo plan layers.hlo --on v5e-4,v6e-4 --objective cost --price v5e=1 --price v6e=100 --json
+json "j['topology'] == 'v5e-4'" "plan: by cost: the cheaper"
+exits 4 "plan: host devices" meshlo plan layers.hlo --on cpu:4

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo plan: the mesh and the shardings of parameters that give the least step.
+//
+// The search is spmd_partitioner/search/search.h's; its cost is a trial (trial.h): the program partitioned and
+// emulated. Each mesh of the pattern is searched, on each slice, and gets an equal part of the time that is left.
+// Reported is the plan with every parameter's sharding written out, as it was partitioned, timed once more in that
+// form.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/base/decimal.h"
+#include "hlo/stablehlo/import/shardy.h"
+#include "spmd_partitioner/search/search.h"
+#include "tools/prepare.h"
+#include "tools/trial.h"
+
+static const CliOption kOptions[] = {
+    {"on", CLI_TEXT, "T1,T2", "The slices, as in v5e-8,v6e-8; also --topology (default: MESHLO_TOPOLOGY)."},
+    {"mesh", CLI_TEXT, "a=*,b=*",
+     "The axes; * is any size (default: the program's axes, else data and model, all with *)."},
+    {"keep", CLI_LIST, "p3=data,-", "A sharding that the plan must have, as --shard of partition takes it."},
+    {"budget", CLI_TEXT, "30s", "Search no longer than so many seconds (s), minutes (m) or milliseconds (ms)."},
+    {"objective", CLI_TEXT, "time|memory|cost",
+     "What is to be least (default: time). Plans that do not fit come last."},
+    {"price", CLI_LIST, "v5e=1.20", "For --objective cost: what a chip of this generation costs an hour."},
+    {"seed", CLI_INTEGER, "S", "Accepted for scripts: the search uses no random numbers."},
+    {"json", CLI_FLAG, NULL, "Print the plan as JSON."},
+    {"o", CLI_TEXT, "OUT", "Write the program with the plan's annotations to OUT."},
+};
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
+
+// The best plan of one mesh on one slice.
+typedef struct Candidate {
+    const EmuTopology *topology;
+    CliMesh mesh;
+    const char *mesh_text;
+    HloStringVector shards;  // one a parameter that is sharded at all, closed: p0=data,-
+    const char **specs;      // by flattened parameter
+    int64_t step_picoseconds, hbm_peak_bytes;
+    double mfu, price;
+    bool fits, exact;
+} Candidate;
+typedef HLO_VECTOR(Candidate) Candidates;
+
+typedef struct Planner {
+    CliContext *context;
+    HloModule *module;
+    HloStringVector kept;
+    double deadline;  // of the mesh that is searched now, by cli_seconds()
+    CliTrialOptions trial;
+    int64_t evaluated;
+    SpmdSearchObjective objective;
+    bool by_cost;
+    Candidates candidates;
+} Planner;
+
+static HloStatus cost(void *argument, const char *const *shards, int64_t count, SpmdSearchCost *result) {
+    Planner *planner = argument;
+    CliTrial trial;
+    planner->trial.shards = shards;
+    planner->trial.shard_count = count;
+    HloStatus status = cli_trial_run(planner->context, planner->module, &planner->trial, &trial);
+    if (!status) *result = (SpmdSearchCost){trial.report->step_picoseconds, trial.report->hbm_peak_bytes};
+    cli_trial_free(&trial);
+    if (++planner->evaluated % 8 == 0)
+        cli_progress(planner->context, hlo_arena_format(planner->context->arena, "searching: %lld plans timed",
+                                                        (long long)planner->evaluated));
+    return status;
+}
+
+static bool is_over(void *argument) {
+    return cli_seconds() > ((Planner *)argument)->deadline;
+}
+
+// ---- one mesh
+
+// Writes out what propagation gave every parameter, so that the plan does not depend on it.
+static HloStatus close_plan(Planner *planner, const SpmdSearchResult *found, Candidate *candidate) {
+    HloArena *arena = planner->context->arena;
+    CliTrial trial;
+    planner->trial.shards = found->shards;
+    planner->trial.shard_count = found->shard_count;
+    HloStatus status = cli_trial_run(planner->context, planner->module, &planner->trial, &trial);
+    const SpmdBoundary *boundary = status ? NULL : trial.compiled->boundary;
+    candidate->specs = HLO_ARENA_NEW(arena, const char *, boundary ? boundary->parameter_count + 1 : 1);
+    for (int64_t i = 0; boundary && i < boundary->parameter_count && !status; ++i) {
+        const SpmdBoundaryArray *array = &boundary->parameters[i];
+        candidate->specs[i] = "";
+        if (!hlo_shape_is_array(array->global) || array->global->rank == 0) continue;
+        status = spmd_spec_text(arena, candidate->mesh.axes, candidate->mesh.count, array->sharding,
+                                array->global->rank, &candidate->specs[i]);
+        const char *shard = status ? NULL : hlo_arena_format(arena, "p%lld=%s", (long long)i, candidate->specs[i]);
+        if (shard) hlo_vector_push(arena, &candidate->shards, shard);
+    }
+    cli_trial_free(&trial);
+    HLO_TRY(status);
+    planner->trial.shards = candidate->shards.items;
+    planner->trial.shard_count = candidate->shards.count;
+    status = cli_trial_run(planner->context, planner->module, &planner->trial, &trial);
+    if (!status) {
+        candidate->step_picoseconds = trial.report->step_picoseconds;
+        candidate->hbm_peak_bytes = trial.report->hbm_peak_bytes;
+        candidate->mfu = trial.report->mfu;
+        candidate->fits = !emu_report_out_of_memory(trial.report);
+    }
+    cli_trial_free(&trial);
+    return status;
+}
+
+static HloStatus plan_mesh(Planner *planner, Candidate *candidate) {
+    const EmuTopology *topology = candidate->topology;
+    planner->trial = (CliTrialOptions){.topology = topology, .mesh = candidate->mesh};
+    SpmdSearchResult found;
+    HloModule *remeshed = NULL;
+    planner->context->stage = CLI_STAGE_PROGRAM;
+    HLO_TRY(cli_blame_options(planner->context, planner->module,
+                              spmd_remesh(planner->module, candidate->mesh.axes, candidate->mesh.count, &remeshed)));
+    const SpmdSearchOptions options = {
+        .mesh = candidate->mesh.axes,
+        .mesh_axis_count = candidate->mesh.count,
+        .kept = planner->kept.items,
+        .kept_count = planner->kept.count,
+        .memory_limit = topology->chip.hbm_bytes_per_device - topology->chip.hbm_reserved_bytes_per_device,
+        .objective = planner->objective,
+        .cost = cost,
+        .is_over = is_over,
+        .context = planner};
+    HloStatus status = spmd_search(planner->context->arena, remeshed ? remeshed : planner->module, &options, &found);
+    hlo_module_free(remeshed);
+    if (status && planner->kept.count) return cli_blame_options(planner->context, planner->module, status);
+    HLO_TRY(status);
+    candidate->exact = found.is_exact;
+    return close_plan(planner, &found, candidate);
+}
+
+// ---- all of them
+
+static double cost_of(const Candidate *candidate) {
+    return candidate->price * (double)candidate->topology->chip_count * (double)candidate->step_picoseconds * 1e-12 /
+           3600;
+}
+
+static bool better(const Planner *planner, const Candidate *a, const Candidate *b) {
+    if (a->fits != b->fits) return a->fits;
+    if (planner->by_cost && cost_of(a) != cost_of(b)) return cost_of(a) < cost_of(b);
+    if (planner->objective == SPMD_SEARCH_MEMORY || !a->fits) return a->hbm_peak_bytes < b->hbm_peak_bytes;
+    return a->step_picoseconds < b->step_picoseconds;
+}
+
+// Whether no other candidate of the list is better in both time and memory.
+static bool is_on_front(const Candidates *all, const Candidate *candidate) {
+    for (int64_t i = 0; i < all->count; ++i) {
+        const Candidate *other = &all->items[i];
+        const bool no_worse = other->step_picoseconds <= candidate->step_picoseconds &&
+                              other->hbm_peak_bytes <= candidate->hbm_peak_bytes;
+        const bool differs = other->step_picoseconds != candidate->step_picoseconds ||
+                             other->hbm_peak_bytes != candidate->hbm_peak_bytes;
+        if (no_worse && (differs || other < candidate)) return false;
+    }
+    return true;
+}
+
+// JAX's name, or pN for a parameter that has none.
+static const char *label_of(CliContext *context, const HloModule *module, int64_t leaf) {
+    int64_t left = leaf;
+    for (int64_t p = 0; p < module->entry->parameters.count; ++p) {
+        const HloInstruction *parameter = module->entry->parameters.items[p];
+        const int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+        const char *name = spmd_argument_name(parameter);
+        if (left < leaves && leaves == 1 && hlo_shape_is_array(parameter->shape) && strncmp(name, "Arg_", 4) != 0)
+            return name;
+        if (left < leaves) break;
+        left -= leaves;
+    }
+    return hlo_arena_format(context->arena, "p%lld", (long long)leaf);
+}
+
+static int64_t leaf_count(const HloModule *module) {
+    int64_t count = 0;
+    for (int64_t p = 0; p < module->entry->parameters.count; ++p)
+        count += hlo_shape_leaf_count(module->entry->parameters.items[p]->shape);
+    return count;
+}
+
+static void write_json(const Planner *planner, const Candidate *best, HloText *text) {
+    HloJsonWriter json = {.text = text, .lines = 2};
+    const int64_t leaves = leaf_count(planner->module);
+    hlo_json_begin_object(&json);
+    hlo_json_key(&json, "topology");
+    hlo_json_string(&json, best->topology->name);
+    hlo_json_key(&json, "mesh");
+    hlo_json_string(&json, best->mesh_text);
+    hlo_json_key(&json, "shardings");
+    hlo_json_begin_object(&json);
+    for (int64_t i = 0; i < leaves; ++i) {
+        if (!best->specs[i]) continue;
+        hlo_json_key(&json, label_of(planner->context, planner->module, i));
+        hlo_json_string(&json, best->specs[i]);
+    }
+    hlo_json_end_object(&json);
+    hlo_json_key(&json, "step_seconds");
+    hlo_json_double(&json, (double)best->step_picoseconds * 1e-12);
+    hlo_json_key(&json, "hbm_peak_bytes");
+    hlo_json_int64(&json, best->hbm_peak_bytes);
+    hlo_json_key(&json, "fits");
+    hlo_json_bool(&json, best->fits);
+    hlo_json_key(&json, "mfu");
+    hlo_json_double(&json, best->mfu);
+    hlo_json_key(&json, "evaluated");
+    hlo_json_int64(&json, planner->evaluated);
+    hlo_json_key(&json, "exact");
+    hlo_json_bool(&json, best->exact);
+    hlo_json_key(&json, "front");
+    hlo_json_begin_array(&json);
+    for (int64_t i = 0; i < planner->candidates.count; ++i) {
+        const Candidate *one = &planner->candidates.items[i];
+        if (!is_on_front(&planner->candidates, one)) continue;
+        hlo_json_begin_object(&json);
+        hlo_json_key(&json, "topology");
+        hlo_json_string(&json, one->topology->name);
+        hlo_json_key(&json, "mesh");
+        hlo_json_string(&json, one->mesh_text);
+        hlo_json_key(&json, "step_seconds");
+        hlo_json_double(&json, (double)one->step_picoseconds * 1e-12);
+        hlo_json_key(&json, "hbm_peak_bytes");
+        hlo_json_int64(&json, one->hbm_peak_bytes);
+        hlo_json_key(&json, "fits");
+        hlo_json_bool(&json, one->fits);
+        hlo_json_end_object(&json);
+    }
+    hlo_json_end_array(&json);
+    hlo_json_end_object(&json);
+    hlo_text_char(text, '\n');
+}
+
+// One line a parameter that is sharded, as an option that can be pasted.
+static void print_plan(const Planner *planner, const Candidate *best, HloText *text) {
+    const int64_t leaves = leaf_count(planner->module);
+    int64_t whole = 0;
+    hlo_text_format(text, "%s on %s: step %.3f us, peak %.3f GiB%s, MFU %.1f %%; %lld plans timed%s\n--mesh %s\n",
+                    planner->module->name, best->topology->name, (double)best->step_picoseconds * 1e-6,
+                    (double)best->hbm_peak_bytes * 0x1p-30, best->fits ? "" : " (does not fit)", 100 * best->mfu,
+                    (long long)planner->evaluated, best->exact ? ", all that there are on this mesh" : "",
+                    best->mesh_text);
+    for (int64_t i = 0; i < leaves; ++i) {
+        if (!best->specs[i] || !*best->specs[i]) continue;
+        if (!best->specs[i][strspn(best->specs[i], "-,")])
+            ++whole;
+        else
+            hlo_text_format(text, "--shard \"%s=%s\"\n", label_of(planner->context, planner->module, i),
+                            best->specs[i]);
+    }
+    if (whole)
+        hlo_text_format(text, "%lld parameter%s whole on every device\n", (long long)whole, whole == 1 ? "" : "s");
+    for (int64_t i = 0; i < planner->candidates.count; ++i) {
+        const Candidate *one = &planner->candidates.items[i];
+        if (one == best) continue;
+        hlo_text_format(text, "instead %s on %s: step %.3f us, peak %.3f GiB%s\n", one->mesh_text, one->topology->name,
+                        (double)one->step_picoseconds * 1e-6, (double)one->hbm_peak_bytes * 0x1p-30,
+                        one->fits ? "" : " (does not fit)");
+    }
+}
+
+// ---- the annotated program
+
+static HloStatus annotate(Planner *planner, const Candidate *best, HloModule **result) {
+    HloModule *module = NULL;
+    HLO_TRY(spmd_remesh(planner->module, best->mesh.axes, best->mesh.count, &module));
+    if (!module) module = hlo_module_clone(planner->module);
+    HLO_FAIL_IF(!module, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
+    *result = module;
+    int64_t leaf = 0;
+    for (int64_t p = 0; p < module->entry->parameters.count; ++p) {
+        HloInstruction *parameter = module->entry->parameters.items[p];
+        const int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+        const HloSharding **shardings = HLO_ARENA_NEW(module->arena, const HloSharding *, leaves);
+        for (int64_t i = 0; i < leaves; ++i) {
+            const HloShape *shape = hlo_shape_leaf(parameter->shape, i);
+            const char *spec = best->specs[leaf + i];
+            HLO_TRY(spmd_spec_parse(module->arena, best->mesh.axes, best->mesh.count, spec ? spec : "",
+                                    hlo_shape_is_array(shape) ? shape->rank : 0, &shardings[i]));
+        }
+        leaf += leaves;
+        if (!leaves) continue;
+        parameter->sharding =
+            hlo_shape_is_tuple(parameter->shape) ? hlo_sharding_tuple(module->arena, shardings, leaves) : shardings[0];
+        // Shardy's text would take precedence.
+        HLO_VECTOR(HloKeyValue) rest = {0};
+        for (int64_t i = 0; i < parameter->frontend_attributes.count; ++i)
+            if (strcmp(parameter->frontend_attributes.items[i].key, HLO_SDY_SHARDING) != 0)
+                hlo_vector_push(module->arena, &rest, parameter->frontend_attributes.items[i]);
+        parameter->frontend_attributes.items = rest.items;
+        parameter->frontend_attributes.count = rest.count;
+    }
+    module->num_partitions = best->mesh.devices;
+    return HLO_SUCCESS;
+}
+
+static HloStatus write_plan(Planner *planner, const Candidate *best) {
+    CliContext *context = planner->context;
+    const char *path = cli_text(context, "o");
+    if (path) {
+        HloModule *module = NULL;
+        HloStatus status = annotate(planner, best, &module);
+        context->stage = CLI_STAGE_USAGE;
+        if (!status) status = cli_write_program(context, module);
+        hlo_module_free(module);
+        HLO_TRY(status);
+    }
+    if (cli_flag(context, "json"))
+        write_json(planner, best, &context->out);
+    else if (!path || strcmp(path, "-") != 0)
+        print_plan(planner, best, &context->out);
+    return HLO_SUCCESS;
+}
+
+// ---- options
+
+static HloStatus read_budget(CliContext *context, double *seconds) {
+    static const struct {
+        const char *unit;
+        double factor;
+    } kUnits[] = {{"s", 1}, {"", 1}, {"m", 60}, {"ms", 1e-3}};
+    const char *text = cli_text(context, "budget");
+    *seconds = 60;
+    if (!text) return HLO_SUCCESS;
+    char *end;
+    const double number = hlo_strtod(text, &end);
+    for (size_t i = 0; end != text && number > 0 && number < 1e9 && i < HLO_COUNT_OF(kUnits); ++i) {
+        if (strcmp(end, kUnits[i].unit) != 0) continue;
+        *seconds = number * kUnits[i].factor;
+        return HLO_SUCCESS;
+    }
+    return cli_usage_error(context, "--budget wants a time like 30s, 2m or 500ms, not '%s'", text);
+}
+
+static HloStatus read_objective(Planner *planner) {
+    CliContext *context = planner->context;
+    const char *text = cli_text_or(context, "objective", "time");
+    planner->by_cost = !strcmp(text, "cost");
+    planner->objective = strcmp(text, "memory") ? SPMD_SEARCH_TIME : SPMD_SEARCH_MEMORY;
+    if (strcmp(text, "time") != 0 && strcmp(text, "memory") != 0 && !planner->by_cost)
+        return cli_usage_error(context, "--objective wants time, memory or cost, not '%s'", text);
+    const HloStringVector prices = cli_list(context, "price");
+    for (int64_t i = 0; i < prices.count; ++i) {
+        const char *equals = strchr(prices.items[i], '=');
+        char *end = NULL;
+        const double price = equals ? hlo_strtod(equals + 1, &end) : -1;
+        bool found = false;
+        if (!equals || end == equals + 1 || *end || !(price >= 0 && price < 1e12))
+            return cli_usage_error(context, "--price %s: wants a generation and a number, as in v5e=1.20",
+                                   prices.items[i]);
+        for (int64_t c = 0; c < planner->candidates.count; ++c) {
+            const char *name = planner->candidates.items[c].topology->chip.name;
+            if (!name || strncmp(name, prices.items[i], strlen(name)) != 0 || prices.items[i][strlen(name)] != '=')
+                continue;
+            planner->candidates.items[c].price = price;
+            found = true;
+        }
+        if (!found)
+            return cli_usage_error(context, "--price %s: no slice of --on is of that generation", prices.items[i]);
+    }
+    for (int64_t c = 0; c < planner->candidates.count && planner->by_cost; ++c)
+        if (planner->candidates.items[c].price < 0)
+            return cli_usage_error(context, "--objective cost wants --price of %s",
+                                   planner->candidates.items[c].topology->chip.name);
+    return HLO_SUCCESS;
+}
+
+static HloStatus list_candidates(Planner *planner, EmuTopology *const *topologies, int64_t count) {
+    CliContext *context = planner->context;
+    const char *pattern = cli_text(context, "mesh");
+    if (!pattern) {
+        const SpmdMeshAxis *axes;
+        int64_t axis_count;
+        HloText text = {0};
+        HLO_TRY(spmd_named_axes(context->arena, planner->module, &axes, &axis_count));
+        for (int64_t i = 0; i < axis_count; ++i) hlo_text_format(&text, "%s%s=*", i ? "," : "", axes[i].name);
+        pattern = axis_count ? hlo_text_to_arena(context->arena, &text) : "data=*,model=*";
+        hlo_text_free(&text);
+    }
+    for (int64_t t = 0; t < count; ++t) {
+        CliMesh *meshes;
+        int64_t mesh_count;
+        if (!emu_topology_is_tpu(topologies[t])) {
+            context->stage = CLI_STAGE_COMPILE;
+            return hlo_error(HLO_UNIMPLEMENTED, "%s: host processors have no machine model", topologies[t]->name);
+        }
+        HLO_TRY(cli_meshes_expand(context, pattern, topologies[t]->device_count, false, &meshes, &mesh_count));
+        for (int64_t i = 0; i < mesh_count; ++i) {
+            const char *text = spmd_mesh_text(context->arena, meshes[i].axes, meshes[i].count);
+            const Candidate candidate = {.topology = topologies[t], .mesh = meshes[i], .mesh_text = text, .price = -1};
+            hlo_vector_push(context->arena, &planner->candidates, candidate);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus plan_program(Planner *planner, EmuTopology *const *topologies, int64_t count) {
+    CliContext *context = planner->context;
+    double budget;
+    HLO_TRY(read_budget(context, &budget));
+    if (spmd_is_partitioned(planner->module))
+        return cli_usage_error(context, "the program is that of one device already, and no longer sharded");
+    HLO_TRY(list_candidates(planner, topologies, count));
+    HLO_TRY(read_objective(planner));
+    const double end = cli_seconds() + budget;
+    Candidate *best = NULL;
+    for (int64_t i = 0; i < planner->candidates.count; ++i) {
+        Candidate *candidate = &planner->candidates.items[i];
+        const double now = cli_seconds();
+        planner->deadline = now + (end - now) / (double)(planner->candidates.count - i);
+        HLO_TRY(plan_mesh(planner, candidate));
+        if (!best || better(planner, candidate, best)) best = candidate;
+    }
+    assert(best);
+    if (!best->fits) context->exit_code = CLI_EXIT_OUT_OF_MEMORY;
+    HLO_TRY(write_plan(planner, best));
+    if (!best->fits)
+        hlo_text_format(&context->complaint, "no plan was found that fits: the smallest needs %.3f GiB of %s\n",
+                        (double)best->hbm_peak_bytes * 0x1p-30, best->topology->name);
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_plan(CliContext *context) {
+    static const char *const kOutputs[] = {"o", "json"};
+    Planner planner = {.context = context, .kept = cli_list(context, "keep")};
+    EmuTopology **topologies;
+    int64_t count;
+    bool taken;
+    HLO_TRY(cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), &taken));
+    HLO_TRY(cli_topologies_open(context, cli_text(context, "on"), &topologies, &count));
+    HloStatus status = cli_program_load(context, context->arguments.items[0], &planner.module);
+    if (!status) status = plan_program(&planner, topologies, count);
+    hlo_module_free(planner.module);
+    for (int64_t i = 0; i < count; ++i) emu_topology_free(topologies[i]);
+    return status;
+}
+
+const CliVerb cli_verb_plan = {
+    .name = "plan",
+    .arguments = "FILE",
+    .summary = "Search for the mesh and the shardings that give the least step within memory.",
+    .description =
+        "Decides the shardings of parameters, those of equal layers together, on every mesh of the pattern, with the\n"
+        "emulator as the judge. Annotations of the program stay where the plan does not change them. The plan is\n"
+        "printed as options that every verb takes.",
+    .examples =
+        "meshlo plan step.mlir --on v5e-8 --budget 30s -o planned.hlo\n"
+        "meshlo plan step.hlo --on v5e-16,v6e-8 --mesh 'data=*,model=*' --keep p3=data,- --json",
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .tables = {&cli_program_options, &kTable},
+    .run = run_plan,
+};
