@@ -111,7 +111,7 @@ HloStatus cli_mesh_check(CliContext *context, const HloModule *module, const Cli
         const char *name = mesh->axes[a].name, *nearest = cli_nearest(name, names, count);
         bool used = shards_use(shards, name);
         for (int64_t i = 0; i < count && !used; ++i) used = strcmp(names[i], name) == 0;
-        if (used) continue;
+        if (used || (count == 0 && mesh->axes[a].size == 1)) continue;  // as JAX's meshes have them
         if (count == 0)
             return cli_usage_error(context, "--mesh %s: no --shard uses the axis '%s', and the program names none",
                                    spmd_mesh_text(context->arena, mesh->axes, mesh->count), name);

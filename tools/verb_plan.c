@@ -128,7 +128,8 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate) {
         .context = planner};
     HloStatus status = spmd_search(planner->context->arena, remeshed ? remeshed : planner->module, &options, &found);
     hlo_module_free(remeshed);
-    if (status && planner->kept.count) return cli_blame_options(planner->context, planner->module, status);
+    if (status && planner->kept.count)
+        return cli_blame_options(planner->context, planner->module, hlo_status_annotate(status, "--keep"));
     HLO_TRY(status);
     candidate->exact = found.is_exact;
     return close_plan(planner, &found, candidate);
@@ -234,10 +235,9 @@ static void write_json(const Planner *planner, const Candidate *best, HloText *t
     hlo_text_char(text, '\n');
 }
 
-// One line a parameter that is sharded, as an option that can be pasted.
+// One line a parameter, as an option that can be pasted; whole ones too, which propagation would shard otherwise.
 static void print_plan(const Planner *planner, const Candidate *best, HloText *text) {
     const int64_t leaves = leaf_count(planner->module);
-    int64_t whole = 0;
     hlo_text_format(text, "%s on %s: step %.3f us, peak %.3f GiB%s, MFU %.1f %%; %lld plans timed%s\n--mesh %s\n",
                     planner->module->name, best->topology->name, (double)best->step_picoseconds * 1e-6,
                     (double)best->hbm_peak_bytes * 0x1p-30, best->fits ? "" : " (does not fit)", 100 * best->mfu,
@@ -245,14 +245,8 @@ static void print_plan(const Planner *planner, const Candidate *best, HloText *t
                     best->mesh_text);
     for (int64_t i = 0; i < leaves; ++i) {
         if (!best->specs[i] || !*best->specs[i]) continue;
-        if (!best->specs[i][strspn(best->specs[i], "-,")])
-            ++whole;
-        else
-            hlo_text_format(text, "--shard \"%s=%s\"\n", label_of(planner->context, planner->module, i),
-                            best->specs[i]);
+        hlo_text_format(text, "--shard \"%s=%s\"\n", label_of(planner->context, planner->module, i), best->specs[i]);
     }
-    if (whole)
-        hlo_text_format(text, "%lld parameter%s whole on every device\n", (long long)whole, whole == 1 ? "" : "s");
     for (int64_t i = 0; i < planner->candidates.count; ++i) {
         const Candidate *one = &planner->candidates.items[i];
         if (one == best) continue;

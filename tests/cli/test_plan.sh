@@ -39,6 +39,12 @@ assert json.load(open('plan.json'))['step_seconds'] <= json.load(open('hand.json
 done
 exits 0 "plan: again" meshlo plan layers.hlo --on v5e-4 --json
 check "plan: the same twice" cmp out plan.json
+exits 0 "plan: as options" meshlo plan layers.hlo --on v5e-4
+{ printf '%s emulate layers.hlo --on v5e-4 --json ' "$MESHLO" && grep '^--' out | tr '\n' ' '; } >pasted.sh
+check "plan: pasted" bash -c "bash pasted.sh >pasted.json"
+check "plan: pasted, it takes what was promised" python3 -c "
+import json
+assert json.load(open('plan.json'))['step_seconds'] == json.load(open('pasted.json'))['step_seconds']"
 exits 0 "plan: the program" meshlo plan layers.hlo --on v5e-4 -o planned.hlo
 exits 0 "plan: what was written takes what was promised" meshlo emulate planned.hlo --on v5e-4 --json
 json "(j['step_seconds'], j['hbm_peak_bytes'], j['mesh']) == tuple(json.load(open('plan.json'))[k] for k in ('step_seconds', 'hbm_peak_bytes', 'mesh'))" "plan: step, memory and mesh as promised"
