@@ -77,7 +77,7 @@ static void unite_all(Search *search) {
     for (int64_t n = 0; n < plan->nodes.count; n++) {
         const SpmdNode *node = &plan->nodes.items[n];
         for (int32_t f = 0; node->rule && f < (int32_t)node->rule->factors.count; f++) unite_factor(search, node, f);
-        if (node->rule || node->border) continue;
+        if (node->rule || node->boundary) continue;
         const int32_t a = node->arrays[0], b = node->arrays[1];
         for (int32_t d = 0; d < plan->arrays.items[a].shape->rank; d++)
             search->parent[find(search, search->first[a] + d)] = find(search, search->first[b] + d);
