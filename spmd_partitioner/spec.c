@@ -377,7 +377,7 @@ static HloStatus apply_option(SpmdPlan *plan, const SpmdOptions *options, const 
             for (int64_t k = 0; k < targets[i].count && i != index; k++) same |= targets[i].items[k] == array;
             skip |= same && targets[index].several && !targets[i].several;
             HLO_FAIL_IF(same && i < index && targets[i].several == targets[index].several, HLO_INVALID_ARGUMENT,
-                        "the same array as '%s'", options->shards[i]);
+                        "names the same array as '%s'", options->shards[i]);
         }
         if (!skip) HLO_TRY(apply_spec(plan, spec, &plan->arrays.items[array]));
     }

@@ -48,7 +48,7 @@ done <<'CASES'
 2|--json reports on a partitioned program|partition dot.hlo --mesh a=4 --propagate-only --json
 2|--explain reports on a partitioned program|partition dot.hlo --mesh a=4 --propagate-only --explain
 2|-o and --json both write to standard output|partition dot.hlo --mesh a=4 --json -o -
-2|--shard 'p0=a,-' names the same array as 'x=-,a'|partition dot.hlo --mesh a=4 --shard x=-,a --shard p0=a,-
+2|--shard 'p0=a,-': names the same array as 'x=-,a'|partition dot.hlo --mesh a=4 --shard x=-,a --shard p0=a,-
 2|there is no result r1: the program has 1 results|partition dot.hlo --mesh a=4 --shard r1=a,-
 2|there is no parameter p2: the program has 2 parameters|partition dot.hlo --mesh a=4 --shard p2=a,-
 2|--shard 'q=a': 'q' is neither pN|partition dot.hlo --mesh a=4 --shard q=a
