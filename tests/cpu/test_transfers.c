@@ -336,7 +336,7 @@ Test(transfers, a_program_is_fed_and_drained) {
     TargetBuffer *argument = scalar(client, 0, 10), *result = NULL, *const * arguments[] = {&argument};
     TargetBuffer **results[] = {&result};
     must_fail(target_execute(executable, NULL, arguments, 1, results, NULL), HLO_INVALID_ARGUMENT,
-              "no host callback is registered for channel -1 (-1 is infeed");
+              "no callback is registered for channel -1 (-1 is infeed");
     must_succeed(target_execute(executable, &options, arguments, 1, results, NULL));
     float sum = 0;
     must_succeed(target_buffer_to_host(result, &sum, sizeof sum, NULL));

@@ -386,8 +386,8 @@ static const struct {
     {{"p0=x)"}, "unbalanced parenthesis"},
     {{"p0=x+"}, "an axis is missing next to a '+'"},
     {{"p0=+x"}, "an axis is missing next to a '+'"},
-    {{"p0=x", "p0=rows"}, "--shard 'p0=rows' names the same array as 'p0=x'"},
-    {{"p0=x", "a=rows"}, "--shard 'a=rows' names the same array as 'p0=x'"},
+    {{"p0=x", "p0=rows"}, "--shard 'p0=rows': names the same array as 'p0=x'"},
+    {{"p0=x", "a=rows"}, "--shard 'a=rows': names the same array as 'p0=x'"},
 };
 
 ParameterizedTestParameters(refused, shards_that_no_array_has) {
