@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as the XML description of a pod.
 #include "emulator/pod_grammar.h"
-#include "emulator/topology_build.h"
+#include "emulator/slice/topology_build.h"
 #include "tests/fuzz/named_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
-#include "hlo/eval/decompositions.h"
+#include "hlo/eval/linear/decompositions.h"
 #include "hlo/ir/custom_call.h"
 #include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matrix.h"

@@ -8,8 +8,8 @@
 //   iteration i+1          | k1 | k2 |           and k1 waits only if it takes longer than the iteration
 //
 // Internal.
-#ifndef MESHLO_EMULATOR_PIPELINING_H_
-#define MESHLO_EMULATOR_PIPELINING_H_
+#ifndef MESHLO_EMULATOR_SCHEDULE_PIPELINING_H_
+#define MESHLO_EMULATOR_SCHEDULE_PIPELINING_H_
 
 #include "hlo/ir/module.h"
 

@@ -20,7 +20,7 @@
 // This is the oracle that targets/cpu is compared with, so algorithms are chosen for accuracy and brevity: Jacobi
 // rotations for Hermitian matrices and singular values, O(n^3) for each of some ten sweeps. The CPU target itself calls
 // hlo_decompose() where it does not have a kernel, and divides the batch among threads (`first`, `count`).
-#include "hlo/eval/decompositions.h"
+#include "hlo/eval/linear/decompositions.h"
 
 #include <assert.h>
 #include <math.h>
@@ -29,7 +29,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
-#include "hlo/eval/matrices.h"
+#include "hlo/eval/linear/matrices.h"
 #include "hlo/ir/custom_call.h"
 
 typedef HloEvalComplex Complex;

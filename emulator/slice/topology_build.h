@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Internal: builds a topology once its numbers are known.
-#ifndef MESHLO_EMULATOR_TOPOLOGY_BUILD_H_
-#define MESHLO_EMULATOR_TOPOLOGY_BUILD_H_
+#ifndef MESHLO_EMULATOR_SLICE_TOPOLOGY_BUILD_H_
+#define MESHLO_EMULATOR_SLICE_TOPOLOGY_BUILD_H_
 
 #include "emulator/topology.h"
 #include "hlo/base/memory.h"

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "emulator/pod_grammar.h"
-#include "emulator/topology_build.h"
+#include "emulator/slice/topology_build.h"
 #include "hlo/base/decimal.h"
 #include "hlo/base/file.h"
 

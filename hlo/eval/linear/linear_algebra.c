@@ -7,7 +7,7 @@
 
 #include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
-#include "hlo/eval/matrices.h"
+#include "hlo/eval/linear/matrices.h"
 
 typedef double _Complex Complex;
 

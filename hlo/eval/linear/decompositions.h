@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decompositions that programs request by custom call, on plain memory: one implementation for every engine.
-#ifndef MESHLO_HLO_EVAL_DECOMPOSITIONS_H_
-#define MESHLO_HLO_EVAL_DECOMPOSITIONS_H_
+#ifndef MESHLO_HLO_EVAL_LINEAR_DECOMPOSITIONS_H_
+#define MESHLO_HLO_EVAL_LINEAR_DECOMPOSITIONS_H_
 
 #include "hlo/ir/instruction.h"
 

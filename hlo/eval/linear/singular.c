@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "hlo/base/complex.h"
-#include "hlo/eval/matrices.h"
+#include "hlo/eval/linear/matrices.h"
 
 typedef HloEvalComplex Complex;
 

@@ -28,7 +28,7 @@
 #include <stdlib.h>
 
 #include "hlo/base/complex.h"
-#include "hlo/eval/matrices.h"
+#include "hlo/eval/linear/matrices.h"
 
 typedef HloEvalComplex Complex;
 

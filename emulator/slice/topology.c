@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "emulator/topology_build.h"
+#include "emulator/slice/topology_build.h"
 
 // Checks the bounds that do not depend on how the shape was named.
 static HloStatus check_shape(const EmuTopologyPlan *plan) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense decompositions of one row-major matrix in double complex: plain algorithms of cubic order, with LAPACK's
 // conventions for packed results. Matrices of a real type have zero imaginary parts and keep them.
-#ifndef MESHLO_HLO_EVAL_MATRICES_H_
-#define MESHLO_HLO_EVAL_MATRICES_H_
+#ifndef MESHLO_HLO_EVAL_LINEAR_MATRICES_H_
+#define MESHLO_HLO_EVAL_LINEAR_MATRICES_H_
 
 #include <stdbool.h>
 #include <stdint.h>

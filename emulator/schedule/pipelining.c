@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the transfers that may cross the border between two iterations of a loop, by what they depend on and by what
 // depends on them.
-#include "emulator/pipelining.h"
+#include "emulator/schedule/pipelining.h"
 
 #include <assert.h>
 

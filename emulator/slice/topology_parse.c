@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/slice/topology_build.h"
 #include "emulator/topology.h"
-#include "emulator/topology_build.h"
 
 // A spelling of a generation, and how many units of the number after '-' (cores or chips) make one chip.
 typedef struct Family {
