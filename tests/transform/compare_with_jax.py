@@ -5,8 +5,8 @@
 usage: compare_with_jax.py MESHLO [PATTERN [MODE,…]]
 
 Each function of functions.py is lowered by JAX; the derivative of that program, made by MESHLO and run by it, must have the numbers that
-JAX's derivative of the function has (f64 to 1e-10, f32 to 1e-5 of the largest element). Multiply-adds of dots and convolutions of the
-gradient are counted in both programs, and must not be more than JAX's. vmap maps the first argument alone, then all. Prints a line for each function that fails, and a last line
+JAX's derivative of the function has (f64 to 1e-10, f32 to 1e-5 of the largest element). Multiply-adds of the
+gradient's dots are counted in both programs, and must not be more than JAX's; those of convolutions are not counted. vmap maps the first argument alone, then all. Prints a line for each function that fails, and a last line
 "N passed, N failed".
 """
 import os
