@@ -544,10 +544,10 @@ Test(buffer_states, a_fork_in_the_middle_of_a_line) {
     must_succeed(launch(&line, NULL, line.ready, &line.behind));
     pthread_create(&waiting, NULL, wait_in_line, &line);
     usleep(20000);  // for the thread to stand in line, which changes nothing that is asked here
-    const pid_t first = fork();
+    const pid_t first = fork_with_threads();
     if (first == 0) child_exit(goes_on(&line));
     cr_expect(child_succeeds(first));
-    const pid_t second = fork();
+    const pid_t second = fork_with_threads();
     if (second == 0) child_exit(gives_up(&line));
     cr_expect(child_succeeds(second));
     sem_post(&line.go);

@@ -711,7 +711,7 @@ Test(fork, child_goes_on) {
     must_succeed(run_one(slow, buffer, &result));
     must_succeed(run_one(increment, result, &after));
     cr_expect_float_eq(first_of(after), 2, 0);
-    const pid_t child = fork();
+    const pid_t child = fork_with_threads();
     if (child == 0) child_exit(use_after_fork(client, increment));
     cr_expect(child_succeeds(child));
     target_buffer_release(buffer);

@@ -99,11 +99,11 @@ Test(cpu_pool, serves_several_threads_at_once) {
     cpu_pool_free(cover.pool);
 }
 
-Test(cpu_pool, starts_threads_again_after_fork) {
+Test(cpu_pool, starts_threads_again_after_fork, .timeout = 60) {
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_BASELINE, &pool));
     check_all_forms(pool);
-    const pid_t child = fork();
+    const pid_t child = fork_with_threads();
     if (child == 0) {
         check_all_forms(pool);
         cpu_pool_free(pool);
@@ -252,7 +252,7 @@ Test(cpu_pool, notices_a_fork_where_pages_may_not_be_marked, .timeout = 60) {
     cpu_pool_free(other);
     check_all_forms(pool);
     atomic_store(cpu_pool_fork_flag(pool), 5);
-    const pid_t child = fork();
+    const pid_t child = fork_with_threads();
     if (child == 0) {
         const bool wiped = atomic_load(cpu_pool_fork_flag(pool)) == 0;
         check_all_forms(pool);
