@@ -32,7 +32,7 @@ typedef struct Builder {
     const HloModule *module;
     HLO_VECTOR(SpmdCollective) items;
     HloArena *scratch;
-    HloIntMap places;  // address of a computation to its index in `rounds`
+    HloIntMap places;  // address of a computation to its index in `iterations`
     Iterations *iterations;
 } Builder;
 
@@ -279,13 +279,10 @@ void spmd_report_print(HloText *text, const SpmdReport *report) {
 void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
     assert(writer && report);
     hlo_json_begin_object(writer);
-    hlo_json_key(writer, "num_partitions");
-    hlo_json_int64(writer, report->num_partitions);
+    hlo_json_member_int64(writer, "num_partitions", report->num_partitions);
     if (report->mesh) {
-        hlo_json_key(writer, "mesh");
-        hlo_json_string(writer, report->mesh);
-        hlo_json_key(writer, "mesh_source");
-        hlo_json_string(writer, report->mesh_source);
+        hlo_json_member_string(writer, "mesh", report->mesh);
+        hlo_json_member_string(writer, "mesh_source", report->mesh_source);
     }
     hlo_json_key(writer, "collectives");
     hlo_json_begin_array(writer);
@@ -303,20 +300,16 @@ void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
                        {"trip_count", collective->trip_count}};
         hlo_json_begin_object(writer);
         for (size_t k = 0; k < HLO_COUNT_OF(texts); k++) {
-            hlo_json_key(writer, texts[k][0]);
-            hlo_json_string(writer, texts[k][1]);
+            hlo_json_member_string(writer, texts[k][0], texts[k][1]);
         }
         for (size_t k = 0; k < HLO_COUNT_OF(numbers); k++) {
-            hlo_json_key(writer, numbers[k].key);
-            hlo_json_int64(writer, numbers[k].value);
+            hlo_json_member_int64(writer, numbers[k].key, numbers[k].value);
         }
         hlo_json_end_object(writer);
     }
     hlo_json_end_array(writer);
-    hlo_json_key(writer, "total_bytes_per_device");
-    hlo_json_int64(writer, report->total_bytes_per_device);
-    hlo_json_key(writer, "seconds");
-    hlo_json_double(writer, report->seconds);
+    hlo_json_member_int64(writer, "total_bytes_per_device", report->total_bytes_per_device);
+    hlo_json_member_double(writer, "seconds", report->seconds);
     hlo_json_end_object(writer);
 }
 

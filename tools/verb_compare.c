@@ -161,10 +161,9 @@ static void write_json(HloText *text, const Programs *programs, const Difference
     for (int64_t i = 0; i < differences->count; ++i) {
         const Difference *difference = &differences->items[i];
         hlo_json_begin_object(&json);
-        hlo_json_key(&json, "collective");
-        hlo_json_string(&json, difference->opcode);
-        hlo_json_key(&json, *difference->parameter ? "parameter" : "scope");
-        hlo_json_string(&json, *difference->parameter ? difference->parameter : difference->scope);
+        hlo_json_member_string(&json, "collective", difference->opcode);
+        hlo_json_member_string(&json, *difference->parameter ? "parameter" : "scope",
+                               *difference->parameter ? difference->parameter : difference->scope);
         hlo_json_key(&json, "bytes");
         hlo_json_int64_array(&json, difference->bytes, programs->count);
         hlo_json_key(&json, "counts");

@@ -17,18 +17,13 @@ static void print_json(HloText *text, const EmuTopology *topology) {
     for (int64_t i = 0; i < topology->device_count; ++i) {
         const EmuDevice *device = &topology->devices[i];
         hlo_json_begin_object(&json);
-        hlo_json_key(&json, "id");
-        hlo_json_int64(&json, device->id);
-        hlo_json_key(&json, "process_index");
-        hlo_json_int64(&json, device->process_index);
+        hlo_json_member_int64(&json, "id", device->id);
+        hlo_json_member_int64(&json, "process_index", device->process_index);
         hlo_json_key(&json, "coords");
         hlo_json_int64_array(&json, device->coords, 3);
-        hlo_json_key(&json, "core_on_chip");
-        hlo_json_int64(&json, device->core_on_chip);
-        hlo_json_key(&json, "slice_index");
-        hlo_json_int64(&json, device->slice_index);
-        hlo_json_key(&json, "device_kind");
-        hlo_json_string(&json, topology->device_kind);
+        hlo_json_member_int64(&json, "core_on_chip", device->core_on_chip);
+        hlo_json_member_int64(&json, "slice_index", device->slice_index);
+        hlo_json_member_string(&json, "device_kind", topology->device_kind);
         hlo_json_end_object(&json);
     }
     hlo_json_end_array(&json);

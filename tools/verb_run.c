@@ -363,10 +363,8 @@ static void print_json_results(HloJsonWriter *json, const CliArrays *results) {
         hlo_shape_print(&shape, results->items[i]->shape, false);
         hlo_print_literal(&value, results->items[i]);
         hlo_json_begin_object(json);
-        hlo_json_key(json, "shape");
-        hlo_json_string(json, shape.data ? shape.data : "");
-        hlo_json_key(json, "value");
-        hlo_json_string(json, value.data ? value.data : "");
+        hlo_json_member_string(json, "shape", shape.data ? shape.data : "");
+        hlo_json_member_string(json, "value", value.data ? value.data : "");
         hlo_json_end_object(json);
         hlo_text_free(&shape);
         hlo_text_free(&value);
@@ -390,37 +388,25 @@ static void print_feeds(HloText *text, const CliFeeds *feeds) {
 static void print_json(const Run *run, const double *worst) {
     HloJsonWriter json = {.text = &run->context->out, .lines = 1};
     hlo_json_begin_object(&json);
-    hlo_json_key(&json, "machine");
-    hlo_json_string(&json, run->execution.machine);
-    hlo_json_key(&json, "num_devices");
-    hlo_json_int64(&json, run->program.device_count);
-    hlo_json_key(&json, "mesh");
-    hlo_json_string(&json, run->program.mesh);
-    hlo_json_key(&json, "mesh_source");
-    hlo_json_string(&json, run->program.mesh_source);
-    hlo_json_key(&json, "num_replicas");
-    hlo_json_int64(&json, run->program.replica_count);
-    hlo_json_key(&json, "numerics");
-    hlo_json_string(&json, run->execution.numerics == TARGET_NUMERICS_TPU ? "tpu" : "exact");
-    hlo_json_key(&json, "compile_seconds");
-    hlo_json_double(&json, run->times.compile_seconds);
+    hlo_json_member_string(&json, "machine", run->execution.machine);
+    hlo_json_member_int64(&json, "num_devices", run->program.device_count);
+    hlo_json_member_string(&json, "mesh", run->program.mesh);
+    hlo_json_member_string(&json, "mesh_source", run->program.mesh_source);
+    hlo_json_member_int64(&json, "num_replicas", run->program.replica_count);
+    hlo_json_member_string(&json, "numerics", run->execution.numerics == TARGET_NUMERICS_TPU ? "tpu" : "exact");
+    hlo_json_member_double(&json, "compile_seconds", run->times.compile_seconds);
     hlo_json_key(&json, "run_seconds");
     hlo_json_begin_array(&json);
     for (int64_t i = 0; i < run->times.count; ++i) hlo_json_double(&json, run->times.run_seconds[i]);
     hlo_json_end_array(&json);
-    hlo_json_key(&json, "num_results");
-    hlo_json_int64(&json, run->results.count);
-    hlo_json_key(&json, "collective_bytes_per_device");
-    hlo_json_int64(&json, run->program.report->total_bytes_per_device);
-    hlo_json_key(&json, "collective_bytes");
-    hlo_json_int64(&json, run->program.report->total_bytes_per_device * run->program.device_count);
+    hlo_json_member_int64(&json, "num_results", run->results.count);
+    hlo_json_member_int64(&json, "collective_bytes_per_device", run->program.report->total_bytes_per_device);
+    hlo_json_member_int64(&json, "collective_bytes",
+                          run->program.report->total_bytes_per_device * run->program.device_count);
     if (worst) {
-        hlo_json_key(&json, "max_relative_error");
-        hlo_json_double(&json, *worst);
-        hlo_json_key(&json, "equal");
-        hlo_json_bool(&json, run->context->exit_code == CLI_EXIT_OK && run->ill_conditioned == 0);
-        hlo_json_key(&json, "ill_conditioned");
-        hlo_json_int64(&json, run->ill_conditioned);
+        hlo_json_member_double(&json, "max_relative_error", *worst);
+        hlo_json_member_bool(&json, "equal", run->context->exit_code == CLI_EXIT_OK && run->ill_conditioned == 0);
+        hlo_json_member_int64(&json, "ill_conditioned", run->ill_conditioned);
     }
     if (cli_flag(run->context, "print")) print_json_results(&json, &run->results);
     hlo_json_end_object(&json);

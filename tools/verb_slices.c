@@ -34,16 +34,11 @@ static void write_slice(void *argument, const EmuTopology *topology) {
     HloText shape = {0};
     emu_topology_print_shape(topology, &shape);
     hlo_json_begin_object(json);
-    hlo_json_key(json, "name");
-    hlo_json_string(json, topology->name);
-    hlo_json_key(json, "shape");
-    hlo_json_string(json, shape.data ? shape.data : "");
-    hlo_json_key(json, "num_devices");
-    hlo_json_int64(json, topology->device_count);
-    hlo_json_key(json, "chips");
-    hlo_json_int64(json, topology->chip_count);
-    hlo_json_key(json, "hosts");
-    hlo_json_int64(json, topology->host_count);
+    hlo_json_member_string(json, "name", topology->name);
+    hlo_json_member_string(json, "shape", shape.data ? shape.data : "");
+    hlo_json_member_int64(json, "num_devices", topology->device_count);
+    hlo_json_member_int64(json, "chips", topology->chip_count);
+    hlo_json_member_int64(json, "hosts", topology->host_count);
     hlo_json_end_object(json);
     hlo_text_free(&shape);
 }
@@ -64,13 +59,10 @@ static void write_chip(CliContext *context, HloJsonWriter *json, const EmuChip *
         {"pod_chips", (double)(chip->pod_x * chip->pod_y * chip->pod_z)},
     };
     hlo_json_begin_object(json);
-    hlo_json_key(json, "generation");
-    hlo_json_string(json, chip->name);
-    hlo_json_key(json, "device_kind");
-    hlo_json_string(json, chip->device_kind);
+    hlo_json_member_string(json, "generation", chip->name);
+    hlo_json_member_string(json, "device_kind", chip->device_kind);
     for (size_t i = 0; i < HLO_COUNT_OF(numbers); ++i) {
-        hlo_json_key(json, numbers[i].key);
-        hlo_json_double(json, numbers[i].value);
+        hlo_json_member_double(json, numbers[i].key, numbers[i].value);
     }
     hlo_json_key(json, "slices");
     hlo_json_begin_array(json);

@@ -42,10 +42,8 @@ static void print_json(HloText *text, const Report *report) {
     const EmuTopology *topology = report->topology;
     HloJsonWriter json = {.text = text, .lines = 1};
     hlo_json_begin_object(&json);
-    hlo_json_key(&json, "name");
-    hlo_json_string(&json, topology->name);
-    hlo_json_key(&json, "kind");
-    hlo_json_string(&json, topology->device_kind);
+    hlo_json_member_string(&json, "name", topology->name);
+    hlo_json_member_string(&json, "kind", topology->device_kind);
     hlo_json_key(&json, "shape");
     hlo_json_int64_array(&json, topology->shape, 3);
     hlo_json_key(&json, "wrap");
@@ -64,8 +62,7 @@ static void print_json(HloText *text, const Report *report) {
                   {"ici_links", report->links[EMU_LINK_ICI]},
                   {"dcn_links", report->links[EMU_LINK_DCN]}};
     for (size_t i = 0; i < HLO_COUNT_OF(counts); ++i) {
-        hlo_json_key(&json, counts[i].key);
-        hlo_json_int64(&json, counts[i].value);
+        hlo_json_member_int64(&json, counts[i].key, counts[i].value);
     }
     if (report->ids) {
         hlo_json_key(&json, "mesh");

@@ -25,10 +25,8 @@ static void print_evaluated(HloJsonWriter *json) {
     hlo_json_begin_array(json);
     for (int64_t i = 0; i < count; ++i) {
         hlo_json_begin_object(json);
-        hlo_json_key(json, "op");
-        hlo_json_string(json, hlo_op_text(rows[i].opcode));
-        hlo_json_key(json, "when");
-        hlo_json_string(json, rows[i].when);
+        hlo_json_member_string(json, "op", hlo_op_text(rows[i].opcode));
+        hlo_json_member_string(json, "when", rows[i].when);
         hlo_json_end_object(json);
     }
     hlo_json_end_array(json);
@@ -62,19 +60,14 @@ static HloStatus run_version(CliContext *context) {
     }
     HloJsonWriter json = {.text = &context->out, .lines = 1};
     hlo_json_begin_object(&json);
-    hlo_json_key(&json, "version");
-    hlo_json_string(&json, MESHLO_VERSION);
-    hlo_json_key(&json, "build");
-    hlo_json_string(&json, MESHLO_BUILD_TYPE);
-    hlo_json_key(&json, "compiler");
-    hlo_json_string(&json, MESHLO_COMPILER);
-    hlo_json_key(&json, "cpu_features");
-    hlo_json_string(&json, cpu_features_name(features));
+    hlo_json_member_string(&json, "version", MESHLO_VERSION);
+    hlo_json_member_string(&json, "build", MESHLO_BUILD_TYPE);
+    hlo_json_member_string(&json, "compiler", MESHLO_COMPILER);
+    hlo_json_member_string(&json, "cpu_features", cpu_features_name(features));
     hlo_json_key(&json, "libraries");
     hlo_json_begin_object(&json);
     for (size_t i = 0; i < HLO_COUNT_OF(libraries); ++i) {
-        hlo_json_key(&json, libraries[i].name);
-        hlo_json_string(&json, libraries[i].version);
+        hlo_json_member_string(&json, libraries[i].name, libraries[i].version);
     }
     hlo_json_end_object(&json);
     print_evaluated(&json);

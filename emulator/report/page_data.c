@@ -25,21 +25,6 @@ typedef struct Page {
     int64_t op_count;
 } Page;
 
-static void write_integer(Page *page, const char *key, int64_t value) {
-    hlo_json_key(&page->writer, key);
-    hlo_json_int64(&page->writer, value);
-}
-
-static void write_double(Page *page, const char *key, double value) {
-    hlo_json_key(&page->writer, key);
-    hlo_json_double(&page->writer, value);
-}
-
-static void write_string(Page *page, const char *key, const char *value) {
-    hlo_json_key(&page->writer, key);
-    hlo_json_string(&page->writer, value);
-}
-
 static void begin_object(Page *page, const char *key) {
     hlo_json_key(&page->writer, key);
     hlo_json_begin_object(&page->writer);
@@ -133,26 +118,26 @@ static void write_parts(Page *page) {
         if (report->ops[i].bound == EMU_BOUND_VECTOR) vector += total_of(&report->ops[i]);
     }
     begin_object(page, "parts");
-    write_integer(page, "launch", report->launch_picoseconds);
-    write_double(page, "matrix", matrix);
-    write_double(page, "vector", vector);
-    write_integer(page, "memory", report->memory_picoseconds);
-    write_integer(page, "exposed", report->exposed_picoseconds);
-    write_integer(page, "collectives", report->collective_picoseconds);
-    write_integer(page, "copies", report->copy_picoseconds);
+    hlo_json_member_int64(&page->writer, "launch", report->launch_picoseconds);
+    hlo_json_member_double(&page->writer, "matrix", matrix);
+    hlo_json_member_double(&page->writer, "vector", vector);
+    hlo_json_member_int64(&page->writer, "memory", report->memory_picoseconds);
+    hlo_json_member_int64(&page->writer, "exposed", report->exposed_picoseconds);
+    hlo_json_member_int64(&page->writer, "collectives", report->collective_picoseconds);
+    hlo_json_member_int64(&page->writer, "copies", report->copy_picoseconds);
     hlo_json_end_object(&page->writer);
 }
 
 static void write_memory(Page *page) {
     const EmuReport *report = page->report;
     begin_object(page, "memory");
-    write_integer(page, "peak", report->hbm_peak_bytes);
-    write_integer(page, "capacity", report->hbm_capacity_bytes);
-    write_integer(page, "reserved", report->hbm_reserved_bytes);
-    write_integer(page, "arguments", report->argument_bytes);
-    write_integer(page, "outputs", report->output_bytes);
-    write_integer(page, "aliased", report->alias_bytes);
-    write_integer(page, "temporaries", report->temp_bytes);
+    hlo_json_member_int64(&page->writer, "peak", report->hbm_peak_bytes);
+    hlo_json_member_int64(&page->writer, "capacity", report->hbm_capacity_bytes);
+    hlo_json_member_int64(&page->writer, "reserved", report->hbm_reserved_bytes);
+    hlo_json_member_int64(&page->writer, "arguments", report->argument_bytes);
+    hlo_json_member_int64(&page->writer, "outputs", report->output_bytes);
+    hlo_json_member_int64(&page->writer, "aliased", report->alias_bytes);
+    hlo_json_member_int64(&page->writer, "temporaries", report->temp_bytes);
     hlo_json_end_object(&page->writer);
     begin_object(page, "curve");
     begin_array(page, "start");
@@ -166,13 +151,13 @@ static void write_memory(Page *page) {
     for (int64_t i = 0; i < report->buffer_count; i++) {
         const EmuBufferUse *buffer = &report->buffers[i];
         hlo_json_begin_object(&page->writer);
-        write_string(page, "name", buffer->instruction);
-        write_string(page, "kind", buffer->kind);
-        write_string(page, "shape", buffer->shape);
-        write_integer(page, "bytes", buffer->bytes);
-        write_integer(page, "unpadded", buffer->unpadded_bytes);
-        write_string(page, "scope", buffer->op_name);
-        write_string(page, "source", buffer->source);
+        hlo_json_member_string(&page->writer, "name", buffer->instruction);
+        hlo_json_member_string(&page->writer, "kind", buffer->kind);
+        hlo_json_member_string(&page->writer, "shape", buffer->shape);
+        hlo_json_member_int64(&page->writer, "bytes", buffer->bytes);
+        hlo_json_member_int64(&page->writer, "unpadded", buffer->unpadded_bytes);
+        hlo_json_member_string(&page->writer, "scope", buffer->op_name);
+        hlo_json_member_string(&page->writer, "source", buffer->source);
         hlo_json_end_object(&page->writer);
     }
     hlo_json_end_array(&page->writer);
@@ -213,9 +198,9 @@ static void write_other_links(Page *page, const char *key, EmuLinkKind kind) {
     }
     if (!busiest) return;
     begin_object(page, key);
-    write_integer(page, "count", count);
-    write_double(page, "bytes", busiest->bytes);
-    write_integer(page, "busy", busiest->busy);
+    hlo_json_member_int64(&page->writer, "count", count);
+    hlo_json_member_double(&page->writer, "bytes", busiest->bytes);
+    hlo_json_member_int64(&page->writer, "busy", busiest->busy);
     hlo_json_end_object(&page->writer);
 }
 
@@ -233,16 +218,16 @@ static void write_links(Page *page) {
         bytes += use->bytes;
     }
     begin_object(page, "links");
-    write_integer(page, "count", report->link_count);
-    write_double(page, "bytes", bytes);
-    write_integer(page, "slices", page->topology->slice_count);
+    hlo_json_member_int64(&page->writer, "count", report->link_count);
+    hlo_json_member_double(&page->writer, "bytes", bytes);
+    hlo_json_member_int64(&page->writer, "slices", page->topology->slice_count);
     hlo_json_key(&page->writer, "shape");
     hlo_json_int64_array(&page->writer, page->topology->shape, 3);
     begin_array(page, "loads");
     for (int64_t i = 0; i < loads.count; i++) {
         hlo_json_begin_object(&page->writer);
-        write_double(page, "bytes", loads.items[i]->bytes);
-        write_integer(page, "busy", loads.items[i]->busy);
+        hlo_json_member_double(&page->writer, "bytes", loads.items[i]->bytes);
+        hlo_json_member_int64(&page->writer, "busy", loads.items[i]->busy);
         hlo_json_end_object(&page->writer);
     }
     hlo_json_end_array(&page->writer);
@@ -300,14 +285,14 @@ static HloStatus write_page(void *argument) {
     page->writer.text = &page->json;
     choose_ops(page);
     hlo_json_begin_object(&page->writer);
-    write_integer(page, "step", report->step_picoseconds > 0 ? report->step_picoseconds : 1);
-    write_double(page, "mfu", report->mfu);
-    write_double(page, "flops", report->flops_per_device);
-    write_double(page, "hbm", report->hbm_bytes_per_device);
-    write_integer(page, "sent", report->collective_bytes_per_device);
+    hlo_json_member_int64(&page->writer, "step", report->step_picoseconds > 0 ? report->step_picoseconds : 1);
+    hlo_json_member_double(&page->writer, "mfu", report->mfu);
+    hlo_json_member_double(&page->writer, "flops", report->flops_per_device);
+    hlo_json_member_double(&page->writer, "hbm", report->hbm_bytes_per_device);
+    hlo_json_member_int64(&page->writer, "sent", report->collective_bytes_per_device);
     begin_object(page, "peaks");
-    write_double(page, "matrix", chip->bf16_flops_per_chip / devices);
-    write_double(page, "hbm", chip->hbm_bytes_per_second_per_chip / devices);
+    hlo_json_member_double(&page->writer, "matrix", chip->bf16_flops_per_chip / devices);
+    hlo_json_member_double(&page->writer, "hbm", chip->hbm_bytes_per_second_per_chip / devices);
     hlo_json_end_object(&page->writer);
     write_parts(page);
     write_memory(page);

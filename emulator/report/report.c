@@ -21,18 +21,7 @@ static double seconds(int64_t picoseconds) {
 }
 
 static void json_seconds(HloJsonWriter *writer, const char *key, int64_t picoseconds) {
-    hlo_json_key(writer, key);
-    hlo_json_double(writer, seconds(picoseconds));
-}
-
-static void json_integer(HloJsonWriter *writer, const char *key, int64_t value) {
-    hlo_json_key(writer, key);
-    hlo_json_int64(writer, value);
-}
-
-static void json_string(HloJsonWriter *writer, const char *key, const char *value) {
-    hlo_json_key(writer, key);
-    hlo_json_string(writer, value);
+    hlo_json_member_double(writer, key, seconds(picoseconds));
 }
 
 // Writes a whole count that was added up as a real number: without an exponent below 2^62, the limit of many readers'
@@ -53,17 +42,17 @@ static void json_ops(HloJsonWriter *writer, const EmuReport *report) {
     for (int64_t i = 0; i < report->op_count; i++) {
         const EmuOp *op = &report->ops[i];
         hlo_json_begin_object(writer);
-        json_string(writer, "name", op->name);
-        json_string(writer, "opcode", op->opcode);
+        hlo_json_member_string(writer, "name", op->name);
+        hlo_json_member_string(writer, "opcode", op->opcode);
         json_seconds(writer, "start", op->start);
         json_seconds(writer, "duration", op->duration);
-        json_string(writer, "bound", emu_bound_name(op->bound));
+        hlo_json_member_string(writer, "bound", emu_bound_name(op->bound));
         json_count(writer, "flops", op->flops);
         json_count(writer, "bytes", op->bytes);
-        json_integer(writer, "count", op->count);
-        json_integer(writer, "depth", op->depth);
-        if (*op->source) json_string(writer, "source", op->source);
-        if (*op->scope) json_string(writer, "scope", op->scope);
+        hlo_json_member_int64(writer, "count", op->count);
+        hlo_json_member_int64(writer, "depth", op->depth);
+        if (*op->source) hlo_json_member_string(writer, "source", op->source);
+        if (*op->scope) hlo_json_member_string(writer, "scope", op->scope);
         hlo_json_end_object(writer);
     }
     hlo_json_end_array(writer);
@@ -77,11 +66,10 @@ static void json_links(HloJsonWriter *writer, const EmuReport *report) {
     for (int64_t i = 0; i < report->link_count; i++) {
         const EmuLinkUse *link = &report->links[i];
         hlo_json_begin_object(writer);
-        json_integer(writer, "from", link->from);
-        json_integer(writer, "to", link->to);
+        hlo_json_member_int64(writer, "from", link->from);
+        hlo_json_member_int64(writer, "to", link->to);
         json_count(writer, "bytes", link->bytes);
-        hlo_json_key(writer, "busy");
-        hlo_json_double(writer, step > 0 ? seconds(link->busy) / step : 0);
+        hlo_json_member_double(writer, "busy", step > 0 ? seconds(link->busy) / step : 0);
         hlo_json_end_object(writer);
     }
     hlo_json_end_array(writer);
@@ -94,12 +82,12 @@ static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
     for (int64_t i = 0; i < report->buffer_count; i++) {
         const EmuBufferUse *buffer = &report->buffers[i];
         hlo_json_begin_object(writer);
-        json_string(writer, "name", buffer->instruction);
-        json_string(writer, "kind", buffer->kind);
-        json_string(writer, "shape", buffer->shape);
-        json_integer(writer, "bytes", buffer->bytes);
-        json_integer(writer, "unpadded_bytes", buffer->unpadded_bytes);
-        json_string(writer, "source", buffer->source);
+        hlo_json_member_string(writer, "name", buffer->instruction);
+        hlo_json_member_string(writer, "kind", buffer->kind);
+        hlo_json_member_string(writer, "shape", buffer->shape);
+        hlo_json_member_int64(writer, "bytes", buffer->bytes);
+        hlo_json_member_int64(writer, "unpadded_bytes", buffer->unpadded_bytes);
+        hlo_json_member_string(writer, "source", buffer->source);
         hlo_json_end_object(writer);
     }
     hlo_json_end_array(writer);
@@ -110,13 +98,13 @@ static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
 void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     assert(writer && report);
     hlo_json_begin_object(writer);
-    json_string(writer, "topology", report->topology);
-    json_string(writer, "device_kind", report->device_kind);
-    json_string(writer, "module", report->module);
-    json_string(writer, "mesh", report->mesh);
-    json_string(writer, "mesh_source", report->mesh_source);
-    json_integer(writer, "num_devices", report->num_devices);
-    json_integer(writer, "slice_devices", report->slice_devices);
+    hlo_json_member_string(writer, "topology", report->topology);
+    hlo_json_member_string(writer, "device_kind", report->device_kind);
+    hlo_json_member_string(writer, "module", report->module);
+    hlo_json_member_string(writer, "mesh", report->mesh);
+    hlo_json_member_string(writer, "mesh_source", report->mesh_source);
+    hlo_json_member_int64(writer, "num_devices", report->num_devices);
+    hlo_json_member_int64(writer, "slice_devices", report->slice_devices);
     json_seconds(writer, "step_seconds", report->step_picoseconds);
     json_seconds(writer, "launch_seconds", report->launch_picoseconds);
     json_seconds(writer, "compute_seconds", report->compute_picoseconds);
@@ -127,29 +115,25 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_count(writer, "flops_per_device", report->flops_per_device);
     json_count(writer, "matrix_flops_per_device", report->matrix_flops_per_device);
     json_count(writer, "hbm_bytes_per_device", report->hbm_bytes_per_device);
-    hlo_json_key(writer, "recomputed_flops_per_device");
-    hlo_json_double(writer, report->recomputed_flops_per_device);
-    hlo_json_key(writer, "hfu");
-    hlo_json_double(writer, report->hfu);
-    hlo_json_key(writer, "mfu");
-    hlo_json_double(writer, report->mfu);
-    json_integer(writer, "hbm_peak_bytes", report->hbm_peak_bytes);
-    json_integer(writer, "hbm_capacity_bytes", report->hbm_capacity_bytes);
-    json_integer(writer, "argument_bytes", report->argument_bytes);
-    json_integer(writer, "output_bytes", report->output_bytes);
-    json_integer(writer, "alias_bytes", report->alias_bytes);
-    json_integer(writer, "temp_bytes", report->temp_bytes);
-    json_integer(writer, "collective_bytes_per_device", report->collective_bytes_per_device);
-    json_integer(writer, "unknown_trip_counts", report->unknown_trip_counts);
-    json_integer(writer, "body_calls", report->body_calls);
-    json_integer(writer, "stated_calls", report->stated_calls);
-    json_integer(writer, "unknown_calls", report->unknown_calls);
+    hlo_json_member_double(writer, "recomputed_flops_per_device", report->recomputed_flops_per_device);
+    hlo_json_member_double(writer, "hfu", report->hfu);
+    hlo_json_member_double(writer, "mfu", report->mfu);
+    hlo_json_member_int64(writer, "hbm_peak_bytes", report->hbm_peak_bytes);
+    hlo_json_member_int64(writer, "hbm_capacity_bytes", report->hbm_capacity_bytes);
+    hlo_json_member_int64(writer, "argument_bytes", report->argument_bytes);
+    hlo_json_member_int64(writer, "output_bytes", report->output_bytes);
+    hlo_json_member_int64(writer, "alias_bytes", report->alias_bytes);
+    hlo_json_member_int64(writer, "temp_bytes", report->temp_bytes);
+    hlo_json_member_int64(writer, "collective_bytes_per_device", report->collective_bytes_per_device);
+    hlo_json_member_int64(writer, "unknown_trip_counts", report->unknown_trip_counts);
+    hlo_json_member_int64(writer, "body_calls", report->body_calls);
+    hlo_json_member_int64(writer, "stated_calls", report->stated_calls);
+    hlo_json_member_int64(writer, "unknown_calls", report->unknown_calls);
     if (report->unknown_call) {
-        hlo_json_key(writer, "unknown_call");
-        hlo_json_string(writer, report->unknown_call);
+        hlo_json_member_string(writer, "unknown_call", report->unknown_call);
     }
     if (*report->faults) {
-        json_string(writer, "fault", report->faults);
+        hlo_json_member_string(writer, "fault", report->faults);
         json_seconds(writer, "healthy_step_seconds", report->healthy_step_picoseconds);
     }
     json_ops(writer, report);
@@ -168,13 +152,13 @@ void emu_report_write_json(const EmuReport *report, HloText *text) {
 // look for them work on these.
 static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, const char *name) {
     hlo_json_begin_object(writer);
-    json_string(writer, "ph", "M");
-    json_string(writer, "name", what);
-    json_integer(writer, "pid", 1);
-    json_integer(writer, "tid", line);
+    hlo_json_member_string(writer, "ph", "M");
+    hlo_json_member_string(writer, "name", what);
+    hlo_json_member_int64(writer, "pid", 1);
+    hlo_json_member_int64(writer, "tid", line);
     hlo_json_key(writer, "args");
     hlo_json_begin_object(writer);
-    json_string(writer, "name", name);
+    hlo_json_member_string(writer, "name", name);
     hlo_json_end_object(writer);
     hlo_json_end_object(writer);
 }
@@ -204,25 +188,23 @@ static void trace_run(void *context, const EmuOp *op, int64_t start, int64_t ite
     Trace *trace = context;
     HloJsonWriter *writer = trace->writer;
     hlo_json_begin_object(writer);
-    json_string(writer, "ph", "X");
-    json_string(writer, "name", op->name);
-    json_string(writer, "cat", op->opcode);
-    json_integer(writer, "pid", 1);
-    json_integer(writer, "tid", op->network ? 2 + lane_of(trace, op, start) : 1);
-    hlo_json_key(writer, "ts");
-    hlo_json_double(writer, (double)start * 1e-6);
-    hlo_json_key(writer, "dur");
-    hlo_json_double(writer, (double)op->duration * 1e-6);
+    hlo_json_member_string(writer, "ph", "X");
+    hlo_json_member_string(writer, "name", op->name);
+    hlo_json_member_string(writer, "cat", op->opcode);
+    hlo_json_member_int64(writer, "pid", 1);
+    hlo_json_member_int64(writer, "tid", op->network ? 2 + lane_of(trace, op, start) : 1);
+    hlo_json_member_double(writer, "ts", (double)start * 1e-6);
+    hlo_json_member_double(writer, "dur", (double)op->duration * 1e-6);
     hlo_json_key(writer, "args");
     hlo_json_begin_object(writer);
-    json_string(writer, "hlo_category", op->opcode);
-    json_string(writer, "bound", emu_bound_name(op->bound));
+    hlo_json_member_string(writer, "hlo_category", op->opcode);
+    hlo_json_member_string(writer, "bound", emu_bound_name(op->bound));
     json_count(writer, "flops", op->flops);
     json_count(writer, "bytes_accessed", op->bytes);
-    json_integer(writer, "count", op->count);
-    if (iterations > 1) json_integer(writer, "iteration", iteration);
-    if (*op->source) json_string(writer, "source", op->source);
-    if (*op->scope) json_string(writer, "tf_op", op->scope);
+    hlo_json_member_int64(writer, "count", op->count);
+    if (iterations > 1) hlo_json_member_int64(writer, "iteration", iteration);
+    if (*op->source) hlo_json_member_string(writer, "source", op->source);
+    if (*op->scope) hlo_json_member_string(writer, "tf_op", op->scope);
     hlo_json_end_object(writer);
     hlo_json_end_object(writer);
 }
@@ -230,14 +212,13 @@ static void trace_run(void *context, const EmuOp *op, int64_t start, int64_t ite
 // A point of the memory curve as a counter event ("C"), which both viewers draw as a curve.
 static void trace_memory(HloJsonWriter *writer, const EmuMemoryPoint *point) {
     hlo_json_begin_object(writer);
-    json_string(writer, "ph", "C");
-    json_string(writer, "name", "HBM");
-    json_integer(writer, "pid", 1);
-    hlo_json_key(writer, "ts");
-    hlo_json_double(writer, (double)point->start * 1e-6);
+    hlo_json_member_string(writer, "ph", "C");
+    hlo_json_member_string(writer, "name", "HBM");
+    hlo_json_member_int64(writer, "pid", 1);
+    hlo_json_member_double(writer, "ts", (double)point->start * 1e-6);
     hlo_json_key(writer, "args");
     hlo_json_begin_object(writer);
-    json_integer(writer, "bytes", point->bytes);
+    hlo_json_member_int64(writer, "bytes", point->bytes);
     hlo_json_end_object(writer);
     hlo_json_end_object(writer);
 }
@@ -248,7 +229,7 @@ void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
     assert(report && text);
     HloJsonWriter writer = {.text = text, .lines = 2};
     hlo_json_begin_object(&writer);
-    json_string(&writer, "displayTimeUnit", "ns");
+    hlo_json_member_string(&writer, "displayTimeUnit", "ns");
     hlo_json_key(&writer, "traceEvents");
     hlo_json_begin_array(&writer);
     trace_name(&writer, "process_name", 0, "/device:TPU:0");
@@ -260,7 +241,7 @@ void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
     hlo_json_end_array(&writer);
     hlo_json_key(&writer, "otherData");
     hlo_json_begin_object(&writer);
-    json_string(&writer, "iterations of loops", whole ? "all" : "the first, the middle and the last");
+    hlo_json_member_string(&writer, "iterations of loops", whole ? "all" : "the first, the middle and the last");
     hlo_json_end_object(&writer);
     hlo_json_end_object(&writer);
     hlo_text_char(text, '\n');

@@ -47,6 +47,27 @@ HLO_EXPORT void hlo_json_null(HloJsonWriter *writer);
 // Writes [a,b,…] with `count` integers.
 HLO_EXPORT void hlo_json_int64_array(HloJsonWriter *writer, const int64_t *values, int64_t count);
 
+// Members of the open object: a key with its value.
+static inline void hlo_json_member_string(HloJsonWriter *writer, const char *key, const char *value) {
+    hlo_json_key(writer, key);
+    hlo_json_string(writer, value);
+}
+// As hlo_json_member_string(), an integer.
+static inline void hlo_json_member_int64(HloJsonWriter *writer, const char *key, int64_t value) {
+    hlo_json_key(writer, key);
+    hlo_json_int64(writer, value);
+}
+// As hlo_json_member_string(), a real number.
+static inline void hlo_json_member_double(HloJsonWriter *writer, const char *key, double value) {
+    hlo_json_key(writer, key);
+    hlo_json_double(writer, value);
+}
+// As hlo_json_member_string(), true or false.
+static inline void hlo_json_member_bool(HloJsonWriter *writer, const char *key, bool value) {
+    hlo_json_key(writer, key);
+    hlo_json_bool(writer, value);
+}
+
 typedef enum HloJsonKind {
     HLO_JSON_NULL,
     HLO_JSON_BOOL,
