@@ -12,6 +12,7 @@
 #include "hlo/proto/proto.h"
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
+#include "hlo/transform/transform.h"
 #include "hlo/verify/verify.h"
 #include "tools/machine.h"
 
@@ -186,4 +187,11 @@ HloStatus cli_write_program(CliContext *context, HloModule *module) {
     if (!status) status = cli_write_output(context, &text);
     hlo_text_free(&text);
     return status;
+}
+
+HloStatus cli_write_transformed(CliContext *context, HloModule *module, HloComputation *entry) {
+    hlo_make_entry(module, entry);
+    hlo_module_remove_unreachable(module);
+    HLO_TRY(hlo_verify(module));
+    return cli_write_program(context, module);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/decimal.h"
 #include "targets/program.h"
 #include "tools/prepare.h"
 
@@ -170,4 +171,54 @@ HloStatus cli_meshes_expand(CliContext *context, const char *pattern, int64_t de
     *meshes = expansion.meshes.items;
     *count = expansion.meshes.count;
     return HLO_SUCCESS;
+}
+
+HloStatus cli_mesh_pattern(CliContext *context, const HloModule *module, const char **pattern) {
+    const SpmdMeshAxis *axes;
+    int64_t count;
+    HloText text = {0};
+    *pattern = NULL;
+    HLO_TRY(spmd_named_axes(context->arena, module, &axes, &count));
+    if (!count) return HLO_SUCCESS;
+    for (int64_t i = 0; i < count; ++i) hlo_text_format(&text, "%s%s=*", i ? "," : "", axes[i].name);
+    *pattern = hlo_text_to_arena(context->arena, &text);
+    return HLO_SUCCESS;
+}
+
+// ---- prices
+
+// The price in one value of --price; below 0 if it is not of the form v5e=1.20.
+static double read_price(const char *value) {
+    const char *equals = strchr(value, '=');
+    char *end = NULL;
+    const double price = equals ? hlo_strtod(equals + 1, &end) : -1;
+    return equals && end != equals + 1 && !*end && price >= 0 && price < 1e12 ? price : -1;
+}
+
+// Whether the value's generation is that of the slice.
+static bool prices(const char *value, const EmuTopology *topology) {
+    const char *name = topology->chip.name;
+    return name && !strncmp(value, name, strlen(name)) && value[strlen(name)] == '=';
+}
+
+HloStatus cli_prices_check(CliContext *context, EmuTopology *const *topologies, int64_t count) {
+    const HloStringVector values = cli_list(context, "price");
+    for (int64_t i = 0; i < values.count; ++i) {
+        if (read_price(values.items[i]) < 0)
+            return cli_usage_error(context, "--price %s: wants a generation and a number, as in v5e=1.20",
+                                   values.items[i]);
+        bool found = false;
+        for (int64_t t = 0; t < count; ++t) found |= prices(values.items[i], topologies[t]);
+        if (!found)
+            return cli_usage_error(context, "--price %s: no slice of --on is of that generation", values.items[i]);
+    }
+    return HLO_SUCCESS;
+}
+
+double cli_price_of(CliContext *context, const EmuTopology *topology) {
+    const HloStringVector values = cli_list(context, "price");
+    double price = -1;
+    for (int64_t i = 0; i < values.count; ++i)
+        if (prices(values.items[i], topology)) price = read_price(values.items[i]);
+    return price;
 }

@@ -40,4 +40,14 @@ HLO_NODISCARD HloStatus cli_topologies_open(CliContext *context, const char *tex
 HLO_NODISCARD HloStatus cli_meshes_expand(CliContext *context, const char *pattern, int64_t devices, bool orders,
                                           CliMesh **meshes, int64_t *count);
 
+// The pattern of --mesh for a program whose user gave none: the axes that it names, each of any size; NULL if it names
+// none. In the context's arena. Errors as spmd_named_axes().
+HLO_NODISCARD HloStatus cli_mesh_pattern(CliContext *context, const HloModule *module, const char **pattern);
+
+// Checks --price: every value is a generation of one of these slices, and what its chip costs an hour.
+HLO_NODISCARD HloStatus cli_prices_check(CliContext *context, EmuTopology *const *topologies, int64_t count);
+// What --price says of the slice's generation, the last value if there are several; below 0 if none does, and for
+// values that cli_prices_check() refuses.
+double cli_price_of(CliContext *context, const EmuTopology *topology);
+
 #endif

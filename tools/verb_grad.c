@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "hlo/transform/transform.h"
-#include "hlo/verify/verify.h"
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
@@ -77,12 +76,7 @@ static HloStatus run_grad(CliContext *context) {
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     cli_progress(context, "differentiating");
     HloStatus status = transform(module->entry, &options, &result);
-    if (!status) {
-        hlo_make_entry(module, result);
-        hlo_module_remove_unreachable(module);
-        status = hlo_verify(module);
-    }
-    if (!status) status = cli_write_program(context, module);
+    if (!status) status = cli_write_transformed(context, module, result);
     hlo_module_free(module);
     return status;
 }

@@ -188,46 +188,32 @@ static void write_json(const Planner *planner, const Candidate *best, HloText *t
     HloJsonWriter json = {.text = text, .lines = 2};
     const int64_t leaves = leaf_count(planner->module);
     hlo_json_begin_object(&json);
-    hlo_json_key(&json, "topology");
-    hlo_json_string(&json, best->topology->name);
-    hlo_json_key(&json, "mesh");
-    hlo_json_string(&json, best->mesh_text);
+    hlo_json_member_string(&json, "topology", best->topology->name);
+    hlo_json_member_string(&json, "mesh", best->mesh_text);
     hlo_json_key(&json, "shardings");
     hlo_json_begin_object(&json);
     for (int64_t i = 0; i < leaves; ++i) {
         if (!best->specs[i]) continue;
-        hlo_json_key(&json, label_of(planner->context, planner->module, i));
-        hlo_json_string(&json, best->specs[i]);
+        hlo_json_member_string(&json, label_of(planner->context, planner->module, i), best->specs[i]);
     }
     hlo_json_end_object(&json);
-    hlo_json_key(&json, "step_seconds");
-    hlo_json_double(&json, (double)best->step_picoseconds * 1e-12);
-    hlo_json_key(&json, "hbm_peak_bytes");
-    hlo_json_int64(&json, best->hbm_peak_bytes);
-    hlo_json_key(&json, "fits");
-    hlo_json_bool(&json, best->fits);
-    hlo_json_key(&json, "mfu");
-    hlo_json_double(&json, best->mfu);
-    hlo_json_key(&json, "evaluated");
-    hlo_json_int64(&json, planner->evaluated);
-    hlo_json_key(&json, "exact");
-    hlo_json_bool(&json, best->exact);
+    hlo_json_member_double(&json, "step_seconds", (double)best->step_picoseconds * 1e-12);
+    hlo_json_member_int64(&json, "hbm_peak_bytes", best->hbm_peak_bytes);
+    hlo_json_member_bool(&json, "fits", best->fits);
+    hlo_json_member_double(&json, "mfu", best->mfu);
+    hlo_json_member_int64(&json, "evaluated", planner->evaluated);
+    hlo_json_member_bool(&json, "exact", best->exact);
     hlo_json_key(&json, "front");
     hlo_json_begin_array(&json);
     for (int64_t i = 0; i < planner->candidates.count; ++i) {
         const Candidate *one = &planner->candidates.items[i];
         if (!is_on_front(&planner->candidates, one)) continue;
         hlo_json_begin_object(&json);
-        hlo_json_key(&json, "topology");
-        hlo_json_string(&json, one->topology->name);
-        hlo_json_key(&json, "mesh");
-        hlo_json_string(&json, one->mesh_text);
-        hlo_json_key(&json, "step_seconds");
-        hlo_json_double(&json, (double)one->step_picoseconds * 1e-12);
-        hlo_json_key(&json, "hbm_peak_bytes");
-        hlo_json_int64(&json, one->hbm_peak_bytes);
-        hlo_json_key(&json, "fits");
-        hlo_json_bool(&json, one->fits);
+        hlo_json_member_string(&json, "topology", one->topology->name);
+        hlo_json_member_string(&json, "mesh", one->mesh_text);
+        hlo_json_member_double(&json, "step_seconds", (double)one->step_picoseconds * 1e-12);
+        hlo_json_member_int64(&json, "hbm_peak_bytes", one->hbm_peak_bytes);
+        hlo_json_member_bool(&json, "fits", one->fits);
         hlo_json_end_object(&json);
     }
     hlo_json_end_array(&json);
@@ -329,32 +315,14 @@ static HloStatus read_budget(CliContext *context, double *seconds) {
     return cli_usage_error(context, "--budget wants a time like 30s, 2m or 500ms, not '%s'", text);
 }
 
-static HloStatus read_objective(Planner *planner) {
+static HloStatus read_objective(Planner *planner, EmuTopology *const *topologies, int64_t count) {
     CliContext *context = planner->context;
     const char *text = cli_text_or(context, "objective", "time");
     planner->by_cost = !strcmp(text, "cost");
     planner->objective = strcmp(text, "memory") ? SPMD_SEARCH_TIME : SPMD_SEARCH_MEMORY;
     if (strcmp(text, "time") != 0 && strcmp(text, "memory") != 0 && !planner->by_cost)
         return cli_usage_error(context, "--objective wants time, memory or cost, not '%s'", text);
-    const HloStringVector prices = cli_list(context, "price");
-    for (int64_t i = 0; i < prices.count; ++i) {
-        const char *equals = strchr(prices.items[i], '=');
-        char *end = NULL;
-        const double price = equals ? hlo_strtod(equals + 1, &end) : -1;
-        bool found = false;
-        if (!equals || end == equals + 1 || *end || !(price >= 0 && price < 1e12))
-            return cli_usage_error(context, "--price %s: wants a generation and a number, as in v5e=1.20",
-                                   prices.items[i]);
-        for (int64_t c = 0; c < planner->candidates.count; ++c) {
-            const char *name = planner->candidates.items[c].topology->chip.name;
-            if (!name || strncmp(name, prices.items[i], strlen(name)) != 0 || prices.items[i][strlen(name)] != '=')
-                continue;
-            planner->candidates.items[c].price = price;
-            found = true;
-        }
-        if (!found)
-            return cli_usage_error(context, "--price %s: no slice of --on is of that generation", prices.items[i]);
-    }
+    HLO_TRY(cli_prices_check(context, topologies, count));
     for (int64_t c = 0; c < planner->candidates.count && planner->by_cost; ++c)
         if (planner->candidates.items[c].price < 0)
             return cli_usage_error(context, "--objective cost wants --price of %s",
@@ -365,15 +333,8 @@ static HloStatus read_objective(Planner *planner) {
 static HloStatus list_candidates(Planner *planner, EmuTopology *const *topologies, int64_t count) {
     CliContext *context = planner->context;
     const char *pattern = cli_text(context, "mesh");
-    if (!pattern) {
-        const SpmdMeshAxis *axes;
-        int64_t axis_count;
-        HloText text = {0};
-        HLO_TRY(spmd_named_axes(context->arena, planner->module, &axes, &axis_count));
-        for (int64_t i = 0; i < axis_count; ++i) hlo_text_format(&text, "%s%s=*", i ? "," : "", axes[i].name);
-        pattern = axis_count ? hlo_text_to_arena(context->arena, &text) : "data=*,model=*";
-        hlo_text_free(&text);
-    }
+    if (!pattern) HLO_TRY(cli_mesh_pattern(context, planner->module, &pattern));
+    if (!pattern) pattern = "data=*,model=*";
     for (int64_t t = 0; t < count; ++t) {
         CliMesh *meshes;
         int64_t mesh_count;
@@ -384,7 +345,10 @@ static HloStatus list_candidates(Planner *planner, EmuTopology *const *topologie
         HLO_TRY(cli_meshes_expand(context, pattern, topologies[t]->device_count, false, &meshes, &mesh_count));
         for (int64_t i = 0; i < mesh_count; ++i) {
             const char *text = spmd_mesh_text(context->arena, meshes[i].axes, meshes[i].count);
-            const Candidate candidate = {.topology = topologies[t], .mesh = meshes[i], .mesh_text = text, .price = -1};
+            const Candidate candidate = {.topology = topologies[t],
+                                         .mesh = meshes[i],
+                                         .mesh_text = text,
+                                         .price = cli_price_of(context, topologies[t])};
             hlo_vector_push(context->arena, &planner->candidates, candidate);
         }
     }
@@ -398,7 +362,7 @@ static HloStatus plan_program(Planner *planner, EmuTopology *const *topologies, 
     if (spmd_is_partitioned(planner->module))
         return cli_usage_error(context, "the program is that of one device already, and no longer sharded");
     HLO_TRY(list_candidates(planner, topologies, count));
-    HLO_TRY(read_objective(planner));
+    HLO_TRY(read_objective(planner, topologies, count));
     const double end = cli_seconds() + budget;
     Candidate *best = NULL;
     for (int64_t i = 0; i < planner->candidates.count; ++i) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "hlo/base/decimal.h"
+#include "hlo/base/map.h"
 #include "hlo/base/version.h"
 #include "tools/prepare.h"
 #include "tools/trial.h"
@@ -47,59 +48,37 @@ typedef struct Sweep {
     Rows rows;
     HloText cache;  // its whole content
     const char *cache_path;
+    uint64_t hash;  // of the program and the shards
 } Sweep;
 
 static bool fits(const Row *row) {
     return row->hbm_peak_bytes <= row->hbm_capacity_bytes;
 }
 
-// ---- prices
-
-static HloStatus read_prices(CliContext *context, const Rows *rows) {
-    const HloStringVector prices = cli_list(context, "price");
-    for (int64_t i = 0; i < prices.count; ++i) {
-        const char *equals = strchr(prices.items[i], '=');
-        char *end = NULL;
-        const double price = equals ? hlo_strtod(equals + 1, &end) : -1;
-        if (!equals || end == equals + 1 || *end || !(price >= 0 && price < 1e12))
-            return cli_usage_error(context, "--price %s: wants a generation and a number, as in v5e=1.20",
-                                   prices.items[i]);
-        bool found = false;
-        for (int64_t r = 0; r < rows->count; ++r) {
-            const char *name = rows->items[r].topology->chip.name;
-            if (!name || strlen(name) != (size_t)(equals - prices.items[i]) ||
-                memcmp(name, prices.items[i], strlen(name)) != 0)
-                continue;
-            rows->items[r].price = price;
-            found = true;
-        }
-        if (!found)
-            return cli_usage_error(context, "--price %s: no slice of --on is of that generation", prices.items[i]);
-    }
-    return HLO_SUCCESS;
-}
-
 // ---- the cache
 
 static const char kCacheHead[] = "meshlo sweep cache 1\n";
 
-static const char *key_of(const Sweep *sweep, const Row *row) {
-    HloArena *arena = sweep->context->arena;
+static uint64_t hash_of(const Sweep *sweep) {
     uint64_t hash = hlo_module_hash(sweep->module);
     for (int64_t i = 0; i < sweep->shards.count; ++i)
-        for (const char *at = sweep->shards.items[i];; ++at) {
-            hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
-            if (!*at) break;
-        }
+        hash = hlo_hash_mix(hash, hlo_hash_bytes(sweep->shards.items[i], strlen(sweep->shards.items[i])));
+    return hash;
+}
+
+static const char *key_of(const Sweep *sweep, const Row *row) {
     const unsigned version = (unsigned)hlo_api_version();
-    return hlo_arena_format(arena, "%016" PRIx64 " %x %s %s", hash, version, row->topology->name, row->mesh_text);
+    return hlo_arena_format(sweep->context->arena, "%016" PRIx64 " %x %s %s", sweep->hash, version, row->topology->name,
+                            row->mesh_text);
 }
 
 static HloStatus open_cache(Sweep *sweep) {
     CliContext *context = sweep->context;
     sweep->cache_path = cli_text(context, "cache");
+    if (!sweep->cache_path) return HLO_SUCCESS;
+    sweep->hash = hash_of(sweep);
     hlo_text_string(&sweep->cache, kCacheHead);
-    if (!sweep->cache_path || access(sweep->cache_path, F_OK) != 0) return HLO_SUCCESS;
+    if (access(sweep->cache_path, F_OK) != 0) return HLO_SUCCESS;
     HloFileContent content;
     context->stage = CLI_STAGE_USAGE;
     HLO_TRY(hlo_file_read(sweep->cache_path, (size_t)1 << 28, &content));
@@ -113,6 +92,7 @@ static HloStatus open_cache(Sweep *sweep) {
 
 // A line is the key, a tab, and four numbers. A line that cannot be read is made again.
 static bool find_cached(const Sweep *sweep, Row *row) {
+    if (!sweep->cache_path) return false;
     const char *key = key_of(sweep, row);
     const size_t length = strlen(key);
     for (const char *line = sweep->cache.data; line && *line;) {
@@ -149,7 +129,10 @@ static HloStatus add_rows(Sweep *sweep, const char *pattern) {
         HLO_TRY(cli_meshes_expand(sweep->context, pattern, topology->device_count, true, &meshes, &count));
         for (int64_t i = 0; i < count; ++i) {
             const char *text = spmd_mesh_text(sweep->context->arena, meshes[i].axes, meshes[i].count);
-            const Row row = {.topology = topology, .mesh = meshes[i], .mesh_text = text, .price = -1};
+            const Row row = {.topology = topology,
+                             .mesh = meshes[i],
+                             .mesh_text = text,
+                             .price = cli_price_of(sweep->context, topology)};
             hlo_vector_push(sweep->context->arena, &sweep->rows, row);
         }
     }
@@ -195,27 +178,18 @@ static double cost_of(const Row *row) {
 static void write_row(HloJsonWriter *json, const Row *row, double tokens) {
     const double seconds = (double)row->step_picoseconds * 1e-12;
     hlo_json_begin_object(json);
-    hlo_json_key(json, "topology");
-    hlo_json_string(json, row->topology->name);
-    hlo_json_key(json, "mesh");
-    hlo_json_string(json, row->mesh_text);
-    hlo_json_key(json, "step_seconds");
-    hlo_json_double(json, seconds);
-    hlo_json_key(json, "fits");
-    hlo_json_bool(json, fits(row));
-    hlo_json_key(json, "hbm_peak_bytes");
-    hlo_json_int64(json, row->hbm_peak_bytes);
-    hlo_json_key(json, "hbm_capacity_bytes");
-    hlo_json_int64(json, row->hbm_capacity_bytes);
-    hlo_json_key(json, "mfu");
-    hlo_json_double(json, row->mfu);
+    hlo_json_member_string(json, "topology", row->topology->name);
+    hlo_json_member_string(json, "mesh", row->mesh_text);
+    hlo_json_member_double(json, "step_seconds", seconds);
+    hlo_json_member_bool(json, "fits", fits(row));
+    hlo_json_member_int64(json, "hbm_peak_bytes", row->hbm_peak_bytes);
+    hlo_json_member_int64(json, "hbm_capacity_bytes", row->hbm_capacity_bytes);
+    hlo_json_member_double(json, "mfu", row->mfu);
     if (tokens > 0) {
-        hlo_json_key(json, "tokens_per_second");
-        hlo_json_double(json, tokens / seconds);
+        hlo_json_member_double(json, "tokens_per_second", tokens / seconds);
     }
     if (row->price >= 0) {
-        hlo_json_key(json, "cost_per_step");
-        hlo_json_double(json, cost_of(row));
+        hlo_json_member_double(json, "cost_per_step", cost_of(row));
     }
     hlo_json_end_object(json);
 }
@@ -254,17 +228,10 @@ static HloStatus print_rows(Sweep *sweep) {
 static HloStatus sweep_program(Sweep *sweep) {
     CliContext *context = sweep->context;
     const char *pattern = cli_text(context, "mesh");
-    if (!pattern) {
-        const SpmdMeshAxis *axes;
-        int64_t count;
-        HloText text = {0};
-        HLO_TRY(spmd_named_axes(context->arena, sweep->module, &axes, &count));
-        if (!count) return cli_usage_error(context, "--mesh is missing: the program names no axes");
-        for (int64_t i = 0; i < count; ++i) hlo_text_format(&text, "%s%s=*", i ? "," : "", axes[i].name);
-        pattern = hlo_text_to_arena(context->arena, &text);
-    }
+    if (!pattern) HLO_TRY(cli_mesh_pattern(context, sweep->module, &pattern));
+    if (!pattern) return cli_usage_error(context, "--mesh is missing: the program names no axes");
     HLO_TRY(add_rows(sweep, pattern));
-    HLO_TRY(read_prices(context, &sweep->rows));
+    HLO_TRY(cli_prices_check(context, sweep->topologies, sweep->topology_count));
     HLO_TRY(open_cache(sweep));
     for (int64_t i = 0; i < sweep->rows.count; ++i) {
         Row *row = &sweep->rows.items[i];

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "hlo/transform/transform.h"
-#include "hlo/verify/verify.h"
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
@@ -42,12 +41,7 @@ static HloStatus run_vmap(CliContext *context) {
     if (options.size < 1) return cli_usage_error(context, "--size wants a number from 1 on");
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     HloStatus status = hlo_vmap(module->entry, &options, &result);
-    if (!status) {
-        hlo_make_entry(module, result);
-        hlo_module_remove_unreachable(module);
-        status = hlo_verify(module);
-    }
-    if (!status) status = cli_write_program(context, module);
+    if (!status) status = cli_write_transformed(context, module, result);
     hlo_module_free(module);
     return status;
 }
