@@ -6,6 +6,7 @@
 
 #include "emulator/fusion.h"
 #include "emulator/layout.h"
+#include "emulator/schedule/plan_order.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 
@@ -120,6 +121,15 @@ static void make_nodes(Orderer *orderer, const EmuChip *chip) {
     }
 }
 
+EmuPlan *emu_plan_with_order(HloArena *arena, const EmuPlan *plan, const HloInt64Vector *order) {
+    assert(order->count == plan->kernel_count);
+    EmuPlan *reordered = HLO_ARENA_NEW(arena, EmuPlan, 1);
+    *reordered = *plan;
+    reordered->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
+    for (int64_t i = 0; i < order->count; i++) reordered->kernels[i] = plan->kernels[order->items[i]];
+    return reordered;
+}
+
 // Orders the kernels depth first from the result: a branch is finished before the next begins, so that fewer arrays are
 // alive at the same time. Of the needs of a kernel, the one whose branch has the most users elsewhere comes first, then
 // the one with the most bytes (sort_needs()), as in XLA's scheduler.
@@ -138,9 +148,5 @@ EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChi
     sort_needs(&orderer, &result);
     for (int64_t i = 0; i < result.needs.count; i++) visit(&orderer, result.needs.items[i], &order);
     for (int64_t k = 0; k < plan->kernel_count; k++) visit(&orderer, k, &order);
-    EmuPlan *reordered = HLO_ARENA_NEW(arena, EmuPlan, 1);
-    *reordered = *plan;
-    reordered->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
-    for (int64_t i = 0; i < order.count; i++) reordered->kernels[i] = plan->kernels[order.items[i]];
-    return reordered;
+    return emu_plan_with_order(arena, plan, &order);
 }

@@ -19,6 +19,7 @@
 #include "emulator/cost.h"
 #include "emulator/layout.h"
 #include "emulator/program.h"
+#include "emulator/schedule/plan_order.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 
@@ -50,7 +51,6 @@ typedef struct Scheduler {
     int64_t *noted_by;  // by kernel: one more than the node that needs it and was made last
     HLO_VECTOR(Entry) heap;
     HloInt64Vector order;
-    HloIntMap seen;
 } Scheduler;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -62,24 +62,41 @@ static void add_need(Scheduler *scheduler, int64_t node, int64_t need) {
     hlo_vector_push(scheduler->arena, &scheduler->nodes[node].needs, need);
 }
 
-// Adds what an instruction reads to a node, seen through instructions that are in no kernel of their own.
-static void note_reads(Scheduler *scheduler, int64_t node, const HloInstruction *reader) {
+// What a search for the kernels beside an instruction has seen.
+typedef struct Walk {
+    HloArena *arena;
+    const int32_t *kernel_of;
+    HloIntMap seen;  // instruction ids
+} Walk;
+
+// Lists the kernels that an instruction reads, or, with `users`, that read it, seen through instructions that are in no
+// kernel of their own. A kernel is listed for each of its instructions that is found and has not been seen.
+static void list_kernels(Walk *walk, const HloInstruction *from, bool users, HloInt64Vector *kernels) {
     HLO_VECTOR(const HloInstruction *) through = {0};
-    hlo_vector_push(scheduler->arena, &through, reader);
+    hlo_vector_push(walk->arena, &through, from);
     while (through.count) {
         const HloInstruction *at = through.items[--through.count];
-        const int64_t operands = at->operand_count, total = operands + at->control_predecessors.count;
-        for (int64_t i = 0; i < total; i++) {
-            const HloInstruction *read = i < operands ? at->operands[i] : at->control_predecessors.items[i - operands];
-            if (hlo_int_map_find(&scheduler->seen, (uint64_t)read->id)) continue;
-            hlo_int_map_set(scheduler->arena, &scheduler->seen, (uint64_t)read->id, 1);
-            const int32_t kernel = scheduler->kernel_of[read->id];
+        const HloInstructionVector *control = users ? &at->control_successors : &at->control_predecessors;
+        HloInstruction *const *values = users ? at->users.items : at->operands;
+        const int64_t count = users ? at->users.count : at->operand_count;
+        for (int64_t i = 0; i < count + control->count; i++) {
+            const HloInstruction *next = i < count ? values[i] : control->items[i - count];
+            if (hlo_int_map_find(&walk->seen, (uint64_t)next->id)) continue;
+            hlo_int_map_set(walk->arena, &walk->seen, (uint64_t)next->id, 1);
+            const int32_t kernel = walk->kernel_of[next->id];
             if (kernel < 0)
-                hlo_vector_push(scheduler->arena, &through, read);
+                hlo_vector_push(walk->arena, &through, next);
             else
-                add_need(scheduler, node, scheduler->unit_of[kernel]);
+                hlo_vector_push(walk->arena, kernels, kernel);
         }
     }
+}
+
+// Adds what an instruction reads to a node.
+static void note_reads(Scheduler *scheduler, Walk *walk, int64_t node, const HloInstruction *reader) {
+    HloInt64Vector kernels = {0};
+    list_kernels(walk, reader, false, &kernels);
+    for (int64_t i = 0; i < kernels.count; i++) add_need(scheduler, node, scheduler->unit_of[kernels.items[i]]);
 }
 
 // Whether a kernel's results take over the memory of what it reads: loops and updates in place.
@@ -127,10 +144,10 @@ static void make_nodes(Scheduler *scheduler) {
     for (int64_t k = 0; k < plan->kernel_count; k++) {
         if (scheduler->unit_of[k] != k) continue;
         const int64_t start = scheduler->start_of[k];
-        scheduler->seen = (HloIntMap){0};
-        if (start >= 0) note_reads(scheduler, k, plan->kernels[start].members[0]);
+        Walk walk = {scheduler->arena, scheduler->kernel_of, {0}};
+        if (start >= 0) note_reads(scheduler, &walk, k, plan->kernels[start].members[0]);
         for (int64_t m = 0; m < plan->kernels[k].member_count; m++)
-            note_reads(scheduler, k, plan->kernels[k].members[m]);
+            note_reads(scheduler, &walk, k, plan->kernels[k].members[m]);
         scheduler->nodes[k].bytes = result_bytes(scheduler, &plan->kernels[k]);
     }
     for (int64_t k = 0; k < plan->kernel_count; k++) {
@@ -154,13 +171,13 @@ static void make_nodes(Scheduler *scheduler) {
 
 // The results of the computation are never freed.
 static void hold_results(Scheduler *scheduler) {
-    scheduler->seen = (HloIntMap){0};
+    HloIntMap seen = {0};
     HLO_VECTOR(const HloInstruction *) through = {0};
     hlo_vector_push(scheduler->arena, &through, scheduler->plan->computation->root);
     while (through.count) {
         const HloInstruction *at = through.items[--through.count];
-        if (hlo_int_map_find(&scheduler->seen, (uint64_t)at->id)) continue;
-        hlo_int_map_set(scheduler->arena, &scheduler->seen, (uint64_t)at->id, 1);
+        if (hlo_int_map_find(&seen, (uint64_t)at->id)) continue;
+        hlo_int_map_set(scheduler->arena, &seen, (uint64_t)at->id, 1);
         const int32_t kernel = scheduler->kernel_of[at->id];
         if (kernel >= 0) {
             scheduler->nodes[scheduler->unit_of[kernel]].readers++;
@@ -232,15 +249,6 @@ static void run(Scheduler *scheduler, int64_t number) {
         if (--scheduler->nodes[node->users.items[u]].waiting == 0) enter(scheduler, node->users.items[u]);
 }
 
-static EmuPlan *with_order(HloArena *arena, const EmuPlan *plan, const HloInt64Vector *order) {
-    assert(order->count == plan->kernel_count);
-    EmuPlan *reordered = HLO_ARENA_NEW(arena, EmuPlan, 1);
-    *reordered = *plan;
-    reordered->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
-    for (int64_t i = 0; i < order->count; i++) reordered->kernels[i] = plan->kernels[order->items[i]];
-    return reordered;
-}
-
 EmuPlan *emu_plan_list_schedule(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of) {
     assert(plan && chip && kernel_of);
     Scheduler *scheduler = HLO_ARENA_NEW(arena, Scheduler, 1);
@@ -260,7 +268,7 @@ EmuPlan *emu_plan_list_schedule(HloArena *arena, const EmuPlan *plan, const EmuC
     }
     // A cycle through a start and its done, which another kernel links, leaves the order as it is.
     if (scheduler->order.count != plan->kernel_count) return NULL;
-    return with_order(arena, plan, &scheduler->order);
+    return emu_plan_with_order(arena, plan, &scheduler->order);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -280,51 +288,30 @@ typedef struct Mover {
     const EmuChip *chip;
     const int32_t *kernel_of;  // of the plan's order
     bool *stays;               // by kernel: a done that a start reads
-    HloIntMap seen;
 } Mover;
 
-// The last kernel that a start reads, seen through instructions without a kernel; -1 if none. What it reads stays where
-// it is.
+// The last kernel that a start reads; -1 if none. What it reads stays where it is.
 static int64_t last_read(Mover *mover, const HloInstruction *reader) {
+    Walk walk = {mover->arena, mover->kernel_of, {0}};
+    HloInt64Vector kernels = {0};
     int64_t last = -1;
-    HLO_VECTOR(const HloInstruction *) through = {0};
-    mover->seen = (HloIntMap){0};
-    hlo_vector_push(mover->arena, &through, reader);
-    while (through.count) {
-        const HloInstruction *at = through.items[--through.count];
-        const int64_t operands = at->operand_count, total = operands + at->control_predecessors.count;
-        for (int64_t i = 0; i < total; i++) {
-            const HloInstruction *read = i < operands ? at->operands[i] : at->control_predecessors.items[i - operands];
-            if (hlo_int_map_find(&mover->seen, (uint64_t)read->id)) continue;
-            hlo_int_map_set(mover->arena, &mover->seen, (uint64_t)read->id, 1);
-            const int32_t kernel = mover->kernel_of[read->id];
-            if (kernel > last) last = kernel;
-            if (kernel >= 0) mover->stays[kernel] = true;
-            if (kernel < 0) hlo_vector_push(mover->arena, &through, read);
-        }
+    list_kernels(&walk, reader, false, &kernels);
+    for (int64_t i = 0; i < kernels.count; i++) {
+        if (kernels.items[i] > last) last = kernels.items[i];
+        mover->stays[kernels.items[i]] = true;
     }
     return last;
 }
 
-// The first kernel that reads a value, seen through instructions without a kernel; the end of the plan if none does.
+// The first kernel that reads a value; the end of the plan if none does. The member of a kernel that is not its root
+// has no number: its kernel is found through its users.
 static int64_t first_reader(Mover *mover, const HloInstruction *value) {
+    Walk walk = {mover->arena, mover->kernel_of, {0}};
+    HloInt64Vector kernels = {0};
     int64_t first = mover->plan->kernel_count;
-    HLO_VECTOR(const HloInstruction *) through = {0};
-    mover->seen = (HloIntMap){0};
-    hlo_vector_push(mover->arena, &through, value);
-    while (through.count) {
-        const HloInstruction *at = through.items[--through.count];
-        const int64_t users = at->users.count, total = users + at->control_successors.count;
-        for (int64_t i = 0; i < total; i++) {
-            const HloInstruction *user = i < users ? at->users.items[i] : at->control_successors.items[i - users];
-            if (hlo_int_map_find(&mover->seen, (uint64_t)user->id)) continue;
-            hlo_int_map_set(mover->arena, &mover->seen, (uint64_t)user->id, 1);
-            // The member of a kernel that is not its root has no number: its kernel is found through its users.
-            const int32_t kernel = mover->kernel_of[user->id];
-            if (kernel >= 0 && kernel < first) first = kernel;
-            if (kernel < 0) hlo_vector_push(mover->arena, &through, user);
-        }
-    }
+    list_kernels(&walk, value, true, &kernels);
+    for (int64_t i = 0; i < kernels.count; i++)
+        if (kernels.items[i] < first) first = kernels.items[i];
     return first;
 }
 
@@ -383,5 +370,5 @@ EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *ch
             }
         if (k < count && !moved[k]) hlo_vector_push(arena, &order, k);
     }
-    return with_order(arena, plan, &order);
+    return emu_plan_with_order(arena, plan, &order);
 }
