@@ -38,21 +38,16 @@ typedef struct Search {
     double worth;
 } Search;
 
-// An answer, in the arena.
-typedef struct SpmdConsequence {
-    double worth;
-} SpmdConsequence;
-
 // How often a computation runs: the product of the known trip counts around it.
 static double iterations_of(SpmdConsequences *consequences, const HloComputation *computation) {
-    double *rounds = &consequences->rounds[computation->id];
-    if (*rounds > 0) return *rounds;
-    *rounds = 1;
+    double *iterations = &consequences->iterations[computation->id];
+    if (*iterations > 0) return *iterations;
+    *iterations = 1;
     if (computation->callers.count != 1) return 1;
     const HloInstruction *caller = computation->callers.items[0];
     const int64_t trips = hlo_is(caller, HLO_OP_WHILE) ? hlo_trip_count(caller) : 1;
-    *rounds = iterations_of(consequences, caller->parent) * (trips > 0 ? (double)trips : 1);
-    return *rounds;
+    *iterations = iterations_of(consequences, caller->parent) * (trips > 0 ? (double)trips : 1);
+    return *iterations;
 }
 
 // Bytes of a device's part of an array, were it not for the axes in question.
@@ -75,7 +70,7 @@ static bool accepts(const Search *search, const SpmdArray *array, int32_t dim) {
 }
 
 // Goes on at a dimension to which the axes come. Where they cannot stay the array is gathered or exchanged.
-static void reach(Search *search, Place place, double rounds) {
+static void reach(Search *search, Place place, double iterations) {
     SpmdPlan *plan = search->consequences->plan;
     const SpmdArray *array = &plan->arrays.items[place.array];
     const SpmdAxes *have = &array->sharding->dims[place.dim];
@@ -83,7 +78,7 @@ static void reach(Search *search, Place place, double rounds) {
     if (!accepts(search, array, place.dim)) {
         const bool elsewhere = (spmd_sharding_used(array->sharding) & search->atoms) != 0;
         const double sent = bytes_beside(search, array) * share(search);
-        search->worth -= rounds * (elsewhere ? sent / (double)search->shards : sent);
+        search->worth -= iterations * (elsewhere ? sent / (double)search->shards : sent);
         return;
     }
     const uint64_t key = ((uint64_t)(uint32_t)place.array << 8 | (uint64_t)(uint32_t)place.dim) + 1;
@@ -121,13 +116,13 @@ static double work_of(const Search *search, const SpmdNode *node) {
 static double moves_of(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand) {
     const HloComputation *body = op->parent;
     const HloInstruction *element = op->operands[operand];
-    const double rounds = iterations_of(consequences, body);
-    if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return rounds;
+    const double iterations = iterations_of(consequences, body);
+    if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return iterations;
     const HloInstruction *loop = body->callers.items[0];
     if (loop->called[1] != body || !hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT) ||
         element->operands[0] != body->parameters.items[0] ||
         !hlo_loop_element_is_invariant(loop, HLO_ATTRIBUTES(element, TupleIndex)->index))
-        return rounds;
+        return iterations;
     return iterations_of(consequences, loop->parent);
 }
 
@@ -137,7 +132,7 @@ static double sent_at(const Search *search, const SpmdNode *node, int32_t factor
     const SpmdRule *rule = node->rule;
     const SpmdFactor *kind = &rule->factors.items[factor];
     const bool stops = kind->kind == SPMD_REPLICATE || kind->blocked;
-    const double rounds = iterations_of(search->consequences, rule->op->parent);
+    const double iterations = iterations_of(search->consequences, rule->op->parent);
     double sent = 0;
     for (int32_t t = 0; t < node->count; t++) {
         if (node->arrays[t] < 0) continue;
@@ -148,7 +143,7 @@ static double sent_at(const Search *search, const SpmdNode *node, int32_t factor
         if (stops ? is_operand && has : is_operand && !has && elsewhere)
             sent += bytes * moves_of(search->consequences, rule->op, t);
         if (!stops && !is_operand && !has && kind->kind == SPMD_REDUCE)
-            sent += rounds * (elsewhere ? bytes : 2 * bytes);
+            sent += iterations * (elsewhere ? bytes : 2 * bytes);
     }
     return sent;
 }
@@ -177,9 +172,9 @@ static bool has_rival(const Search *search, const SpmdNode *node, int32_t factor
 static void visit_factor(Search *search, const SpmdNode *node, int32_t factor, int32_t from) {
     const SpmdRule *rule = node->rule;
     const SpmdFactor *kind = &rule->factors.items[factor];
-    const double rounds = iterations_of(search->consequences, rule->op->parent);
+    const double iterations = iterations_of(search->consequences, rule->op->parent);
     const double sent = sent_at(search, node, factor);
-    const double exchanged = rounds * share(search) / (double)search->shards *
+    const double exchanged = iterations * share(search) / (double)search->shards *
                              bytes_beside(search, &search->consequences->plan->arrays.items[node->arrays[from]]);
     if (sent > exchanged && has_rival(search, node, factor, from)) {
         search->worth -= exchanged;
@@ -187,10 +182,10 @@ static void visit_factor(Search *search, const SpmdNode *node, int32_t factor, i
     }
     search->worth -= sent;
     if (kind->kind == SPMD_REPLICATE || kind->blocked) return;
-    search->worth += rounds * work_of(search, node) * share(search);
+    search->worth += iterations * work_of(search, node) * share(search);
     for (int32_t t = rule->operand_count; t < node->count; t++) {
         const int32_t dim = node->arrays[t] < 0 ? -1 : dim_of_factor(&rule->tensors[t], factor);
-        if (dim >= 0) reach(search, (Place){node->arrays[t], dim}, rounds);
+        if (dim >= 0) reach(search, (Place){node->arrays[t], dim}, iterations);
     }
 }
 
@@ -221,7 +216,7 @@ double spmd_consequences(SpmdConsequences *consequences, int32_t origin, int32_t
     const uint64_t key =
         ((uint64_t)(uint32_t)array << 16 | (uint64_t)(uint32_t)dim << 8 | (uint64_t)axes->items[0]) + 1;
     const int64_t *found = hlo_int_map_find(&consequences->known, key);
-    if (found) return ((const SpmdConsequence *)(intptr_t)*found)->worth;
+    if (found) return consequences->answers.items[*found];
     Search search = {.consequences = consequences, .axes = axes, .atoms = spmd_axes_set(axes), .origin = origin};
     search.shards = spmd_axes_product(consequences->plan->mesh, axes);
     hlo_vector_push(consequences->arena, &search.queue, ((Place){array, dim}));
@@ -230,8 +225,7 @@ double spmd_consequences(SpmdConsequences *consequences, int32_t origin, int32_t
         for (int32_t n = consequences->first_node[place.array]; n < consequences->first_node[place.array + 1]; n++)
             visit_node(&search, consequences->touching[n], place);
     }
-    SpmdConsequence *answer = HLO_ARENA_NEW(consequences->arena, SpmdConsequence, 1);
-    answer->worth = search.worth;
-    hlo_int_map_set(consequences->arena, &consequences->known, key, (intptr_t)answer);
-    return answer->worth;
+    hlo_int_map_set(consequences->arena, &consequences->known, key, consequences->answers.count);
+    hlo_vector_push(consequences->arena, &consequences->answers, search.worth);
+    return search.worth;
 }

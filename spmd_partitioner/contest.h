@@ -12,8 +12,9 @@ typedef struct SpmdConsequences {
     SpmdPlan *plan;
     HloArena *arena;
     const int32_t *first_node, *touching;
-    double *rounds;   // by computation id: how often it runs; 0 where that has not been asked yet
-    HloIntMap known;  // by array, dimension and first axis: an SpmdConsequence that was found before
+    double *iterations;  // by computation id: how often it runs; 0 where that is not known yet
+    HloIntMap known;     // by array, dimension and first axis: a position in `answers`
+    HLO_VECTOR(double) answers;
 } SpmdConsequences;
 
 // The worth, in bytes on a link, of sharding dimension `dim` of an array by `axes`: the local work that this divides,

@@ -366,7 +366,7 @@ static HloStatus propagate_plan(SpmdPlan *plan) {
     index_nodes(&work);
     work.consequences = (SpmdConsequences){
         .plan = plan, .arena = plan->arena, .first_node = work.first_node, .touching = work.touching};
-    work.consequences.rounds = HLO_ARENA_NEW(work.scratch, double, plan->module->computation_limit);
+    work.consequences.iterations = HLO_ARENA_NEW(work.scratch, double, plan->module->computation_limit);
     for (work.priority_level = 0; work.priority_level >= 0;
          work.priority_level = next_priority(plan, work.priority_level)) {
         for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);

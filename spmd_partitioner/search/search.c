@@ -51,11 +51,6 @@ static int32_t find(Search *search, int32_t dim) {
     return dim;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b) {
-    const uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xbf58476d1ce4e5b9);
-    return x ^ (x >> 29);
-}
-
 // Unites dimensions that a rule gives the same single factor, of the same size.
 static void unite_factor(Search *search, const SpmdNode *node, int32_t factor) {
     int32_t first = -1;
@@ -91,8 +86,9 @@ static void describe_classes(Search *search) {
         for (int32_t t = 0; node->rule && t < node->count; t++) {
             if (node->arrays[t] < 0) continue;
             for (int32_t d = 0; d < node->rule->tensors[t].shape->rank; d++) {
-                uint64_t hash = mix((uint64_t)node->rule->op->opcode, (uint64_t)(t * MOST_RANK + d));
-                hash = mix(hash, (uint64_t)node->rule->tensors[t].shape->dims[d]);
+                uint64_t hash =
+                    hlo_hash_mix(hlo_hash_mix(0, (uint64_t)node->rule->op->opcode), (uint64_t)(t * MOST_RANK + d));
+                hash = hlo_hash_mix(hash, (uint64_t)node->rule->tensors[t].shape->dims[d]);
                 search->hashes[find(search, search->first[node->arrays[t]] + d)] += hash;
             }
         }
@@ -127,7 +123,8 @@ static void add_parameter(Search *search, int32_t leaf, int32_t array) {
     const HloShape *shape = search->plan->arrays.items[array].shape;
     if (!hlo_shape_is_array(shape) || shape->rank == 0 || shape->rank > MOST_RANK) return;
     uint64_t hash = (uint64_t)shape->rank;
-    for (int32_t d = 0; d < shape->rank; d++) hash = mix(hash, search->hashes[find(search, search->first[array] + d)]);
+    for (int32_t d = 0; d < shape->rank; d++)
+        hash = hlo_hash_mix(hash, search->hashes[find(search, search->first[array] + d)]);
     Group *group = NULL;
     for (int64_t i = 0; i < search->groups.count && !group; i++)
         if (belongs(search, &search->groups.items[i], shape, array, hash)) group = &search->groups.items[i];
