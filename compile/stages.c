@@ -19,15 +19,12 @@ HloStatus compile_take_input(Compilation *compilation) {
     CompiledModule *result = compilation->result;
     HLO_FAIL_IF(!compilation->input->entry, HLO_INVALID_ARGUMENT, "module %s has no entry computation",
                 compilation->input->name);
-    result->module = hlo_module_clone(compilation->input);
+    result->was_per_device = options->is_per_device || spmd_is_partitioned(compilation->input);
+    // A copy on the requested mesh, where that differs from the program's.
+    if (options->spmd.mesh_axis_count && !result->was_per_device)
+        HLO_TRY(spmd_remesh(compilation->input, options->spmd.mesh, options->spmd.mesh_axis_count, &result->module));
+    if (!result->module) result->module = hlo_module_clone(compilation->input);
     HLO_FAIL_IF(!result->module, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
-    result->was_per_device = options->is_per_device || spmd_is_partitioned(result->module);
-    if (options->spmd.mesh_axis_count && !result->was_per_device) {
-        HloModule *remeshed;
-        HLO_TRY(spmd_remesh(result->module, options->spmd.mesh, options->spmd.mesh_axis_count, &remeshed));
-        if (remeshed) hlo_module_free(result->module);
-        if (remeshed) result->module = remeshed;
-    }
     compilation->optimises = !options->no_optimise && !result->module->is_scheduled;
     return compile_ask_layouts(result->module, &options->layouts, compilation->arena, &compilation->entry_layouts);
 }
