@@ -52,16 +52,13 @@ class Topology:
 
     def mesh_order(self, *sizes: int, allow_split_physical_axes: bool = False) -> list[int]:
         """The device ids of `jax.make_mesh(sizes)`, row by row."""
-        if not sizes or min(sizes) < 1:
+        if not sizes:
             raise InvalidArgument("a mesh has sizes of at least one")
-        count = 1
-        for size in sizes:
-            count *= size
-        places = ffi.new("int64_t[]", list(sizes))
-        if count > self._topology.device_count:
-            raise InvalidArgument(f"a mesh of {count} devices, and {self.name} has {self._topology.device_count}")
-        ids = ffi.new("int64_t[]", count)
-        check(lib.emu_mesh_order(self._topology, places, len(sizes), allow_split_physical_axes, ids))
+        axes = ffi.new("int64_t[]", list(sizes))
+        count = ffi.new("int64_t *")
+        check(lib.emu_mesh_positions(self._topology, axes, len(sizes), count))
+        ids = ffi.new("int64_t[]", count[0])
+        check(lib.emu_mesh_order(self._topology, axes, len(sizes), allow_split_physical_axes, ids))
         return list(ids)
 
     def __str__(self) -> str:

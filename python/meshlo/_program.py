@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import math
 import os
 from typing import Any
 
@@ -75,7 +76,6 @@ class Program:
         self._module = _parse(data, name, sizes)
         check(lib.hlo_verify(self._module))
         self.out_tree = getattr(source, "out_tree", None)
-        self.in_tree = getattr(source, "in_tree", None)
         lowering = getattr(source, "_lowering", None)
         kept = getattr(lowering, "compile_args", {}).get("kept_var_idx") if lowering is not None else None
         self._kept = sorted(kept) if kept is not None else None
@@ -143,10 +143,15 @@ def _target(key: Any) -> str:
 class SpmdArguments:
     """The mesh and shardings of a call as the library's SpmdOptions; keeps what they point to."""
 
-    def __init__(self, mesh: Any, shard: Any, num_partitions: int, overlap: bool = False):
+    def __init__(self, program: Program, mesh: Any, shard: Any, num_partitions: int, overlap: bool = False):
         self._keep: list[Any] = []
-        self.options = ffi.new("SpmdOptions *", {"num_partitions": num_partitions, "async": overlap})
         axes = _axes(mesh)
+        # By the program itself where the call says nothing.
+        if num_partitions == 0 and not axes and program.num_partitions > 1:
+            num_partitions = program.num_partitions
+        self.device_count = num_partitions or math.prod(size for _, size in axes)
+        self.mesh = ",".join(f"{name}={size}" for name, size in axes) or None  # as it was given
+        self.options = ffi.new("SpmdOptions *", {"num_partitions": num_partitions, "async": overlap})
         if axes:
             array = ffi.new("SpmdMeshAxis[]", len(axes))
             for index, (name, size) in enumerate(axes):
@@ -182,13 +187,11 @@ class Partitioned:
 
     def __init__(self, program: Program, mesh: Any, shard: Any, num_partitions: int = 0, overlap: bool = False):
         self.program = program
-        if num_partitions == 0 and not mesh and program.num_partitions > 1:
-            num_partitions = program.num_partitions
-        arguments = SpmdArguments(mesh, shard, num_partitions, overlap)
+        arguments = SpmdArguments(program, mesh, shard, num_partitions, overlap)
         options = ffi.new("CompileOptions *", {"is_verified": True})
         options.spmd = arguments.options[0]
         options.is_per_device = program.is_per_device or lib.spmd_is_partitioned(program._module)
-        self.mesh = ",".join(f"{name}={size}" for name, size in _axes(mesh)) or None  # as it was given
+        self.mesh = arguments.mesh
         self._compiled = made("CompiledModule", lib.compiled_module_free, lib.compile_module, program._module, options)
         self._arguments = arguments
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from meshlo._arrays import array_of, literal_of
-from meshlo._library import InvalidArgument, c_string, check, ffi, lib, made, text_of
+from meshlo._library import InvalidArgument, c_string, check, ffi, lib, made
 from meshlo._program import Program, SpmdArguments, load
 
 _NUMERICS = {None: "TARGET_NUMERICS_DEFAULT", "exact": "TARGET_NUMERICS_EXACT", "tpu": "TARGET_NUMERICS_TPU"}
@@ -51,13 +51,9 @@ def run(program: Any, inputs: Any = (), on: str = "cpu", *, mesh: Any = None, sh
     if numerics not in _NUMERICS:
         raise InvalidArgument(f"numerics is 'exact' or 'tpu', not {numerics!r}")
     one = load(program)
-    if num_partitions == 0 and not mesh and one.num_partitions > 1:
-        num_partitions = one.num_partitions
-    arguments = SpmdArguments(mesh, shard, num_partitions)
-    wanted = max(num_partitions, 1)
-    for _, size in [] if mesh is None else _mesh_sizes(arguments):
-        wanted *= size if num_partitions == 0 else 1
-    client = made("TargetClient", lib.target_client_release, lib.target_client_new, c_string(f"cpu:{wanted}" if on == "cpu" else on))
+    arguments = SpmdArguments(one, mesh, shard, num_partitions)
+    machine = f"cpu:{arguments.device_count}" if on == "cpu" else on
+    client = made("TargetClient", lib.target_client_release, lib.target_client_new, c_string(machine))
     options = ffi.new("TargetProgramOptions *", {"numerics": getattr(lib, _NUMERICS[numerics])})
     options.spmd = arguments.options[0]
     compiled = made("TargetProgram", lib.target_program_free, lib.target_program_new, client, one._module, options)
@@ -68,11 +64,6 @@ def run(program: Any, inputs: Any = (), on: str = "cpu", *, mesh: Any = None, sh
     check(lib.target_program_call(compiled, ffi.cast("const HloLiteral *const *", given), len(literals), results))
     owned = [ffi.gc(results[i], lib.hlo_literal_free) for i in range(boundary.result_count)]
     return _unflatten(one, [array_of(literal) for literal in owned])
-
-
-def _mesh_sizes(arguments: SpmdArguments) -> list[tuple[str, int]]:
-    options = arguments.options
-    return [(text_of(options.mesh[i].name) or "", options.mesh[i].size) for i in range(options.mesh_axis_count)]
 
 
 def evaluate(program: Any, inputs: Any = (), *, numerics: str = "exact") -> Any:
