@@ -8,9 +8,9 @@
 
 #include "hlo/base/text.h"
 
-// The parsed grammar. Parsing it takes longer than reading a description, so whoever reads many keeps one. For one
-// thread at a time. (Not kept for the process: libxml2's types, to which it points, end when the host program cleans
-// libxml2 up.)
+// The parsed grammar. Parsing it takes longer than reading a description, so a program that reads many keeps one. For
+// one thread at a time. (Not kept for the process: libxml2's types, to which it points, end when the host program
+// cleans libxml2 up.)
 typedef struct EmuPodGrammar EmuPodGrammar;
 
 // Parses the built-in grammar; NULL when memory is short. The caller frees it.

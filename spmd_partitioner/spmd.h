@@ -94,7 +94,7 @@ typedef struct SpmdCollective {
 typedef struct SpmdReport {
     HloArena *arena;
     int64_t num_partitions;
-    const char *mesh, *mesh_source;  // for whoever prints it: "data=4,model=2" and who named it; NULL: unknown
+    const char *mesh, *mesh_source;  // for printing: "data=4,model=2" and what named it; NULL: unknown
     const SpmdCollective *collectives;
     int64_t collective_count;
     int64_t total_bytes_per_device;  // sum of bytes_per_device * trip_count (unknown trips count once)

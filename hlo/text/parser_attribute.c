@@ -183,9 +183,9 @@ static bool parse_backend_config(HloParser *parser, HloParsedAttributes *parsed)
     if (!strstr(parsed->backend_config, "wait_on_operation_queues")) return true;
     char *to = hlo_arena_text(parser->arena, parsed->backend_config), *start = to;
     for (const char *from = parsed->backend_config; *from;) {
-        const char *behind = after_empty_queues(from);
-        if (behind)
-            from = behind;
+        const char *after = after_empty_queues(from);
+        if (after)
+            from = after;
         else
             *to++ = *from++;
     }

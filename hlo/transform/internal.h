@@ -82,7 +82,7 @@ HloInstruction *hlo_jvp_apply(HloJvp *j, HloInstruction *const *operands, int64_
 void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, HloInstruction **root, HloInstruction **tangents);
 // Binds a parameter to a value and to the tangents of its leaves (NULL: all zero).
 void hlo_jvp_bind(HloJvp *j, const HloInstruction *parameter, HloInstruction *value, HloInstruction **tangents);
-// An instruction that stands for an input's tangent until it is transposed.
+// An instruction that represents an input's tangent until it is transposed.
 HloInstruction *hlo_jvp_seed(HloJvp *j, const HloShape *shape);
 // A placeholder with these residuals and tangents, whose result has leaves of `shapes`; `out` receives them.
 void hlo_jvp_placeholder(HloJvp *j, const HloLinear *linear, HloInstruction *const *operands,
@@ -146,7 +146,7 @@ HloInstruction *hlo_transform_zeros(HloBuilder *b, const HloShape *shape);
 void hlo_transform_leaves(HloBuilder *b, HloInstruction *value, HloInstruction **leaves);
 // A value of `shape` (layouts ignored) from its leaves.
 HloInstruction *hlo_transform_assemble(HloBuilder *b, const HloShape *shape, HloInstruction *const *leaves);
-// Copies a computation's instructions behind these arguments and returns the root.
+// Appends copies of a computation's instructions, applied to these arguments, and returns the root.
 HloInstruction *hlo_transform_inline(HloBuilder *b, HloArena *scratch, const HloComputation *computation,
                                      HloInstruction *const *arguments);
 // Runs body(argument), which appends to a new builder at *builder and sets *root, and finishes the computation.

@@ -285,7 +285,7 @@ void hlo_jvp_refused(HloJvp *j, HloInstruction **out) {
     hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of %s", j->old->name, hlo_op_text(j->old->opcode));
 }
 
-// The operand itself, perhaps behind a barrier: the tangent does not need one.
+// Passes the tangent of the operand on. That of a barrier needs no barrier.
 void hlo_jvp_passed(HloJvp *j, HloInstruction **out) {
     HloInstruction **tangents = hlo_jvp_tangents(j, 0);
     for (int64_t k = 0; tangents && k < hlo_shape_leaf_count(j->old->shape); k++) out[k] = tangents[k];

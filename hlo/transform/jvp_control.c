@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents of calls, branches and loops. In reverse mode a branch or loop is split: its forward part also returns
-// residuals (those of a loop stacked, one row per iteration), and a placeholder stands for its tangents.
+// residuals (those of a loop stacked, one row per iteration), and a placeholder represents its tangents.
 #include "hlo/transform/control.h"
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ static HloInstruction *insert(Remat *r, HloInstruction *i) {
     return i;
 }
 
-// The saved value behind a barrier, if it is worth one.
+// The saved value, through a barrier if it is worth one.
 static HloInstruction *saved(Remat *r, HloInstruction *i) {
     if (hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA) || !hlo_shape_is_array(i->shape)) return i;
     HloInstruction *barrier =

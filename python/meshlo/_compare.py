@@ -100,7 +100,7 @@ def _factorisations(count: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def _meshes(pattern: str | None, devices: int) -> list[str | None]:
-    """The meshes that `data=*,model=4` stands for on this many devices."""
+    """The meshes that `data=*,model=4` allows on this many devices."""
     if pattern is None:
         return [None]
     axes = [axis.partition("=") for axis in pattern.split(",")]

@@ -296,8 +296,8 @@ static const char *map_text(const Remesh *remesh, const char *text) {
     return hlo_text_to_arena(remesh->module->arena, &out);
 }
 
-// An annotation in Shardy's text: names stay; the tiling beside it is made anew, so that whoever reads it alone reads
-// the same.
+// An annotation in Shardy's text: names stay; the tiling beside it is made anew, so that a reader of the tiling alone
+// reads the same.
 static HloStatus map_leaves(const Remesh *remesh, HloInstruction *op, const SpmdShardyText *text) {
     const int64_t leaves = hlo_shape_leaf_count(op->shape);
     const HloSharding **tilings = HLO_ARENA_NEW(remesh->module->arena, const HloSharding *, leaves);

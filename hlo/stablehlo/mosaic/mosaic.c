@@ -114,7 +114,7 @@ static bool combine(const char *name, int64_t a, int64_t b, int64_t *result) {
     return true;
 }
 
-// The constant behind an argument of the kernel that holds the whole of an operand; NULL if there is none.
+// The constant that is passed for an argument of the kernel, if the argument holds the whole operand; else NULL.
 static const HloLiteral *literal_of(Counter *counter, const MlirValue *memory) {
     const int64_t *definition = hlo_int_map_find(&counter->definitions, key_of(memory));
     if (!definition || *definition >= 0) return NULL;
