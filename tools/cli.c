@@ -270,6 +270,7 @@ int cli_main(int argument_count, char **arguments) {
         return print_text(cli_print_help, STDOUT_FILENO, CLI_EXIT_OK);
     }
     if (strcmp(name, "--help=man") == 0) return print_text(cli_print_overview, STDOUT_FILENO, CLI_EXIT_OK);
+    if (strcmp(name, cli_completion.name) == 0) return run_verb(&cli_completion, argument_count - 2, arguments + 2);
     for (size_t i = 0; i < HLO_COUNT_OF(kVerbs); ++i) {
         if (strcmp(kVerbs[i]->name, name) == 0) return run_verb(kVerbs[i], argument_count - 2, arguments + 2);
     }

@@ -49,7 +49,7 @@ typedef enum CliKind {
 typedef struct CliOption {
     const char *name;  // without dashes, words joined by '-'; one letter for "-o"
     CliKind kind;
-    const char *value;  // what the help calls the value; NULL for a flag
+    const char *value;  // what the help calls the value, and complete.c knows it by; NULL for a flag
     const char *help;   // one sentence
 } CliOption;
 
@@ -103,6 +103,9 @@ struct CliContext {
     double start;   // cli_seconds() when the run began
 };
 
+// The verb that the completion scripts of the shells call (complete.c). The help does not list it.
+extern const CliVerb cli_completion;
+
 // The verbs, in the order of the help. Sets *count.
 const CliVerb *const *cli_verbs(int64_t *count);
 
@@ -113,6 +116,8 @@ int cli_main(int argument_count, char **arguments);
 // for an unknown option, a missing or malformed value, or a wrong number of arguments.
 HLO_NODISCARD HloStatus cli_parse(CliContext *context, int argument_count, char **arguments);
 
+// The option of this name (without dashes) in the verb's tables; NULL where they lack it.
+const CliOption *cli_find_option(const CliVerb *verb, const char *name);
 // True when the verb's tables have an option of this name.
 bool cli_has_option(const CliVerb *verb, const char *name);
 

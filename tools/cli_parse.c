@@ -46,8 +46,12 @@ static const CliOption *find_option(const CliVerb *verb, const char *text, size_
     return option;
 }
 
+const CliOption *cli_find_option(const CliVerb *verb, const char *name) {
+    return find_option(verb, name, strlen(name));
+}
+
 bool cli_has_option(const CliVerb *verb, const char *name) {
-    return find_option(verb, name, strlen(name)) != NULL;
+    return cli_find_option(verb, name) != NULL;
 }
 
 const char *cli_option_name(const CliVerb *verb, const char *name) {

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# bash completion for meshlo: verbs and options are asked from the command itself, so that they are never out of date.
+# bash completion for meshlo: the command itself knows its verbs, options and values, so that they are never out of date.
 _meshlo() {
-    local current=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
+    local line=${COMP_LINE:0:COMP_POINT} words candidate
+    read -ra words <<<"$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    # bash splits words at '=' and ':' too, and replaces only what follows the last of them.
+    local current=${words[-1]} before=
+    [[ $current == *[=:]* ]] && before=${current%"${current##*[=:]}"}
     COMPREPLY=()
-    if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" --help 2>/dev/null |
-            awk '/^  [a-z]+  / { print $1 }')" -- "$current")
-    elif [[ $current == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "$verb" --help 2>/dev/null |
-            awk '/^  -/ { print $1 }') --help" -- "$current")
-    else
-        mapfile -t COMPREPLY < <(compgen -f -- "$current")
-    fi
+    while IFS=$'\t' read -r candidate _; do
+        if [ "$candidate" = :files ]; then
+            mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "${current#"$before"}")
+        else
+            COMPREPLY+=("${candidate#"$before"}")
+        fi
+    done < <("${words[0]}" __complete -- "${words[@]:1}" 2>/dev/null)
+    [[ ${#COMPREPLY[@]} = 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 }
 complete -o filenames -F _meshlo meshlo

@@ -112,3 +112,17 @@ HloStatus cli_mesh_ids(CliContext *context, const EmuTopology *topology, const i
     *ids = out;
     return emu_mesh_order(topology, sizes, count, split, out);
 }
+
+void cli_each_slice(CliContext *context, const EmuChip *chip,
+                    void (*visit)(void *argument, const EmuTopology *topology), void *argument) {
+    const int64_t most = chip->pod_x * chip->pod_y * chip->pod_z;
+    // Names count the cores of the generations before v5e, and those of v5p; chips otherwise.
+    for (int64_t number = 1; number <= most * chip->cores_per_chip; number *= 2) {
+        EmuTopology *topology = NULL;
+        const char *name = hlo_arena_format(context->arena, "%s-%lld", chip->name, (long long)number);
+        HloStatus status = emu_topology_parse(name, &topology);
+        hlo_status_free(status);
+        if (!status) visit(argument, topology);
+        emu_topology_free(topology);
+    }
+}

@@ -31,4 +31,8 @@ HLO_NODISCARD HloStatus cli_topology_open(CliContext *context, const char *spec,
 HLO_NODISCARD HloStatus cli_mesh_ids(CliContext *context, const EmuTopology *topology, const int64_t *sizes,
                                      int64_t count, bool split, const int64_t **ids);
 
+// Calls visit(argument, slice) for the slices of a generation that have names: powers of two of devices, up to the pod.
+void cli_each_slice(CliContext *context, const EmuChip *chip,
+                    void (*visit)(void *argument, const EmuTopology *topology), void *argument);
+
 #endif

@@ -12,9 +12,9 @@
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
-    {"to", CLI_TEXT, "FORMAT",
+    {"to", CLI_TEXT, "hlo|stablehlo|bytecode|proto|dot",
      "hlo (default), stablehlo (MLIR text), bytecode (portable StableHLO), proto (HloModuleProto) or dot (Graphviz)."},
-    {"print", CLI_TEXT, "FORM",
+    {"print", CLI_TEXT, "long|short|canonical",
      "Of hlo: long (default, as XLA's to_string()), short or canonical. Of stablehlo: long (default, with locations) "
      "or short."},
     {"elide-constants", CLI_FLAG, NULL,

@@ -8,11 +8,11 @@
 
 static const CliOption kOptions[] = {
     {"wrt", CLI_TEXT, "0,2,…", "The parameters to differentiate by (default: 0)."},
-    {"mode", CLI_TEXT, "MODE",
+    {"mode", CLI_TEXT, "value-and-grad|grad|vjp|jvp",
      "value-and-grad (default), grad, vjp (a cotangent for each result as a parameter) or jvp (a tangent for each "
      "parameter of --wrt)."},
     {"has-aux", CLI_FLAG, NULL, "Differentiate the first result only and pass the others through."},
-    {"remat", CLI_TEXT, "POLICY",
+    {"remat", CLI_TEXT, "everything|nothing|dots|named",
      "What the backward part may use of the forward part: everything (default), nothing, dots or named; it computes "
      "the rest again."},
     {"o", CLI_TEXT, "OUT", "Write the program to OUT."},

@@ -11,7 +11,7 @@
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
-    {"passes", CLI_TEXT, "a,b,…", "The passes and pipelines to run, in order (default: the pipeline simplify)."},
+    {"passes", CLI_TEXT, "PASS,…", "The passes and pipelines to run, in order (default: the pipeline simplify)."},
     {"list-passes", CLI_FLAG, NULL, "List the passes and pipelines."},
     {"dump-to", CLI_TEXT, "DIR",
      "Write the module before the first pass and after the last to DIR, named as XLA names dumps."},

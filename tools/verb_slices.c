@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo slices: what --on may name. Everything comes from emulator/chips.def and the rules of topology names.
-#include <assert.h>
-
 #include "tools/machine.h"
 
 static const CliOption kOptions[] = {
     {"json", CLI_FLAG, NULL, "Print JSON: an array of generations with their chip and their slices."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
-
-// The slices of a generation that have names: powers of two of devices, up to the pod.
-static void each_slice(CliContext *context, const EmuChip *chip,
-                       void (*visit)(void *argument, const EmuTopology *topology), void *argument) {
-    const int64_t most = chip->pod_x * chip->pod_y * chip->pod_z;
-    // Names count the cores of the generations before v5e, and those of v5p; chips otherwise.
-    for (int64_t number = 1; number <= most * chip->cores_per_chip; number *= 2) {
-        EmuTopology *topology = NULL;
-        const char *name = hlo_arena_format(context->arena, "%s-%lld", chip->name, (long long)number);
-        HloStatus status = emu_topology_parse(name, &topology);
-        hlo_status_free(status);
-        if (!status) visit(argument, topology);
-        emu_topology_free(topology);
-    }
-}
 
 static void print_name(void *argument, const EmuTopology *topology) {
     HloText *text = argument;
@@ -66,7 +49,7 @@ static void write_chip(CliContext *context, HloJsonWriter *json, const EmuChip *
     }
     hlo_json_key(json, "slices");
     hlo_json_begin_array(json);
-    each_slice(context, chip, write_slice, json);
+    cli_each_slice(context, chip, write_slice, json);
     hlo_json_end_array(json);
     hlo_json_end_object(json);
 }
@@ -81,7 +64,7 @@ static void print_chip(CliContext *context, const EmuChip *chip) {
                     (long long)chip->devices_per_chip, chip->devices_per_chip == 1 ? "" : "s",
                     chip->link_bytes_per_second * 1e-9, (long long)chip->torus_axes, (long long)chip->pod_x,
                     (long long)chip->pod_y, (long long)chip->pod_z);
-    each_slice(context, chip, print_name, out);
+    cli_each_slice(context, chip, print_name, out);
     hlo_text_char(out, '\n');
 }
 

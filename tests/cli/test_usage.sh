@@ -25,7 +25,34 @@ json "j['version']" "flags from the environment: used"
 exits 2 "unwritable stdout" bash -c '"$MESHLO" version >/dev/full'
 exits 2 "bug: unwritable stdout, help" bash -c '"$MESHLO" --help >/dev/full'
 check "a reader that closes the pipe is not an error" bash -o pipefail -c '"$MESHLO" --help | head -c 1 >/dev/null'
-check "completion: verbs" bash -c '. "$SOURCE/tools/completion.bash"; COMP_WORDS=("$MESHLO" ver); COMP_CWORD=1; _meshlo
-    [ "${COMPREPLY[*]}" = version ]'
-check "completion: options" bash -c '. "$SOURCE/tools/completion.bash"; COMP_WORDS=("$MESHLO" version --js); COMP_CWORD=2; _meshlo
-    [ "${COMPREPLY[*]}" = --json ]'
+# What bash offers for a line: completes LINE EXPECTED.
+completes() {
+    check "completion: $1" bash -c '. "$SOURCE/tools/completion.bash"; COMP_LINE="$MESHLO $1"; COMP_POINT=${#COMP_LINE}; _meshlo
+        [ "${COMPREPLY[*]}" = "$2" ] || { echo "${COMPREPLY[*]}"; false; }' completes "$1" "$2"
+}
+completes "ver" "version"
+completes "help sli" "slices"
+completes "version --js" "--json"
+completes "emulate --on v5e-12" "v5e-128"
+completes "emulate --on=v5e-12" "v5e-128"
+completes "compare --on v2-8,v5e-12" "v2-8,v5e-128"
+completes "devices v5e-12" "v5e-128"
+completes "convert --to bytec" "bytecode"
+completes "opt --passes=cse,flat" "cse,flatten-call-graph"
+completes "check --forbid all-gather,all-to" "all-gather,all-to-all"
+completes "partition --dump-after parti" "partition"
+completes "convert $SOURCE/examples/mlp_gradient_5" "$SOURCE/examples/mlp_gradient_512.hlo"
+completes "version x" ""
+completes "emulate --sync v" ""
+cat >axes.mlir <<'EOF'
+module @axes {
+  sdy.mesh @mesh = <["data"=2, "model"=2]>
+  func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<8x8xf32> {
+    return %a : tensor<8x8xf32>
+  }
+}
+EOF
+completes "partition axes.mlir --mesh " "data= model="
+completes "partition axes.mlir --mesh data=4,mo" "4,model="
+completes "partition axes.mlir --shard p0=da" "data"
+completes "partition axes.mlir --shard p0=data,-,m" "data,-,model"
