@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "hlo/base/clock.h"
+#include "hlo/base/memory.h"
+
+void make_in_process(int64_t count, Transport **list) {
+    expect_success(transport_in_process(count, list));
+}
+
+void *release_one(void *transport) {
+    transport_release(transport);
+    return NULL;
+}
+
+void release_all(int64_t count, Transport **list) {
+    pthread_t threads[kMaximumCount];
+    for (int64_t i = 0; i < count; i++) cr_assert_eq(pthread_create(&threads[i], NULL, release_one, list[i]), 0);
+    for (int64_t i = 0; i < count; i++) pthread_join(threads[i], NULL);
+}
+
+HloStatus finish_with(int64_t count, Transport **list, TransportRequest *request) {
+    const int64_t until = hlo_clock_nanoseconds() + 20000000000;
+    HloStatus status = HLO_SUCCESS;
+    while (!transport_request_is_done(request, &status)) {
+        cr_assert_lt(hlo_clock_nanoseconds(), until, "the request does not become done");
+        for (int64_t i = 0; i < count; i++) transport_progress(list[i]);
+    }
+    transport_request_free(request);
+    return status;
+}
+
+void expect_error(HloStatus error, HloCode code, const char *part) {
+    cr_assert_not_null(error, "no error, where %s was expected", part);
+    cr_expect_eq(hlo_status_code(error), code, "%s: %s", hlo_code_name(hlo_status_code(error)),
+                 hlo_status_message(error));
+    cr_expect_not_null(strstr(hlo_status_message(error), part), "'%s' does not contain '%s'", hlo_status_message(error),
+                       part);
+    hlo_status_free(error);
+}
+
+void expect_success(HloStatus status) {
+    cr_assert_null(status, "%s", hlo_status_message(status));
+}
+
+static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+void fill(void *data, int64_t bytes, uint64_t seed) {
+    unsigned char *out = data;
+    for (int64_t i = 0; i < bytes; i += 8) {
+        const uint64_t word = mix(seed * 0x9e3779b97f4a7c15u + (uint64_t)i);
+        memcpy(out + i, &word, (size_t)(bytes - i < 8 ? bytes - i : 8));
+    }
+}
+
+bool is_filled(const void *data, int64_t bytes, uint64_t seed) {
+    const unsigned char *in = data;
+    for (int64_t i = 0; i < bytes; i += 8) {
+        const uint64_t word = mix(seed * 0x9e3779b97f4a7c15u + (uint64_t)i);
+        if (memcmp(in + i, &word, (size_t)(bytes - i < 8 ? bytes - i : 8)) != 0) return false;
+    }
+    return true;
+}

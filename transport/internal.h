@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engines of transport/ share: the parts of a transport and of a request that transport.c looks after. Not a
+// public header.
+//
+// Locks. Each engine has its own lock for its messages. `state_lock` below protects the error and the activities; it is
+// taken last, and nothing is called while it is held.
+#ifndef MESHLO_TRANSPORT_INTERNAL_H_
+#define MESHLO_TRANSPORT_INTERNAL_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "hlo/base/memory.h"
+#include "transport/transport.h"
+
+// What an engine implements. The functions of transport.c have checked the arguments and that the transport works.
+typedef struct TransportEngine {
+    // Starts a transfer; may complete it at once.
+    HloStatus (*start)(Transport *transport, TransportRequest *request);
+    // Makes a request done, unless it is; returns when its memory is no longer touched.
+    void (*cancel)(Transport *transport, TransportRequest *request);
+    // As transport_discard().
+    void (*discard)(Transport *transport, int64_t from, uint64_t tag, uint64_t mask);
+    // As transport_progress().
+    bool (*progress)(Transport *transport);
+    // As transport_wait(), after `seen` has been compared once.
+    void (*wait)(Transport *transport, int64_t seen, int64_t nanoseconds);
+    // Makes waiting threads return.
+    void (*wake)(Transport *transport);
+    // Called once, after `error` has been set, from the thread that set it: tells the other processes the error, unless
+    // one of them has told it, and makes pending requests done, now or later.
+    void (*fail)(Transport *transport, bool told);
+    // Tells the other processes an activity that has changed, or leaves that to the next heartbeat. May be NULL.
+    void (*tell_activity)(Transport *transport);
+    // Leaves and frees what the engine owns, the transport itself too.
+    void (*release)(Transport *transport);
+    // The same in a child of the process that created the transport: must not touch what the parent still uses.
+    void (*abandon)(Transport *transport);
+} TransportEngine;
+
+// Messages to drop: those whose tag, masked, is `tag`.
+typedef struct TransportRule {
+    uint64_t tag, mask;
+} TransportRule;
+
+// What is known of a process.
+typedef struct TransportPeer {
+    char *name;                 // for messages; never NULL
+    char *activity;             // NULL: none
+    TransportRule *rules;       // TRANSPORT_DISCARD_RULES of them once there is one; under the engine's lock
+    int64_t rule_count;         // ever made: the latest overwrite the oldest
+    _Atomic int64_t last_seen;  // clock of the last sign of life
+    _Atomic bool has_left;      // it has released its transport
+} TransportPeer;
+
+// The beginning of every engine's transport.
+struct Transport {
+    const TransportEngine *engine;
+    int64_t process_count, process_index;
+    char *description;
+    TransportPeer *peers;
+    int64_t fork_count;      // differs in a child of the process that created it
+    _Atomic int64_t events;  // transport_events()
+    pthread_mutex_t state_lock;
+    HloStatus error;          // once set, never changed
+    _Atomic bool has_failed;  // `error` is set
+};
+
+typedef enum TransportRequestState {
+    kTransportPending,
+    kTransportCompleting,  // one thread has taken it upon itself to complete the request
+    kTransportDone,
+} TransportRequestState;
+
+struct TransportRequest {
+    Transport *transport;
+    int64_t process;  // the receiver of a send, the sender of a receive
+    uint64_t tag;
+    char *data;
+    int64_t bytes;
+    bool is_send;
+    _Atomic int state;  // TransportRequestState
+    HloStatus status;   // constant once done
+    // The engine's.
+    TransportRequest *previous, *next;  // a list of pending requests
+    void *handle;
+};
+
+// Initialises the common part for `count` processes without names; false when memory is short (nothing is left to
+// free).
+bool transport_initialise(Transport *transport, const TransportEngine *engine, int64_t count, int64_t index);
+// Frees the common part.
+void transport_finalise(Transport *transport);
+// Returns a copy of an error; NULL for NULL.
+HloStatus transport_copy_error(const struct HloError *error);
+// Makes a request done, unless it is: takes ownership of `status`. Returns false if it was done, or is being completed
+// by another thread. The request may be freed by its owner as soon as this function has begun to return.
+bool transport_complete(TransportRequest *request, HloStatus status);
+// Notes a rule of transport_discard(). False when memory is short. The caller holds the engine's lock.
+bool transport_note_rule(Transport *transport, int64_t from, uint64_t tag, uint64_t mask);
+// True if a rule drops messages of `from` with this tag. The caller holds the engine's lock.
+bool transport_drops(const Transport *transport, int64_t from, uint64_t tag);
+// Counts an event and wakes waiting threads.
+void transport_count_event(Transport *transport);
+// Ends the transport with `error`, of which it takes ownership; `told` if another process has told it to all. The first
+// failure counts, others are dropped.
+void transport_fail(Transport *transport, HloStatus error, bool told);
+// Stores the activity of a process (NULL or "": none).
+void transport_note_activity(Transport *transport, int64_t process, const char *text, size_t length);
+// True in a child of the process that created the transport.
+bool transport_is_forked(const Transport *transport);
+
+#endif

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all transports have in common: checks of arguments, the one error, activities, and the life of a request.
+#include "transport/transport.h"
+
+#include <string.h>
+
+#include "hlo/base/clock.h"
+#include "transport/internal.h"
+
+// ---- the common part
+
+// How often this process has been forked off since its ancestor created its first transport: asking for the process's
+// number would be a system call for each message.
+static _Atomic int64_t fork_count;
+
+static void count_fork(void) {
+    atomic_fetch_add(&fork_count, 1);
+}
+
+static void register_fork_handler(void) {
+    (void)pthread_atfork(NULL, NULL, count_fork);  // fails without memory only; a child's calls are then undetected
+}
+
+bool transport_initialise(Transport *transport, const TransportEngine *engine, int64_t count, int64_t index) {
+    transport->engine = engine;
+    transport->process_count = count;
+    transport->process_index = index;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_fork_handler);
+    transport->fork_count = atomic_load(&fork_count);
+    transport->peers = hlo_allocate_zeroed((size_t)count, sizeof *transport->peers);
+    if (!transport->peers) return false;
+    if (pthread_mutex_init(&transport->state_lock, NULL) != 0) {
+        hlo_free(transport->peers);
+        transport->peers = NULL;
+        return false;
+    }
+    const int64_t now = hlo_clock_nanoseconds();
+    for (int64_t i = 0; i < count; i++) atomic_store(&transport->peers[i].last_seen, now);
+    return true;
+}
+
+void transport_finalise(Transport *transport) {
+    for (int64_t i = 0; i < transport->process_count; i++) {
+        hlo_free(transport->peers[i].name);
+        hlo_free(transport->peers[i].activity);
+        hlo_free(transport->peers[i].rules);
+    }
+    hlo_free(transport->peers);
+    hlo_free(transport->description);
+    hlo_status_free(transport->error);
+    pthread_mutex_destroy(&transport->state_lock);
+}
+
+HloStatus transport_copy_error(const struct HloError *error) {
+    return error ? hlo_error(hlo_status_code(error), "%s", hlo_status_message(error)) : HLO_SUCCESS;
+}
+
+bool transport_is_forked(const Transport *transport) {
+    return atomic_load_explicit(&fork_count, memory_order_relaxed) != transport->fork_count;
+}
+
+static HloStatus forked_error(void) {
+    return hlo_error(HLO_FAILED_PRECONDITION,
+                     "a transport does not survive fork(): this process is a child of the one that joined");
+}
+
+int64_t transport_process_count(const Transport *transport) {
+    return transport->process_count;
+}
+
+int64_t transport_process_index(const Transport *transport) {
+    return transport->process_index;
+}
+
+const char *transport_description(const Transport *transport) {
+    return transport->description;
+}
+
+const char *transport_process_name(const Transport *transport, int64_t process) {
+    assert(process >= 0 && process < transport->process_count);
+    return transport->peers[process].name;
+}
+
+// ---- requests
+
+static HloStatus check(const Transport *transport, int64_t process, uint64_t tag, const void *data, int64_t bytes) {
+    HLO_FAIL_IF(process < 0 || process >= transport->process_count || process == transport->process_index,
+                HLO_INVALID_ARGUMENT, "process %lld exchanges messages with the other processes of %lld, not with %lld",
+                (long long)transport->process_index, (long long)transport->process_count, (long long)process);
+    HLO_FAIL_IF(tag >> TRANSPORT_TAG_BITS, HLO_INVALID_ARGUMENT, "tag %llu has more than %d bits",
+                (unsigned long long)tag, TRANSPORT_TAG_BITS);
+    HLO_FAIL_IF(bytes < 0 || (bytes > 0 && !data), HLO_INVALID_ARGUMENT, "a message of %lld bytes%s", (long long)bytes,
+                data ? "" : " without memory");
+    return HLO_SUCCESS;
+}
+
+static HloStatus start(Transport *transport, int64_t process, uint64_t tag, void *data, int64_t bytes, bool is_send,
+                       TransportRequest **result) {
+    *result = NULL;
+    HLO_TRY(check(transport, process, tag, data, bytes));
+    if (transport_is_forked(transport)) return forked_error();
+    if (atomic_load(&transport->has_failed)) return transport_error(transport);
+    TransportRequest *request = hlo_allocate_zeroed(1, sizeof *request);
+    HLO_FAIL_IF(!request, HLO_RESOURCE_EXHAUSTED, "no memory for a message of %lld bytes", (long long)bytes);
+    *request = (TransportRequest){
+        .transport = transport, .process = process, .tag = tag, .data = data, .bytes = bytes, .is_send = is_send};
+    HloStatus status = transport->engine->start(transport, request);
+    if (status) {
+        hlo_free(request);
+        return status;
+    }
+    *result = request;
+    return HLO_SUCCESS;
+}
+
+HloStatus transport_send(Transport *transport, int64_t to, uint64_t tag, const void *data, int64_t bytes,
+                         TransportRequest **request) {
+    return start(transport, to, tag, (void *)(uintptr_t)data, bytes, true, request);
+}
+
+HloStatus transport_receive(Transport *transport, int64_t from, uint64_t tag, void *data, int64_t bytes,
+                            TransportRequest **request) {
+    return start(transport, from, tag, data, bytes, false, request);
+}
+
+// A thread that sees the request done may free it: nothing of it is read after the last store.
+bool transport_complete(TransportRequest *request, HloStatus status) {
+    Transport *transport = request->transport;
+    int pending = kTransportPending;
+    if (!atomic_compare_exchange_strong(&request->state, &pending, kTransportCompleting)) {
+        hlo_status_free(status);
+        return false;
+    }
+    request->status = status;
+    atomic_store(&request->state, kTransportDone);
+    transport_count_event(transport);
+    return true;
+}
+
+bool transport_request_is_done(TransportRequest *request, HloStatus *status) {
+    if (atomic_load(&request->state) == kTransportDone) {
+        if (status) *status = transport_copy_error(request->status);
+        return true;
+    }
+    if (!transport_is_forked(request->transport)) return false;
+    if (status) *status = forked_error();
+    return true;
+}
+
+HloStatus transport_finish(TransportRequest *request) {
+    enum { kNapNanoseconds = 100000000 };
+    Transport *transport = request->transport;
+    HloStatus status = HLO_SUCCESS;
+    for (;;) {
+        const int64_t seen = transport_events(transport);
+        if (transport_request_is_done(request, &status)) break;
+        if (!transport_progress(transport)) transport_wait(transport, seen, kNapNanoseconds);
+    }
+    transport_request_free(request);
+    return status;
+}
+
+void transport_request_free(TransportRequest *request) {
+    if (!request) return;
+    Transport *transport = request->transport;
+    if (atomic_load(&request->state) != kTransportDone && !transport_is_forked(transport))
+        transport->engine->cancel(transport, request);
+    hlo_status_free(request->status);
+    hlo_free(request);
+}
+
+// ---- rules
+
+bool transport_note_rule(Transport *transport, int64_t from, uint64_t tag, uint64_t mask) {
+    TransportPeer *peer = &transport->peers[from];
+    if (!peer->rules) peer->rules = hlo_allocate_zeroed(TRANSPORT_DISCARD_RULES, sizeof *peer->rules);
+    if (!peer->rules) return false;
+    peer->rules[peer->rule_count++ % TRANSPORT_DISCARD_RULES] = (TransportRule){.tag = tag, .mask = mask};
+    return true;
+}
+
+bool transport_drops(const Transport *transport, int64_t from, uint64_t tag) {
+    const TransportPeer *peer = &transport->peers[from];
+    const int64_t count = peer->rule_count < TRANSPORT_DISCARD_RULES ? peer->rule_count : TRANSPORT_DISCARD_RULES;
+    for (int64_t i = 0; i < count; i++)
+        if ((tag & peer->rules[i].mask) == peer->rules[i].tag) return true;
+    return false;
+}
+
+void transport_discard(Transport *transport, int64_t from, uint64_t tag, uint64_t mask) {
+    assert(from >= 0 && from < transport->process_count && from != transport->process_index);
+    if (!transport_is_forked(transport)) transport->engine->discard(transport, from, tag, mask);
+}
+
+// ---- progress
+
+bool transport_progress(Transport *transport) {
+    return !transport_is_forked(transport) && transport->engine->progress(transport);
+}
+
+int64_t transport_events(const Transport *transport) {
+    return atomic_load(&transport->events);
+}
+
+void transport_wait(Transport *transport, int64_t seen, int64_t nanoseconds) {
+    if (transport_is_forked(transport) || nanoseconds <= 0 || atomic_load(&transport->events) != seen) return;
+    transport->engine->wait(transport, seen, nanoseconds);
+}
+
+void transport_wake(Transport *transport) {
+    if (!transport_is_forked(transport)) transport_count_event(transport);
+}
+
+void transport_count_event(Transport *transport) {
+    atomic_fetch_add(&transport->events, 1);
+    transport->engine->wake(transport);
+}
+
+// ---- activities and the error
+
+void transport_note_activity(Transport *transport, int64_t process, const char *text, size_t length) {
+    char *copy = NULL;
+    if (length > 0 && (copy = hlo_allocate(length + 1))) {
+        memcpy(copy, text, length);
+        copy[length] = 0;
+    }
+    TransportPeer *peer = &transport->peers[process];
+    pthread_mutex_lock(&transport->state_lock);
+    char *old = peer->activity;
+    peer->activity = copy;
+    pthread_mutex_unlock(&transport->state_lock);
+    hlo_free(old);
+}
+
+void transport_set_activity(Transport *transport, const char *text) {
+    if (transport_is_forked(transport)) return;
+    transport_note_activity(transport, transport->process_index, text, text ? strlen(text) : 0);
+    if (transport->engine->tell_activity) transport->engine->tell_activity(transport);
+}
+
+char *transport_activity(Transport *transport, int64_t process, double *age_seconds) {
+    assert(process >= 0 && process < transport->process_count);
+    TransportPeer *peer = &transport->peers[process];
+    if (age_seconds) {
+        const bool is_self = process == transport->process_index;
+        *age_seconds = is_self ? 0 : (double)(hlo_clock_nanoseconds() - atomic_load(&peer->last_seen)) * 1e-9;
+    }
+    pthread_mutex_lock(&transport->state_lock);
+    char *copy = hlo_allocate_text(peer->activity ? peer->activity : "");
+    pthread_mutex_unlock(&transport->state_lock);
+    return copy;
+}
+
+HloStatus transport_error(Transport *transport) {
+    if (transport_is_forked(transport)) return forked_error();
+    pthread_mutex_lock(&transport->state_lock);
+    HloStatus copy = transport_copy_error(transport->error);
+    pthread_mutex_unlock(&transport->state_lock);
+    return copy;
+}
+
+void transport_fail(Transport *transport, HloStatus error, bool told) {
+    assert(error);
+    pthread_mutex_lock(&transport->state_lock);
+    const bool is_first = !transport->error;
+    if (is_first) {
+        transport->error = error;
+        atomic_store(&transport->has_failed, true);
+    }
+    pthread_mutex_unlock(&transport->state_lock);
+    if (!is_first) {
+        hlo_status_free(error);
+        return;
+    }
+    transport->engine->fail(transport, told);
+    transport_count_event(transport);
+}
+
+void transport_abort(Transport *transport, HloStatus error) {
+    if (transport_is_forked(transport)) {
+        hlo_status_free(error);
+        return;
+    }
+    transport_fail(transport, error, false);
+}
+
+void transport_release(Transport *transport) {
+    if (!transport) return;
+    if (transport_is_forked(transport)) {
+        transport->engine->abandon(transport);
+    } else {
+        transport->engine->release(transport);
+    }
+}
