@@ -18,7 +18,7 @@ declare -A rest=([convert]="dot.hlo" [opt]="dot.hlo" [grad]="dot.hlo --mode vjp"
     [emulate]="dot.hlo --mesh a=4 --topology v2-8" [explain]="dot.hlo --mesh a=4" [check]="dot.hlo --mesh a=4 --forbid all-gather"
     [devices]="" [topology]="v2-8" [shardings]="--mesh a=4 --shape 8 --spec a" [version]=""
     [slices]="" [compare]="dot.hlo dot.hlo --on v2-8" [sweep]="dot.hlo --on v2-8 --mesh a=*"
-    [plan]="dot.hlo --on v2-8 --budget 1s")
+    [plan]="dot.hlo --on v2-8 --budget 1s" [launch]="true --on v5e-16")
 # And what an option needs beside it.
 declare -A with=([release]="--to bytecode" [rtol]="--compare eval" [atol]="--compare eval" [dump-pass-re]="--dump-to dumps")
 # One value for each kind of option: text that no list, name, number or path can be read from.
