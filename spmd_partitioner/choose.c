@@ -144,7 +144,8 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     const int64_t leaf = tensor - rule->operand_count;
     const HloShape *shape = rule->tensors[tensor].shape;
     const SpmdSharding *wanted = choice->now[tensor];
-    int64_t bytes = spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, given, partial, wanted);
+    int64_t bytes =
+        spmd_reshard_bytes(&partitioner->costs, partitioner->arena, partitioner->mesh, shape, given, partial, wanted);
     bool asked = spmd_plan_array(partitioner->plan, rule->op, leaf)->annotated || !spmd_sharding_is_replicated(wanted);
     int64_t whole = hlo_shape_bytes(shape);
     if (asked || partial || whole == 0) return bytes;
@@ -167,8 +168,8 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
             spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
         if (t < rule->operand_count) {
             SpmdLocal local = spmd_operand(partitioner, t);
-            cost = spmd_add_bytes(cost, spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, local.sharding,
-                                                           local.partial, wanted));
+            cost = spmd_add_bytes(cost, spmd_reshard_bytes(&partitioner->costs, partitioner->arena, partitioner->mesh,
+                                                           shape, local.sharding, local.partial, wanted));
         } else {
             cost = spmd_add_bytes(cost, result_cost(choice, t, wanted, partial));
         }
@@ -329,7 +330,7 @@ SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule
     assert(operand >= 0 && operand < rule->op->operand_count);
     SpmdAtomSet manual = spmd_manual_axes(partitioner, rule->op);
     SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, operand, factors, manual);
-    SpmdReason reason = {.op = rule->op, .what = hlo_arena_format(partitioner->arena, "operand %d", operand)};
+    SpmdReason reason = {.op = rule->op, .what = spmd_operand_name(partitioner, operand)};
     SpmdLocal local = spmd_operand(partitioner, operand);
     SpmdAtomSet sums = spmd_passed_sums(partitioner, rule->op) & ~spmd_factor_atoms(rule, factors);
     if (sums) return spmd_reshard(partitioner, local, wanted, sums, reason);

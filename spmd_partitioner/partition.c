@@ -314,13 +314,17 @@ SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const Spmd
     return result;
 }
 
-static const char *operand_name(SpmdPartitioner *partitioner, int64_t index) {
+// Few of the names are ever printed, so the usual ones are not made each time.
+const char *spmd_operand_name(SpmdPartitioner *partitioner, int64_t index) {
+    static const char *const names[] = {"operand 0", "operand 1", "operand 2", "operand 3"};
+    assert(index >= 0);
+    if (index < (int64_t)HLO_COUNT_OF(names)) return names[index];
     return hlo_arena_format(partitioner->arena, "operand %lld", (long long)index);
 }
 
 // The reason names the operand, so that `explain` can say which one had to move.
 HloInstruction *spmd_operand_as(SpmdPartitioner *partitioner, int64_t index, const SpmdSharding *to) {
-    SpmdReason reason = {.op = partitioner->op, .what = operand_name(partitioner, index)};
+    SpmdReason reason = {.op = partitioner->op, .what = spmd_operand_name(partitioner, index)};
     return spmd_reshard(partitioner, spmd_operand(partitioner, index), to, 0, reason).hlo;
 }
 
@@ -607,7 +611,10 @@ HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     for (int64_t i = 0; i < plan->result_count; i++) wanted[i] = &plan->arrays.items[plan->results[i]];
     hlo_module_copy_header(module, plan->module);
     HloComputation *entry;
-    HLO_TRY(spmd_partition_computation(&partitioner, plan->module->entry, wanted, &entry));
+    partitioner.costs.arena = hlo_arena_scratch_new();
+    HloStatus status = spmd_partition_computation(&partitioner, plan->module->entry, wanted, &entry);
+    hlo_arena_free(partitioner.costs.arena);
+    HLO_TRY(status);
     hlo_module_set_entry(module, entry);
     for (int64_t i = 0; i < module->computations.count; i++) remove_dead(module->computations.items[i]);
     hlo_module_remove_unreachable(module);

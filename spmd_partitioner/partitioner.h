@@ -44,6 +44,7 @@ struct SpmdPartitioner {
     struct SpmdWritten **written;  // by source computation id: the partitioned forms of it, as a list
     HloComputation **clones;       // by source computation id: a plain copy (reducers, comparators), or NULL
     HloIntMap reducers;            // opcode, type -> computation
+    SpmdReshardCosts costs;
     SpmdScope *scope;
     const HloInstruction *op;     // being partitioned
     const HloMetadata *metadata;  // its metadata, in the new module
@@ -68,6 +69,8 @@ SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction 
 // Reshards to `to`, finishing partial results except over `keep`. Free arrays are made.
 SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
                        SpmdReason reason);
+// "operand 1": what a reason calls it.
+const char *spmd_operand_name(SpmdPartitioner *partitioner, int64_t index);
 // Operand `index` of the current op in sharding `to`, complete.
 HloInstruction *spmd_operand_as(SpmdPartitioner *partitioner, int64_t index, const SpmdSharding *to);
 // Operand `index` of the current op, whole on every device.

@@ -38,6 +38,8 @@ typedef struct Work {
     int32_t *touching;    // nodes by array
     int32_t *queue;       // ring of node numbers
     bool *queued;
+    bool *settled;    // by node: until one of its arrays grows, another visit would find nothing to do in any stage
+    bool is_settled;  // what the current visit has found about that so far
     int64_t head, count;
     HloStatus status;  // of custom partitioners
     SpmdConsequences consequences;
@@ -76,7 +78,10 @@ static void index_nodes(Work *work) {
 
 // Enqueues every node that touches an array whose sharding grew.
 static void enqueue_users(Work *work, int32_t array) {
-    for (int32_t i = work->first_node[array]; i < work->first_node[array + 1]; i++) enqueue(work, work->touching[i]);
+    for (int32_t i = work->first_node[array]; i < work->first_node[array + 1]; i++) {
+        work->settled[work->touching[i]] = false;
+        enqueue(work, work->touching[i]);
+    }
 }
 
 // Whether a dimension takes part at the current priority.
@@ -159,7 +164,7 @@ static int32_t common_prefix(const SpmdAxes *a, const SpmdAxes *b) {
 
 // Longer lists of axes beat their own beginnings. Where two lists contradict each other, the common beginning is kept
 // at first; from the stage of conflicts on the larger array wins, since moving it would cost most.
-static void merge(const Work *work, Merged *merged, const SpmdAxes *axes, int64_t bytes, int32_t tensor) {
+static void merge(Work *work, Merged *merged, const SpmdAxes *axes, int64_t bytes, int32_t tensor) {
     assert(bytes >= 0);
     if (spmd_axes_is_prefix(axes, &merged->axes)) return;
     if (spmd_axes_is_prefix(&merged->axes, axes)) {
@@ -167,6 +172,7 @@ static void merge(const Work *work, Merged *merged, const SpmdAxes *axes, int64_
     } else if (work->stage >= CONFLICT_STAGE) {
         if (bytes > merged->bytes) *merged = (Merged){*axes, bytes, tensor};
     } else {
+        work->is_settled = false;
         merged->axes = spmd_axes_head(&merged->axes, common_prefix(&merged->axes, axes));
     }
 }
@@ -203,8 +209,11 @@ static void merge_tensors(Work *work, const SpmdNode *node, Merged *merged, Spmd
         spmd_rule_project(rule, work->plan->mesh, t, sharding, said);
         int64_t bytes = hlo_shape_bytes(array->shape);
         for (int64_t f = 0; f < rule->factors.count; f++) {
-            if (said[f].count && factor_runs(work, &rule->factors.items[f]))
+            if (!said[f].count) continue;
+            if (factor_runs(work, &rule->factors.items[f]))
                 merge(work, &merged[f], &said[f], bytes, t);
+            else
+                work->is_settled = false;
         }
     }
 }
@@ -272,7 +281,9 @@ static void resolve_conflicts(Work *work, const Contest *contest, SpmdAxes *out)
         for (int32_t g = 0; g < (int32_t)rule->factors.count; g++) {
             if (g == f || !merged[g].axes.count || dim_of(tensor, g) < 0) continue;
             const SpmdAtomSet both = spmd_axes_set(&merged[g].axes) & spmd_axes_set(&merged[f].axes);
-            if (!both || !yields(work, contest, f, g)) continue;
+            if (!both) continue;
+            work->is_settled = false;  // what follows from a claim depends on the whole program
+            if (!yields(work, contest, f, g)) continue;
             note_decision(work, contest, f, g, both);
             int32_t keep = 0;
             while (keep < out[f].count && !(both >> out[f].items[keep] & 1)) keep++;
@@ -296,7 +307,10 @@ static void run_rule(Work *work, const SpmdNode *node) {
     for (int32_t t = 0; any && t < node->count; t++) {
         bool forward = t >= rule->operand_count;
         if (node->arrays[t] < 0 || !may_pass(node, t, false)) continue;
-        if (forward && spmd_repeats_elements(rule->op) && work->stage < BROADCAST_STAGE) continue;
+        if (forward && spmd_repeats_elements(rule->op) && work->stage < BROADCAST_STAGE) {
+            work->is_settled = false;
+            continue;
+        }
         resolve_conflicts(work, &(Contest){node, t, merged}, axes);
         for (int32_t dim = 0; dim < rule->tensors[t].shape->rank; dim++) {
             SpmdAxes wanted = spmd_rule_dim_axes(rule, work->plan->mesh, t, dim, axes);
@@ -320,7 +334,21 @@ static void run_question(Work *work, const SpmdNode *node) {
     if (work->status) work->status = hlo_status_at_instruction(work->status, rule->op);
 }
 
-// Visits every node once, then those whose arrays have changed.
+static void visit(Work *work, const SpmdNode *node) {
+    if (node->is_asked) {
+        work->is_settled = false;
+        run_question(work, node);
+    } else if (node->rule) {
+        run_rule(work, node);
+    } else if (node->boundary) {
+        run_boundary(work, node);
+    } else {
+        run_edge(work, node);
+    }
+}
+
+// Visits every node once, then those whose arrays have changed. Settled nodes keep their turn, so that one whose array
+// grows before its turn is visited when it would have been otherwise.
 static void run_stage(Work *work) {
     for (int64_t n = 0; n < work->plan->nodes.count; n++) enqueue(work, (int32_t)n);
     while (work->count) {
@@ -328,16 +356,11 @@ static void run_stage(Work *work) {
         work->head = (work->head + 1) % work->plan->nodes.count;
         work->count--;
         work->queued[number] = false;
-        const SpmdNode *node = &work->plan->nodes.items[number];
-        if (node->is_asked) {
-            run_question(work, node);
-        } else if (node->rule) {
-            run_rule(work, node);
-        } else if (node->boundary) {
-            run_boundary(work, node);
-        } else {
-            run_edge(work, node);
-        }
+        if (work->settled[number]) continue;
+        work->settled[number] = true;  // unless the visit makes one of its own arrays grow
+        work->is_settled = true;
+        visit(work, &work->plan->nodes.items[number]);
+        work->settled[number] &= work->is_settled;
     }
 }
 
@@ -363,12 +386,14 @@ static HloStatus propagate_plan(SpmdPlan *plan) {
     Work work = {.plan = plan, .scratch = hlo_arena_scratch_new()};
     work.queue = HLO_ARENA_NEW(plan->arena, int32_t, plan->nodes.count);
     work.queued = HLO_ARENA_NEW(plan->arena, bool, plan->nodes.count);
+    work.settled = HLO_ARENA_NEW(plan->arena, bool, plan->nodes.count);
     index_nodes(&work);
     work.consequences = (SpmdConsequences){
         .plan = plan, .arena = plan->arena, .first_node = work.first_node, .touching = work.touching};
     work.consequences.iterations = HLO_ARENA_NEW(work.scratch, double, plan->module->computation_limit);
     for (work.priority_level = 0; work.priority_level >= 0;
          work.priority_level = next_priority(plan, work.priority_level)) {
+        memset(work.settled, 0, (size_t)plan->nodes.count * sizeof(*work.settled));
         for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
     }
     hlo_arena_free(work.scratch);

@@ -378,7 +378,49 @@ SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape
     }
 }
 
-int64_t spmd_reshard_bytes(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
-                           SpmdAtomSet partial, const SpmdSharding *to) {
-    return spmd_reshard_plan(arena, mesh, global, from, partial, to, 0).bytes;
+// All that the bytes of a path depend on, one after another without gaps, so that it can be compared as bytes: the
+// manual axes of the goal are those of the start.
+typedef struct CostKey {
+    uint32_t type, rank;
+    SpmdAtomSet manual, unreduced, partial, to_unreduced;
+} CostKey;
+typedef struct CostKeyDim {
+    int64_t size;
+    SpmdAxes from, to;
+} CostKeyDim;
+static_assert(sizeof(CostKey) == 6 * 4 && sizeof(CostKeyDim) == 8 + 2 * sizeof(SpmdAxes), "no padding");
+
+static char *cost_key(HloArena *arena, const HloShape *global, const SpmdSharding *from, SpmdAtomSet partial,
+                      const SpmdSharding *to, size_t *length) {
+    const CostKey head = {.type = (uint32_t)global->type,
+                          .rank = (uint32_t)from->rank,
+                          .manual = from->manual,
+                          .unreduced = from->unreduced,
+                          .partial = partial,
+                          .to_unreduced = to->unreduced};
+    *length = sizeof(head) + (size_t)from->rank * sizeof(CostKeyDim);
+    char *key = HLO_ARENA_NEW(arena, char, *length);
+    memcpy(key, &head, sizeof(head));
+    for (int32_t d = 0; d < from->rank; d++) {
+        const CostKeyDim dim = {global->dims[d], from->dims[d], to->dims[d]};
+        memcpy(key + sizeof(head) + (size_t)d * sizeof(dim), &dim, sizeof(dim));
+    }
+    return key;
+}
+
+int64_t spmd_reshard_bytes(SpmdReshardCosts *costs, HloArena *scratch, const SpmdMesh *mesh, const HloShape *global,
+                           const SpmdSharding *from, SpmdAtomSet partial, const SpmdSharding *to) {
+    size_t length;
+    if (!(partial & ~to->unreduced) && spmd_same_dims(from, to)) return 0;
+    const HloArenaMark mark = hlo_arena_mark(scratch);
+    const char *key = cost_key(scratch, global, from, partial, to, &length);
+    const int64_t *known = hlo_string_map_get(&costs->costs, key, length);
+    if (!known) {
+        const int64_t bytes = spmd_reshard_plan(scratch, mesh, global, from, partial, to, 0).bytes;
+        key = hlo_arena_copy(costs->arena, key, length);
+        known = hlo_arena_copy(costs->arena, &bytes, sizeof(bytes));
+        hlo_string_map_set(costs->arena, &costs->costs, key, length, (void *)(intptr_t)known);
+    }
+    hlo_arena_reset(scratch, mark);
+    return *known;
 }

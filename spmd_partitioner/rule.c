@@ -152,6 +152,11 @@ static int32_t fitting(const SpmdFactor *factor, const SpmdMesh *mesh, const Spm
     return count;
 }
 
+// True of nearly all dimensions: those of one factor that takes any axes.
+static bool is_plain(const SpmdRule *rule, const SpmdDimFactors *list) {
+    return list->count == 1 && !rule->factors.items[list->items[0]].exact;
+}
+
 // False when some axes of the tensor's sharding match no factor: the tensor is then resharded.
 bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
                        SpmdAxes *factors) {
@@ -160,6 +165,11 @@ bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tenso
     for (int32_t dim = 0; dim < sharding->rank; dim++) {
         const SpmdAxes *axes = &sharding->dims[dim];
         const SpmdDimFactors *list = &rule->tensors[tensor].dims[dim];
+        if (!axes->count) continue;
+        if (is_plain(rule, list)) {
+            factors[list->items[0]] = *axes;
+            continue;
+        }
         int32_t at = 0;
         for (int32_t i = 0; i < list->count && at < axes->count; i++) {
             int64_t left;
@@ -210,6 +220,7 @@ SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t 
     assert(dim >= 0 && dim < rule->tensors[tensor].shape->rank); /* one of its dimensions */
     SpmdAxes axes = {0};
     const SpmdDimFactors *list = &rule->tensors[tensor].dims[dim];
+    if (is_plain(rule, list)) return factors[list->items[0]];
     for (int32_t i = 0; i < list->count; i++) {
         int64_t left;
         const SpmdAxes *wanted = &factors[list->items[i]];

@@ -32,14 +32,18 @@ bool spmd_axes_is_prefix(const SpmdAxes *a, const SpmdAxes *b) {
     return a->count <= b->count && !memcmp(a->items, b->items, a->count);
 }
 
-bool spmd_sharding_equal(const SpmdSharding *a, const SpmdSharding *b) {
-    assert(a && b);
-    if (a == b) return true;
-    if (a->rank != b->rank || a->manual != b->manual || a->unreduced != b->unreduced) return false;
+bool spmd_same_dims(const SpmdSharding *a, const SpmdSharding *b) {
+    if (a->rank != b->rank) return false;
     for (int32_t i = 0; i < a->rank; i++) {
         if (!spmd_axes_equal(&a->dims[i], &b->dims[i])) return false;
     }
     return true;
+}
+
+bool spmd_sharding_equal(const SpmdSharding *a, const SpmdSharding *b) {
+    assert(a && b);
+    if (a == b) return true;
+    return a->manual == b->manual && a->unreduced == b->unreduced && spmd_same_dims(a, b);
 }
 
 SpmdAtomSet spmd_axes_set(const SpmdAxes *axes) {
@@ -74,22 +78,30 @@ void spmd_axes_push(SpmdAxes *axes, int32_t atom) {
     axes->items[axes->count++] = (uint8_t)atom;
 }
 
+// Most lists that are appended are empty or replace an empty one.
 void spmd_axes_append(SpmdAxes *axes, const SpmdAxes *tail) {
-    for (int32_t i = 0; i < tail->count; i++) spmd_axes_push(axes, tail->items[i]);
+    assert(!(spmd_axes_set(axes) & spmd_axes_set(tail))); /* an axis cuts a dimension once */
+    HLO_BUG_IF(axes->count + tail->count > SPMD_MAX_ATOMS);
+    if (!axes->count) {
+        *axes = *tail;
+        return;
+    }
+    for (int32_t i = 0; i < tail->count; i++) axes->items[axes->count + i] = tail->items[i];
+    axes->count = (uint8_t)(axes->count + tail->count);
 }
 
 SpmdAxes spmd_axes_head(const SpmdAxes *axes, int32_t count) {
     assert(count >= 0 && count <= axes->count); /* the beginning of what is there */
     SpmdAxes head = *axes;
+    for (int32_t i = count; i < axes->count; i++) head.items[i] = 0;
     head.count = (uint8_t)count;
-    memset(head.items + count, 0, (size_t)(SPMD_MAX_ATOMS - count));
     return head;
 }
 
 SpmdAxes spmd_axes_tail(const SpmdAxes *axes, int32_t count) {
     assert(count >= 0 && count <= axes->count); /* the rest of what is there */
-    SpmdAxes tail = {0};
-    for (int32_t i = count; i < axes->count; i++) spmd_axes_push(&tail, axes->items[i]);
+    SpmdAxes tail = {.count = (uint8_t)(axes->count - count)};
+    for (int32_t i = 0; i < tail.count; i++) tail.items[i] = axes->items[count + i];
     return tail;
 }
 

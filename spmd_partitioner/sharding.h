@@ -26,6 +26,8 @@ SpmdSharding *spmd_sharding_new(HloArena *arena, int64_t rank, SpmdAtomSet manua
 SpmdSharding *spmd_sharding_copy(HloArena *arena, const SpmdSharding *sharding);
 // True if dimensions, manual and unreduced axes are the same.
 bool spmd_sharding_equal(const SpmdSharding *a, const SpmdSharding *b);
+// True if the dimensions are sharded alike, whatever the manual and unreduced axes.
+bool spmd_same_dims(const SpmdSharding *a, const SpmdSharding *b);
 // Atoms that any dimension uses.
 SpmdAtomSet spmd_sharding_used(const SpmdSharding *sharding);
 // True if no dimension is sharded.

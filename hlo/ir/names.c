@@ -35,9 +35,12 @@ static bool is_reserved(const char *name) {
 const char *hlo_sanitized_name(HloArena *arena, const char *name) {
     assert(name);
     size_t length = 0;
-    bool clean = is_letter(name[0]) || name[0] == 0;
-    for (; name[length]; length++) clean &= is_allowed(name[length]);
-    const bool is_type = clean && is_type_word(name, length);
+    bool clean = is_letter(name[0]) || name[0] == 0, is_word = true;
+    for (; name[length]; length++) {
+        clean &= is_allowed(name[length]);
+        is_word &= name[length] != '.';
+    }
+    const bool is_type = clean && is_word && is_type_word(name, length);  // no type has a dot, and most names have one
     if (clean && !is_type && !is_reserved(name)) return name;
     char *copy = hlo_arena_allocate(arena, length + 2);
     for (size_t i = 0; i < length; i++) copy[i] = (i ? is_allowed(name[i]) : is_letter(name[i])) ? name[i] : '_';

@@ -127,7 +127,7 @@ static HloStatus manual_partition(SpmdPartitioner *partitioner, const HloInstruc
         HLO_TRY(spmd_manual_boundary(partitioner->plan, op, i, &boundary));
         SpmdSharding *outside = spmd_manual_boundary_outside(partitioner->plan, op, i, &boundary);
         SpmdSharding *inside = inside_of(partitioner, outside, boundary.manual);
-        SpmdReason reason = {.op = op, .what = hlo_arena_format(partitioner->arena, "operand %d", i)};
+        SpmdReason reason = {.op = op, .what = spmd_operand_name(partitioner, i)};
         SpmdLocal local = spmd_operand(partitioner, i);
         local = spmd_reshard(partitioner, local, boundary.entering ? outside : inside, 0, reason);
         spmd_define(partitioner, i, local.hlo, boundary.entering ? inside : outside, 0, HLO_OPCODE_COUNT);
