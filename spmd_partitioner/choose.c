@@ -13,8 +13,8 @@
 // With A, B and D bytes in the whole arrays and g devices along x, the first sends A(g-1)/g^2 + B(g-1)/g, the second
 // D(g-1)/g.
 //
-// The cost is the sum of spmd_reshard_bytes() over all tensors, the window bytes that `moved` returns, and local work
-// converted to bytes (SPMD_FLOPS_PER_BYTE). Each leading tensor gives at most five candidates.
+// The cost is the sum of the bytes of spmd_reshard_path() over all tensors, the window bytes that `moved` returns, and
+// local work converted to bytes (SPMD_FLOPS_PER_BYTE). Each leading tensor gives at most five candidates.
 //
 // The second half of the file emits the op: operands in the form that the factors require (spmd_factor_operand),
 // padding set to the identity where it would be summed (spmd_mask_reduced), and the op's clone on local shapes with its
@@ -135,6 +135,14 @@ static int64_t largest_use(const HloInstruction *source, int64_t leaf) {
     return largest < own ? largest : own;
 }
 
+// Bytes of the reshard after which nothing is partial.
+static int64_t path_bytes(const Choice *choice, const HloShape *global, const SpmdSharding *from, SpmdAtomSet partial,
+                          const SpmdSharding *to) {
+    SpmdPartitioner *partitioner = choice->partitioner;
+    return spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, global, from, partial, to, 0)
+        ->bytes;
+}
+
 // Bytes to reshard a result from what the factors give to what the plan wants. Where the plan has no axes only because
 // nothing asked for any, an array that all its users make smaller is better gathered after them.
 static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdSharding *given, SpmdAtomSet partial) {
@@ -144,8 +152,7 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     const int64_t leaf = tensor - rule->operand_count;
     const HloShape *shape = rule->tensors[tensor].shape;
     const SpmdSharding *wanted = choice->now[tensor];
-    int64_t bytes =
-        spmd_reshard_bytes(&partitioner->costs, partitioner->arena, partitioner->mesh, shape, given, partial, wanted);
+    int64_t bytes = path_bytes(choice, shape, given, partial, wanted);
     bool asked = spmd_plan_array(partitioner->plan, rule->op, leaf)->annotated || !spmd_sharding_is_replicated(wanted);
     int64_t whole = hlo_shape_bytes(shape);
     if (asked || partial || whole == 0) return bytes;
@@ -168,8 +175,7 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
             spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
         if (t < rule->operand_count) {
             SpmdLocal local = spmd_operand(partitioner, t);
-            cost = spmd_add_bytes(cost, spmd_reshard_bytes(&partitioner->costs, partitioner->arena, partitioner->mesh,
-                                                           shape, local.sharding, local.partial, wanted));
+            cost = spmd_add_bytes(cost, path_bytes(choice, shape, local.sharding, local.partial, wanted));
         } else {
             cost = spmd_add_bytes(cost, result_cost(choice, t, wanted, partial));
         }

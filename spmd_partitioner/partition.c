@@ -152,9 +152,10 @@ static HloInstruction *demand_constant(SpmdPartitioner *partitioner, const HloIn
     SpmdLocal whole = {.global = source->shape,
                        .sharding = spmd_sharding_new(partitioner->arena, to->rank, to->manual)};
     whole.hlo = spmd_clone(partitioner, source, source->shape, NULL, 0);
-    SpmdPath path = spmd_reshard_plan(partitioner->arena, partitioner->mesh, source->shape, whole.sharding, 0, to, 0);
+    const SpmdPath *path = spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, source->shape,
+                                             whole.sharding, 0, to, 0);
     SpmdReason reason = {.op = source, .what = "value"};
-    return spmd_emit_path(partitioner, whole, &path, &reason).hlo;
+    return spmd_emit_path(partitioner, whole, path, &reason).hlo;
 }
 
 // Counts in integers that hold every index, so that narrow and floating types round as the unsharded op does.
@@ -300,12 +301,12 @@ SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const Spmd
         complete->unreduced = 0;
         goal = complete;
     }
-    SpmdPath path = spmd_reshard_plan(partitioner->arena, partitioner->mesh, local.global, local.sharding,
-                                      local.partial, goal, keep);
+    const SpmdPath *path = spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, local.global,
+                                             local.sharding, local.partial, goal, keep);
     if (!reason.from) reason.from = local.sharding;
     if (!reason.to) reason.to = to;
     reason.summed = local.summed;
-    SpmdLocal result = spmd_emit_path(partitioner, local, &path, &reason);
+    SpmdLocal result = spmd_emit_path(partitioner, local, path, &reason);
     SpmdAtomSet missing = to->unreduced & ~result.partial;
     if (missing) result = spread(partitioner, result, missing);
     result.sharding = to;
@@ -611,9 +612,9 @@ HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     for (int64_t i = 0; i < plan->result_count; i++) wanted[i] = &plan->arrays.items[plan->results[i]];
     hlo_module_copy_header(module, plan->module);
     HloComputation *entry;
-    partitioner.costs.arena = hlo_arena_scratch_new();
+    partitioner.paths.arena = hlo_arena_scratch_new();
     HloStatus status = spmd_partition_computation(&partitioner, plan->module->entry, wanted, &entry);
-    hlo_arena_free(partitioner.costs.arena);
+    hlo_arena_free(partitioner.paths.arena);
     HLO_TRY(status);
     hlo_module_set_entry(module, entry);
     for (int64_t i = 0; i < module->computations.count; i++) remove_dead(module->computations.items[i]);

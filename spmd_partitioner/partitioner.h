@@ -44,7 +44,7 @@ struct SpmdPartitioner {
     struct SpmdWritten **written;  // by source computation id: the partitioned forms of it, as a list
     HloComputation **clones;       // by source computation id: a plain copy (reducers, comparators), or NULL
     HloIntMap reducers;            // opcode, type -> computation
-    SpmdReshardCosts costs;
+    SpmdPaths paths;
     SpmdScope *scope;
     const HloInstruction *op;     // being partitioned
     const HloMetadata *metadata;  // its metadata, in the new module

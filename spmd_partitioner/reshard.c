@@ -378,49 +378,61 @@ SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape
     }
 }
 
-// All that the bytes of a path depend on, one after another without gaps, so that it can be compared as bytes: the
-// manual axes of the goal are those of the start.
-typedef struct CostKey {
+// All that a path depends on, one after another without gaps, so that it can be compared as bytes: the manual axes of
+// the goal are those of the start.
+typedef struct PathKey {
     uint32_t type, rank;
-    SpmdAtomSet manual, unreduced, partial, to_unreduced;
-} CostKey;
-typedef struct CostKeyDim {
+    SpmdAtomSet manual, unreduced, partial, to_unreduced, keep;
+} PathKey;
+typedef struct PathKeyDim {
     int64_t size;
     SpmdAxes from, to;
-} CostKeyDim;
-static_assert(sizeof(CostKey) == 6 * 4 && sizeof(CostKeyDim) == 8 + 2 * sizeof(SpmdAxes), "no padding");
+} PathKeyDim;
+static_assert(sizeof(PathKey) == 7 * 4 && sizeof(PathKeyDim) == 8 + 2 * sizeof(SpmdAxes), "no padding");
 
-static char *cost_key(HloArena *arena, const HloShape *global, const SpmdSharding *from, SpmdAtomSet partial,
-                      const SpmdSharding *to, size_t *length) {
-    const CostKey head = {.type = (uint32_t)global->type,
+static char *path_key(HloArena *arena, const HloShape *global, const SpmdSharding *from, SpmdAtomSet partial,
+                      const SpmdSharding *to, SpmdAtomSet keep_partial, size_t *length) {
+    const PathKey head = {.type = (uint32_t)global->type,
                           .rank = (uint32_t)from->rank,
                           .manual = from->manual,
                           .unreduced = from->unreduced,
                           .partial = partial,
-                          .to_unreduced = to->unreduced};
-    *length = sizeof(head) + (size_t)from->rank * sizeof(CostKeyDim);
+                          .to_unreduced = to->unreduced,
+                          .keep = keep_partial};
+    *length = sizeof(head) + (size_t)from->rank * sizeof(PathKeyDim);
     char *key = HLO_ARENA_NEW(arena, char, *length);
     memcpy(key, &head, sizeof(head));
     for (int32_t d = 0; d < from->rank; d++) {
-        const CostKeyDim dim = {global->dims[d], from->dims[d], to->dims[d]};
+        const PathKeyDim dim = {global->dims[d], from->dims[d], to->dims[d]};
         memcpy(key + sizeof(head) + (size_t)d * sizeof(dim), &dim, sizeof(dim));
     }
     return key;
 }
 
-int64_t spmd_reshard_bytes(SpmdReshardCosts *costs, HloArena *scratch, const SpmdMesh *mesh, const HloShape *global,
-                           const SpmdSharding *from, SpmdAtomSet partial, const SpmdSharding *to) {
-    size_t length;
-    if (!(partial & ~to->unreduced) && spmd_same_dims(from, to)) return 0;
+static SpmdPath *copy_path(HloArena *arena, const SpmdPath *path) {
+    SpmdPath *copy = hlo_arena_copy(arena, path, sizeof(*path));
+    SpmdStep *steps = hlo_arena_copy(arena, path->steps, (size_t)path->count * sizeof(*steps));
+    for (int32_t i = 0; i < path->count; i++) steps[i].after = spmd_sharding_copy(arena, steps[i].after);
+    copy->steps = steps;
+    return copy;
+}
+
+const SpmdPath *spmd_reshard_path(SpmdPaths *paths, HloArena *scratch, const SpmdMesh *mesh, const HloShape *global,
+                                  const SpmdSharding *from, SpmdAtomSet partial, const SpmdSharding *to,
+                                  SpmdAtomSet keep_partial) {
+    static const SpmdPath nothing = {0};
+    if (!(partial & ~(keep_partial | to->unreduced)) && spmd_same_dims(from, to)) return &nothing;
     const HloArenaMark mark = hlo_arena_mark(scratch);
-    const char *key = cost_key(scratch, global, from, partial, to, &length);
-    const int64_t *known = hlo_string_map_get(&costs->costs, key, length);
-    if (!known) {
-        const int64_t bytes = spmd_reshard_plan(scratch, mesh, global, from, partial, to, 0).bytes;
-        key = hlo_arena_copy(costs->arena, key, length);
-        known = hlo_arena_copy(costs->arena, &bytes, sizeof(bytes));
-        hlo_string_map_set(costs->arena, &costs->costs, key, length, (void *)(intptr_t)known);
+    size_t length;
+    const char *key = path_key(scratch, global, from, partial, to, keep_partial, &length);
+    const SpmdPath *path = hlo_string_map_get(&paths->paths, key, length);
+    if (!path) {
+        const SpmdPath found = spmd_reshard_plan(scratch, mesh, global, from, partial, to, keep_partial);
+        SpmdPath *kept = copy_path(paths->arena, &found);
+        key = hlo_arena_copy(paths->arena, key, length);
+        hlo_string_map_set(paths->arena, &paths->paths, key, length, kept);
+        path = kept;
     }
     hlo_arena_reset(scratch, mark);
-    return *known;
+    return path;
 }

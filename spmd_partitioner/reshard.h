@@ -35,15 +35,15 @@ typedef struct SpmdPath {
 // as spmd_collective_bytes() counts them. Never fails: gathering everything is always a path.
 SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
                            SpmdAtomSet partial, const SpmdSharding *to, SpmdAtomSet keep_partial);
-// The bytes of paths on one mesh that were asked for before: programs repeat their layers, and with them their
-// reshards.
-typedef struct SpmdReshardCosts {
-    HloArena *arena;     // where they are kept
-    HloStringMap costs;  // what was asked -> an int64_t
-} SpmdReshardCosts;
-// Bytes of that path only, of which no part may stay partial. The search works in `scratch`.
-int64_t spmd_reshard_bytes(SpmdReshardCosts *costs, HloArena *scratch, const SpmdMesh *mesh, const HloShape *global,
-                           const SpmdSharding *from, SpmdAtomSet partial, const SpmdSharding *to);
+// The paths on one mesh that were asked for before: programs repeat their layers, and with them their reshards.
+typedef struct SpmdPaths {
+    HloArena *arena;     // keeps the paths
+    HloStringMap paths;  // what was asked -> SpmdPath
+} SpmdPaths;
+// The same path, searched once; it lives as long as `paths`. The search works in `scratch`.
+const SpmdPath *spmd_reshard_path(SpmdPaths *paths, HloArena *scratch, const SpmdMesh *mesh, const HloShape *global,
+                                  const SpmdSharding *from, SpmdAtomSet partial, const SpmdSharding *to,
+                                  SpmdAtomSet keep_partial);
 // True if shards of a dimension of `size` split `few` ways are exactly `times` shards of it split few * times ways.
 static inline bool spmd_split_is_even(int64_t size, int64_t few, int64_t times) {
     return few == 1 || spmd_shard_size(size, few) == times * spmd_shard_size(size, few * times);
