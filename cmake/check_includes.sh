@@ -14,10 +14,10 @@ awk -v rules=cmake/include_rules.txt '
             allowed[part[1]] = part[2]
         }
     }
-    function room_of(path,    room, best) {
+    function module_of(path,    module, best) {
         best = ""
-        for (room in allowed)
-            if (index(path, room "/") == 1 && length(room) > length(best)) best = room
+        for (module in allowed)
+            if (index(path, module "/") == 1 && length(module) > length(best)) best = module
         return best
     }
     {
@@ -25,12 +25,12 @@ awk -v rules=cmake/include_rules.txt '
         file = part[1]
         match($0, /"[^"]+"/)
         target = substr($0, RSTART + 1, RLENGTH - 2)
-        room = room_of(file)
-        good = room != "" && room_of(target) == room
-        count = split(allowed[room], list, " ")
+        module = module_of(file)
+        good = module != "" && module_of(target) == module
+        count = split(allowed[module], list, " ")
         for (i = 1; i <= count; ++i)
             if (target == list[i] || index(target, list[i] "/") == 1) good = 1
-        if (!good) { printf "%s:%s: %s must not include %s\n", file, part[2], room, target; bad = 1 }
+        if (!good) { printf "%s:%s: %s must not include %s\n", file, part[2], module, target; bad = 1 }
     }
     END { exit bad }'
 echo "include directions: ok"

@@ -25,8 +25,8 @@ def read_rules():
     return rules
 
 
-def room_of(path, rules):
-    return max((room for room in rules if path.startswith(room + "/")), key=len, default=None)
+def module_of(path, rules):
+    return max((module for module in rules if path.startswith(module + "/")), key=len, default=None)
 
 
 def read_symbols(build):
@@ -90,11 +90,11 @@ def main(arguments):
     edges = edges_of(*read_symbols(build))
     failed = False
     for source in sorted(edges):
-        room = room_of(source, rules)
+        module = module_of(source, rules)
         for target, symbol in sorted(edges[source].items()):
-            allowed = [room, *rules[room]]
-            if room_of(target, rules) != room and not any(target.startswith(path + "/") for path in allowed):
-                print(f"{source}: {room} must not use {symbol} of {target}")
+            allowed = [module, *rules[module]]
+            if module_of(target, rules) != module and not any(target.startswith(path + "/") for path in allowed):
+                print(f"{source}: {module} must not use {symbol} of {target}")
                 failed = True
     if "--circles" in arguments:
         for circle in find_circles(edges):

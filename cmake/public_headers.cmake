@@ -5,8 +5,8 @@
 # Sets `result` to their paths below the source folder.
 function(meshlo_public_headers result)
   set(public hlo/hlo.h emulator/emulator.h)
-  foreach(room IN LISTS ARGN)
-    file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${room}/*.h)
+  foreach(module IN LISTS ARGN)
+    file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${module}/*.h)
     foreach(header IN LISTS headers)
       file(STRINGS ${CMAKE_SOURCE_DIR}/${header} exports REGEX "^HLO_EXPORT " LIMIT_COUNT 1)
       if(exports)

@@ -170,7 +170,7 @@ HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcod
     bool is_minmax = opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM;
     if (is_minmax && (hlo_type_is_float(type) || hlo_type_is_complex(type))) {
         HloLiteral *literal = hlo_literal_in_arena(spmd_arena(partitioner), array_shape(partitioner, type, NULL, 0));
-        const double value = hlo_float_extreme(hlo_type_real_part(type), opcode == HLO_OP_MINIMUM);
+        const double value = hlo_float_limit(hlo_type_real_part(type), opcode == HLO_OP_MINIMUM);
         if (hlo_type_is_complex(type)) {  // compared part by part
             hlo_literal_set_complex(literal, 0, CMPLX(value, value));
         } else {

@@ -112,7 +112,7 @@ static bool keeps_the_first(const HloInstruction *at) {
         }
         if (result->dims[shape->rank - 1] != at->shape->elements[0]->dims[shape->rank - 1]) return false;
     }
-    return at->operand_count == 1 || (at->called_count == 1 && hlo_custom_call_cut_dimension(at) == shape->rank - 1);
+    return at->operand_count == 1 || (at->called_count == 1 && hlo_custom_call_top_k_dimension(at) == shape->rank - 1);
 }
 
 // Makes a topk of the largest or the smallest, by the comparator.

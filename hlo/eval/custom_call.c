@@ -49,7 +49,7 @@ HloStatus hlo_eval_call_top_k(HloEvalDevice *device, const HloInstruction *instr
 // size of the one dimension in which the result is smaller.
 HloStatus hlo_eval_call_approximate_top_k(HloEvalDevice *device, const HloInstruction *instruction,
                                           HloEvalValue **operands, HloEvalValue **result) {
-    const int64_t count = instruction->operand_count / 2, dim = hlo_custom_call_cut_dimension(instruction);
+    const int64_t count = instruction->operand_count / 2, dim = hlo_custom_call_top_k_dimension(instruction);
     const HloShape *shape = instruction->shape;
     HloEvalValue **sorted = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
     for (int64_t a = 0; a < count; a++) HLO_TRY(hlo_eval_new(device, operands[a]->shape, &sorted[a]));

@@ -396,7 +396,7 @@ int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *na
     return fallback;
 }
 
-int64_t hlo_custom_call_cut_dimension(const HloInstruction *instruction) {
+int64_t hlo_custom_call_top_k_dimension(const HloInstruction *instruction) {
     assert(instruction->operand_count > 0 && hlo_shape_is_tuple(instruction->shape));
     const HloShape *whole = instruction->operands[0]->shape, *part = instruction->shape->elements[0];
     assert(whole->rank > 0 && part->rank == whole->rank);

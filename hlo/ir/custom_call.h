@@ -26,7 +26,7 @@ typedef enum HloCustomCallKind {
     HLO_CALL_FULL_TO_SHARD,  // SPMDFullToShardShape, xla.sdy.GlobalToLocalShape: enters a manual region
     HLO_CALL_SHARD_TO_FULL,  // SPMDShardToFullShape, xla.sdy.LocalToGlobalShape: leaves it
     HLO_CALL_ELEMENTWISE,    // one factor per dimension
-    HLO_CALL_TOPK,           // works along the dimension of hlo_custom_call_cut_dimension()
+    HLO_CALL_TOPK,           // works along the dimension of hlo_custom_call_top_k_dimension()
     HLO_CALL_INSPECT,        // InspectSharding: reports its operand's sharding to the user
     HLO_CALL_BATCHED,        // works on the last two dimensions of its first operand, as LAPACK's routines do
 } HloCustomCallKind;
@@ -75,7 +75,7 @@ HLO_EXPORT int64_t hlo_custom_call_option(const HloInstruction *instruction, con
 // The dimension along which the calls TopK and ApproxTopK keep the first elements: the one in which the results are
 // smaller than the arrays; else `reduction_dim` of its configuration; else the last. The call has passed
 // hlo_custom_call_check().
-HLO_EXPORT int64_t hlo_custom_call_cut_dimension(const HloInstruction *instruction);
+HLO_EXPORT int64_t hlo_custom_call_top_k_dimension(const HloInstruction *instruction);
 
 // True if the call TopK keeps the largest elements: it does so without a comparator, and with one that sorts the
 // greater of its left and right element first, in whichever order it compares them.

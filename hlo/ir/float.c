@@ -97,11 +97,6 @@ double hlo_float_decode(HloType type, uint64_t pattern) {
     return sign ? -value : value;
 }
 
-// Rounds a finite, non-negative number to the nearest multiple of 2^quantum, ties to even.
-static uint64_t round_to_multiple(double value, int quantum) {
-    return (uint64_t)nearbyint(ldexp(value, -quantum));
-}
-
 // f8e8m0fnu: the exponent of a power of two, biased by 127.
 static uint64_t encode_scale(double value) {
     if (!(value > 0) || isinf(value)) return 0xFF;  // NaN, zero and negatives have no scale
@@ -139,40 +134,42 @@ static uint64_t largest_finite(Format format) {
 
 // Rounds to nearest, ties to even, once: the number is counted in units of the last place, 2^quantum, of its binade (or
 // of the smallest, below the normal numbers). Larger numbers than the largest one become the format's substitute:
-// infinity, NaN or that number.
-uint64_t hlo_float_encode(HloType type, double value) {
-    assert(hlo_type_is_float(type));
-    if (type == HLO_F64) {
-        uint64_t pattern;
-        memcpy(&pattern, &value, sizeof(pattern));
-        return pattern;
+// infinity, NaN or that number. Denormal doubles are below half of every format's smallest number.
+static uint64_t encode_narrow(Format format, uint64_t bits) {
+    const uint64_t sign = bits >> 63, fraction = bits & ((UINT64_C(1) << 52) - 1);
+    const int biased = (int)(bits >> 52 & 0x7FF), smallest = 1 - format.bias;
+    if (biased == 0x7FF) return special_pattern(format, sign, fraction != 0);
+    uint64_t pattern = 0;
+    if (biased) {
+        const int exponent = biased - 1023 > smallest ? biased - 1023 : smallest;
+        const int shift = 52 - format.mantissa_bits + exponent - (biased - 1023);
+        const uint64_t significand = UINT64_C(1) << 52 | fraction;
+        uint64_t units = shift > 53 ? 0 : significand >> shift;
+        const uint64_t rest = shift > 53 ? 0 : significand & ((UINT64_C(1) << shift) - 1);
+        units += rest + (units & 1) > UINT64_C(1) << (shift > 53 ? 53 : shift - 1);
+        // `units` is next to the exponent field, so a carry goes where it belongs.
+        pattern = ((uint64_t)(exponent - smallest) << format.mantissa_bits) + units;
     }
-    if (type == HLO_F32) {
-        float rounded = (float)value;
-        uint32_t pattern;
-        memcpy(&pattern, &rounded, sizeof(pattern));
-        return pattern;
-    }
-    Format format = format_of(type);
-    if (format.specials == SCALE) return encode_scale(value);
-    uint64_t sign = signbit(value) ? 1 : 0;
-    if (isnan(value) || isinf(value)) return special_pattern(format, sign, isnan(value));
-    double magnitude = fabs(value);
-    if (magnitude == 0) return format.specials == UNSIGNED_ZERO ? 0 : sign << (format.bits - 1);
-    int exponent;
-    frexp(magnitude, &exponent);
-    int smallest = 1 - format.bias;
-    int quantum = (exponent - 1 > smallest ? exponent - 1 : smallest) - format.mantissa_bits;
-    uint64_t units = round_to_multiple(magnitude, quantum);
-    // `units` counts multiples of 2^quantum; since it is next to the exponent field, a carry goes where it belongs.
-    uint64_t field = (uint64_t)(quantum + format.mantissa_bits - smallest);
-    uint64_t pattern = (field << format.mantissa_bits) + units;
     if (pattern > largest_finite(format)) return special_pattern(format, sign, false);
     if (pattern == 0 && format.specials == UNSIGNED_ZERO) return 0;
     return sign << (format.bits - 1) | pattern;
 }
 
-double hlo_float_extreme(HloType type, bool greatest) {
+uint64_t hlo_float_encode(HloType type, double value) {
+    uint64_t pattern;
+    memcpy(&pattern, &value, sizeof(pattern));
+    if (type == HLO_F64) return pattern;
+    if (type == HLO_F32) {
+        const float rounded = (float)value;
+        uint32_t word;
+        memcpy(&word, &rounded, sizeof(word));
+        return word;
+    }
+    const Format format = format_of(type);
+    return format.specials == SCALE ? encode_scale(value) : encode_narrow(format, pattern);
+}
+
+double hlo_float_limit(HloType type, bool greatest) {
     assert(hlo_type_is_float(type));
     const double infinite = greatest ? (double)INFINITY : -(double)INFINITY;
     if (hlo_float_decode(type, hlo_float_encode(type, infinite)) == infinite) return infinite;

@@ -69,7 +69,7 @@ HLO_EXPORT double hlo_float_decode(HloType type, uint64_t pattern);
 HLO_EXPORT uint64_t hlo_float_encode(HloType type, double value);
 // The greatest or least number of a floating type: an infinity, or the largest finite number of a type that has none
 // (to which an infinity would convert as NaN). No value except NaN lies beyond it.
-HLO_EXPORT double hlo_float_extreme(HloType type, bool greatest);
+HLO_EXPORT double hlo_float_limit(HloType type, bool greatest);
 
 HLO_END_C
 

@@ -71,7 +71,7 @@ void hlo_jvp_sort(HloJvp *j, HloInstruction **out) {
 void hlo_jvp_topk(HloJvp *j, HloInstruction **out) {
     HloInstruction *t = hlo_jvp_tangent(j, 0), *result = hlo_jvp_result(j);
     if (!t || !result) return;
-    int64_t dimension = hlo_is(j->old, HLO_OP_TOPK) ? t->shape->rank - 1 : hlo_custom_call_cut_dimension(j->old);
+    int64_t dimension = hlo_is(j->old, HLO_OP_TOPK) ? t->shape->rank - 1 : hlo_custom_call_top_k_dimension(j->old);
     if (!hlo_shape_is_tuple(result->shape) || result->shape->element_count != 2)
         hlo_jvp_refused(j, out);
     else

@@ -60,7 +60,7 @@ static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
         case HLO_CALL_IDENTITY:
         case HLO_CALL_INSPECT:
         case HLO_CALL_ELEMENTWISE: same_dims(rule, rank, -1); return;
-        case HLO_CALL_TOPK: same_dims(rule, rank, hlo_custom_call_cut_dimension(op)); return;
+        case HLO_CALL_TOPK: same_dims(rule, rank, hlo_custom_call_top_k_dimension(op)); return;
         case HLO_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0, -1); return;
         case HLO_CALL_SINK:
         case HLO_CALL_FULL_TO_SHARD:

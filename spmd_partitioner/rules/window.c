@@ -314,7 +314,7 @@ static int32_t selection_direction(const HloComputation *select) {
 // number is compared with, one outside may still be taken: before NaNs, and before that infinity itself.)
 static HloOpcode never_selected(const HloInstruction *op) {
     const HloType type = op->shape->type;
-    if (!hlo_type_is_float(type) || isfinite(hlo_float_extreme(type, true))) return HLO_OPCODE_COUNT;
+    if (!hlo_type_is_float(type) || isfinite(hlo_float_limit(type, true))) return HLO_OPCODE_COUNT;
     switch (selection_direction(op->called[0])) {
         case HLO_ComparisonDirection_GE:
         case HLO_ComparisonDirection_GT: return HLO_OP_MAXIMUM;

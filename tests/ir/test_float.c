@@ -32,7 +32,7 @@ ParameterizedTestParameters(float_types, bug_the_limits_of_types_without_infinit
 
 // They were taken for infinities, which such types turn into NaN.
 ParameterizedTest(HloType *type, float_types, bug_the_limits_of_types_without_infinities) {
-    const double least = hlo_float_extreme(*type, false), greatest = hlo_float_extreme(*type, true);
+    const double least = hlo_float_limit(*type, false), greatest = hlo_float_limit(*type, true);
     for (uint64_t pattern = 0; pattern < UINT64_C(1) << hlo_type_info(*type)->bits; pattern++) {
         const double value = hlo_float_decode(*type, pattern);
         cr_expect(isnan(value) || (value >= least && value <= greatest), "%s: %g", hlo_type_text(*type), value);

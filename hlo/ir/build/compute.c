@@ -156,7 +156,7 @@ static HloInstruction *limit(HloBuilder *builder, HloType type, bool least) {
         return hlo_build_scalar_int64(builder, type, least ? lowest : -(lowest + 1));
     }
     if (kind == HLO_KIND_UNSIGNED) return hlo_build_scalar_int64(builder, type, least ? 0 : -1);
-    return hlo_build_scalar(builder, type, hlo_float_extreme(type, !least));
+    return hlo_build_scalar(builder, type, hlo_float_limit(type, !least));
 }
 
 HloInstruction *hlo_build_identity_value(HloBuilder *builder, HloOpcode opcode, HloType type) {

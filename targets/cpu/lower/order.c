@@ -241,7 +241,7 @@ static HloStatus run_approximate_top_k(const void *data, void *const *arguments,
 static bool truncated_dimension(const CpuNode *node, int32_t count, int64_t *dimension) {
     assert(count > 0 && dimension);
     const HloShape *whole = node->operands[0]->shape;
-    *dimension = hlo_custom_call_cut_dimension(node->instruction);
+    *dimension = hlo_custom_call_top_k_dimension(node->instruction);
     for (int32_t a = 0; a < count; a++) {
         const HloShape *from = node->operands[a]->shape, *to = node->results[a]->shape;
         if (from->rank != whole->rank || to->rank != whole->rank || from->type != to->type) return false;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One static library per module ("room"), made of every .c file in and below its folders.
+# One static library per module, made of every .c file in and below its folders.
 
 # Instruction sets that a file may use. TOPIC_SET.c is compiled for that set. TOPIC.isa.c is compiled once for each set
 # of MESHLO_ISA_EACH, with CPU_ISA defined as the set's name. Both hold kernels that are called only where the processor
@@ -39,7 +39,7 @@ function(meshlo_find_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-function(meshlo_room name)
+function(meshlo_module name)
   cmake_parse_arguments(ARG "" "" "LINK;EXCLUDE" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY MESHLO_LINKS ${ARG_LINK})
   meshlo_find_sources(sources ${ARG_UNPARSED_ARGUMENTS} EXCLUDE ${ARG_EXCLUDE})
@@ -49,7 +49,7 @@ function(meshlo_room name)
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC ${ARG_LINK})
-    set_property(GLOBAL APPEND PROPERTY MESHLO_ROOMS ${name})
+    set_property(GLOBAL APPEND PROPERTY MESHLO_MODULES ${name})
     if(each_isa)
       foreach(isa IN LISTS MESHLO_ISA_EACH)
         add_library(${name}_${isa} OBJECT ${each_isa})
@@ -57,7 +57,7 @@ function(meshlo_room name)
         target_compile_options(${name}_${isa} PRIVATE ${MESHLO_ISA_${isa}})
         target_link_libraries(${name}_${isa} PRIVATE ${ARG_LINK})
         target_sources(${name} PRIVATE $<TARGET_OBJECTS:${name}_${isa}>)
-        set_property(GLOBAL APPEND PROPERTY MESHLO_ROOMS ${name}_${isa})
+        set_property(GLOBAL APPEND PROPERTY MESHLO_MODULES ${name}_${isa})
       endforeach()
     endif()
   else()

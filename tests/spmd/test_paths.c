@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reshards are searched once: what is kept is what a search gives, for random shardings that come again and again.
+#include <criterion/criterion.h>
+
+#include "spmd_partitioner/reshard.h"
+
+enum { kCases = 4000, kRank = 3 };
+
+static int64_t draw(uint64_t *state, int64_t count) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (int64_t)(*state >> 33) % count;
+}
+
+// Each atom shards some dimension or none, in a random order.
+static SpmdSharding *random_sharding(HloArena *arena, uint64_t *state, SpmdAtomSet without) {
+    SpmdSharding *sharding = spmd_sharding_new(arena, kRank, 0);
+    for (int32_t atom = 0; atom < 3; atom++) {
+        const int64_t dim = draw(state, kRank + 1);
+        const int32_t which = (int32_t)((atom + draw(state, 2)) % 3);
+        if (dim == kRank || ((spmd_sharding_used(sharding) | without) >> which & 1)) continue;
+        spmd_axes_push(&sharding->dims[dim], which);
+    }
+    return sharding;
+}
+
+static bool same_path(const SpmdPath *a, const SpmdPath *b) {
+    bool same = a->count == b->count && a->bytes == b->bytes && a->fell_back == b->fell_back;
+    for (int32_t i = 0; same && i < a->count; i++) {
+        const SpmdStep *x = &a->steps[i], *y = &b->steps[i];
+        same = x->kind == y->kind && x->dim == y->dim && x->target == y->target && x->partial == y->partial &&
+               spmd_axes_equal(&x->axes, &y->axes) && spmd_sharding_equal(x->after, y->after);
+    }
+    return same;
+}
+
+Test(spmd_paths, a_path_that_is_kept_is_the_one_that_a_search_gives) {
+    HloArena *arena = hlo_arena_new(), *kept = hlo_arena_new();
+    const SpmdMeshAxis axes[] = {{"x", 2}, {"y", 4}};
+    const SpmdMesh *mesh;
+    cr_assert_null(spmd_mesh_new(arena, axes, 2, &mesh));
+    SpmdPaths paths = {.arena = kept};
+    uint64_t state = 7;
+    int64_t found_again = 0;
+    for (int i = 0; i < kCases; i++) {
+        const HloArenaMark mark = hlo_arena_mark(arena);
+        const int64_t dims[2][kRank] = {{8, 16, 4}, {6, 16, 4}};
+        const HloShape *shape =
+            hlo_shape_array(arena, draw(&state, 2) ? HLO_F32 : HLO_BF16, dims[draw(&state, 2)], kRank);
+        const SpmdAtomSet partial = draw(&state, 3) ? 0 : (SpmdAtomSet)1 << draw(&state, 3);
+        const SpmdAtomSet keep = draw(&state, 2) ? partial : 0;
+        uint64_t first = (uint64_t)draw(&state, 12), second = (uint64_t)draw(&state, 12);
+        const SpmdSharding *from = random_sharding(arena, &first, partial);
+        const SpmdSharding *to = random_sharding(arena, &second, keep);
+        const int64_t before = paths.paths.count;
+        const SpmdPath *path = spmd_reshard_path(&paths, arena, mesh, shape, from, partial, to, keep);
+        const SpmdPath searched = spmd_reshard_plan(arena, mesh, shape, from, partial, to, keep);
+        cr_assert(same_path(path, &searched), "case %d", i);
+        found_again += paths.paths.count == before && path->count > 0;
+        hlo_arena_reset(arena, mark);
+    }
+    cr_assert_gt(found_again, kCases / 4);
+    hlo_arena_free(arena);
+    hlo_arena_free(kept);
+}
