@@ -79,6 +79,12 @@ HLO_EXPORT const EmuChip *emu_chip(EmuGeneration generation);
 // The chip whose device_kind is `kind` ("TPU v4"), or NULL. Static storage; any thread.
 HLO_EXPORT const EmuChip *emu_chip_by_kind(const char *kind);
 
+// The bytes of HBM that one device has for programs, which is what the real compiler prints as capacity: all of it less
+// what the chip's own software keeps.
+static inline int64_t emu_chip_capacity(const EmuChip *chip) {
+    return chip->hbm_bytes_per_device - chip->hbm_reserved_bytes_per_device;
+}
+
 // One number of a chip with its source, for tables in reports and docs.
 typedef struct EmuChipFact {
     const char *chip;    // name of the chip on the first row of each, which has no field; else NULL

@@ -175,6 +175,13 @@ int64_t emu_unpadded_bytes(const HloShape *shape) {
     return to_bytes(elements, element_bits(shape->type));
 }
 
+bool emu_names_order(const HloShape *shape) {
+    if (!shape->layout || shape->rank < 2 || shape->layout->minor_to_major.count != shape->rank) return false;
+    for (int64_t i = 0; i < shape->rank; i++)
+        if (shape->layout->minor_to_major.items[i] != shape->rank - 1 - i) return true;
+    return false;
+}
+
 // Uses the layout's own tiles, or those that the compiler would choose: vectors are rounded up to whole lanes, other
 // arrays in their two most minor dimensions. Without a chip nothing is padded.
 int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape) {
@@ -191,7 +198,11 @@ int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape) {
     const int64_t bits =
         layout && layout->element_size_in_bits ? layout->element_size_in_bits : element_bits(shape->type);
     if (layout && layout->tile_count && layout->tiles[0].count) return to_bytes(tiled_elements(shape, layout), bits);
-    const Choice choice = choose(chip, shape);
+    Choice choice = choose(chip, shape);
+    if (emu_names_order(shape)) {
+        choice.minor = layout->minor_to_major.items[0];
+        choice.second = layout->minor_to_major.items[1];
+    }
     if (choice.second >= 0) return to_bytes(padded_elements(chip, shape, &choice), bits);
     const int64_t size = shape->rank ? shape->dims[0] : 1;
     return to_bytes((double)hlo_round_up(size, choice.lanes), bits);

@@ -20,9 +20,14 @@ HLO_EXPORT const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *c
 HLO_EXPORT const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *chip, const HloShape *shape,
                                                 HloInts minor_to_major);
 
+// Whether the layout of a shape names an order of its own, other than row-major, which is what programs say that leave
+// it open.
+HLO_EXPORT bool emu_names_order(const HloShape *shape);
+
 // The bytes that a buffer takes in HBM: with the tiles of its layout, or with those that emu_default_layout() chooses
-// if it has none; element_size_in_bits of the layout applies. Tuples are the sum of their leaves; tokens take nothing;
-// an array counts as 1 PiB at most. `chip` NULL (host processors): dense.
+// if it has none (emu_layout_in_order(), if its order is not row-major); element_size_in_bits of the layout applies.
+// Tuples are the sum of their leaves; tokens take nothing; an array counts as 1 PiB at most. `chip` NULL (host
+// processors): dense.
 HLO_EXPORT int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape);
 
 // The padded bytes of an array in HBM: 0 for arrays whose layout puts them into VMEM or the host's memory.

@@ -329,14 +329,27 @@ static void touch(Liveness *liveness, const HloInstruction *instruction) {
     }
 }
 
+// The shape of a parameter of the entry with its layout: the module's, which is what callers see, or its own.
+static const HloShape *argument_shape(const HloModule *module, const HloInstruction *parameter) {
+    return module->entry_parameter_layouts ? module->entry_parameter_layouts[hlo_parameter_number(parameter)]
+                                           : parameter->shape;
+}
+
+// The same of the result.
+static const HloShape *result_shape(const HloModule *module) {
+    return module->entry_result_layout ? module->entry_result_layout : module->entry->root->shape;
+}
+
 // Marks parameters. Those of the entry are arguments; those of other computations belong to the caller and cost nothing
 // here. Runs before everything else, since parameters may appear anywhere in the list.
 static void define_parameters(Liveness *liveness, bool entry) {
     for (int64_t i = 0; i < liveness->plan->order_count; i++) {
         const HloInstruction *instruction = liveness->plan->order[i];
         if (instruction->opcode != HLO_OP_PARAMETER) continue;
-        Leaves leaves = define(liveness, instruction);
+        const HloShape *shape = entry ? argument_shape(liveness->program->module, instruction) : instruction->shape;
+        Leaves leaves = new_leaves(liveness, hlo_shape_leaf_count(shape));
         for (int64_t j = 0; j < leaves.count; j++) {
+            leaves.items[j] = new_buffer(liveness, instruction, hlo_shape_leaf(shape, j));
             leaves.items[j]->buffer.kind = EMU_BUFFER_ARGUMENT;
             if (!entry) leaves.items[j]->buffer.bytes = 0;
         }
@@ -449,12 +462,89 @@ static int compare_buffers(const void *left, const void *right) {
 static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
     int64_t total = 0;
     const HloModule *module = program->module;
-    const HloShape *result = module->entry->root->shape;
+    const HloShape *result = result_shape(module);
     for (int64_t i = 0; i < module->aliases.count; i++) {
         const HloShape *shape = hlo_shape_at(result, module->aliases.items[i].output_index);
         if (shape) total += emu_hbm_bytes(chip, shape);
     }
     return total;
+}
+
+typedef HLO_VECTOR(EmuBuffer) BufferVector;
+
+// The call whose temporaries a control kernel has at its peak; NULL if it has none.
+static const HloComputation *largest_called(EmuProgram *program, const EmuKernel *kernel) {
+    const HloComputation *found = NULL;
+    int64_t most = 0;
+    for (int32_t i = 0; kernel->kind == EMU_OP_CONTROL && i < kernel->members[0]->called_count; i++) {
+        const int64_t peak = temp_peak(program, kernel->members[0]->called[i]);
+        if (peak <= most) continue;
+        most = peak;
+        found = kernel->members[0]->called[i];
+    }
+    return found;
+}
+
+// The results of transfers that were started one iteration ahead, beside those of this iteration.
+static void collect_held(EmuProgram *program, const HloComputation *body, const HloInstruction *loop,
+                         BufferVector *buffers) {
+    const HloInstructionVector *held = &program->held[body->id];
+    for (int64_t i = 0; i < held->count; i++) {
+        const HloShape *shape = NULL;
+        const EmuChip *chip = &program->topology->chip;
+        for (int64_t leaf = 0; leaf < hlo_shape_leaf_count(held->items[i]->shape); leaf++) {
+            const HloShape *candidate = hlo_shape_leaf(held->items[i]->shape, leaf);
+            if (!shape || emu_hbm_bytes(chip, candidate) > emu_hbm_bytes(chip, shape)) shape = candidate;
+        }
+        const EmuBuffer buffer = {held->items[i],       shape, emu_hbm_bytes(chip, shape), emu_unpadded_bytes(shape),
+                                  EMU_BUFFER_TEMPORARY, loop};
+        hlo_vector_push(program->arena, buffers, buffer);
+    }
+}
+
+// The temporaries that are alive while kernel `where` runs, with those of what it calls at their own peak.
+static void collect_alive(const Liveness *liveness, int64_t where, const HloInstruction *caller,
+                          BufferVector *buffers) {
+    EmuProgram *program = liveness->program;
+    for (int64_t i = 0; i < liveness->buffers.count; i++) {
+        EmuBuffer buffer = liveness->buffers.items[i]->buffer;
+        if (buffer.kind != EMU_BUFFER_TEMPORARY || buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
+        if (!buffer.bytes || liveness->buffers.items[i]->first > where || liveness->buffers.items[i]->last < where)
+            continue;
+        buffer.caller = caller;
+        hlo_vector_push(program->arena, buffers, buffer);
+    }
+    if (where >= liveness->plan->kernel_count) return;
+    const EmuKernel *kernel = &liveness->plan->kernels[where];
+    const HloComputation *called = largest_called(program, kernel);
+    if (!called) return;
+    Liveness *inner = analyse(program, program->arena, called, false);
+    mark_results(inner);
+    int64_t peak;
+    find_peak(inner, bytes_alive(inner), &peak);
+    collect_alive(inner, peak, kernel->members[0], buffers);
+    collect_held(program, called, kernel->members[0], buffers);
+}
+
+// The results that are not in donated arguments, also those that are arguments as they came.
+static void collect_results(Liveness *liveness, BufferVector *buffers) {
+    const HloModule *module = liveness->program->module;
+    const HloShape *root = module->entry->root->shape, *result = result_shape(module);
+    const Leaves *leaves = leaves_of(liveness, module->entry->root);
+    const int64_t count = hlo_shape_leaf_count(result);
+    bool *aliased = HLO_ARENA_NEW(liveness->arena, bool, count);
+    for (int64_t i = 0; i < module->aliases.count; i++)
+        aliased[hlo_shape_leaf_number(root, module->aliases.items[i].output_index)] = true;
+    for (int64_t i = 0; i < count && i < leaves->count; i++) {
+        const HloShape *shape = hlo_shape_leaf(result, i);
+        const int64_t bytes = emu_hbm_bytes(liveness->chip, shape);
+        const EmuBuffer buffer = {.instruction = leaves->items[i]->buffer.instruction,
+                                  .shape = shape,
+                                  .bytes = bytes,
+                                  .unpadded_bytes = emu_unpadded_bytes(shape),
+                                  .kind = EMU_BUFFER_OUTPUT};
+        if (bytes && !aliased[i]) hlo_vector_push(liveness->arena, buffers, buffer);
+    }
 }
 
 // Arguments and outputs count for the whole step, less the bytes that they share; temporaries count with the most that
@@ -465,21 +555,23 @@ void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     const EmuChip *chip = liveness->chip;
     *memory = (EmuMemory){0};
     mark_results(liveness);
-    int64_t where, kept = 0;
+    int64_t where;
     memory->alive = bytes_alive(liveness);
     memory->temp_bytes = find_peak(liveness, memory->alive, &where);
-    memory->output_bytes = emu_hbm_bytes(chip, program->module->entry->root->shape);
+    memory->output_bytes = emu_hbm_bytes(chip, result_shape(program->module));
     memory->alias_bytes = aliased_bytes(program, chip);
-    EmuBuffer *largest = HLO_ARENA_NEW(program->arena, EmuBuffer, liveness->buffers.count);
+    BufferVector buffers = {0};
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
         const Live *live = liveness->buffers.items[i];
-        if (live->buffer.kind == EMU_BUFFER_ARGUMENT) memory->argument_bytes += live->buffer.bytes;
-        const bool alive = live->buffer.kind != EMU_BUFFER_TEMPORARY || (live->first <= where && where <= live->last);
-        if (alive && live->buffer.bytes > 0) largest[kept++] = live->buffer;
+        if (live->buffer.kind != EMU_BUFFER_ARGUMENT || !live->buffer.bytes) continue;
+        memory->argument_bytes += live->buffer.bytes;
+        hlo_vector_push(program->arena, &buffers, live->buffer);
     }
-    qsort(largest, (size_t)kept, sizeof(*largest), compare_buffers);
-    memory->largest = largest;
-    memory->largest_count = kept;
+    collect_results(liveness, &buffers);
+    collect_alive(liveness, where, NULL, &buffers);
+    if (buffers.count) qsort(buffers.items, (size_t)buffers.count, sizeof(*buffers.items), compare_buffers);
+    memory->largest = buffers.items;
+    memory->largest_count = buffers.count;
     assert(memory->alias_bytes <= memory->output_bytes);
     memory->peak_bytes = memory->argument_bytes + memory->output_bytes - memory->alias_bytes + memory->temp_bytes;
 }

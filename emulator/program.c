@@ -24,7 +24,8 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
     program->kernel_of = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
     program->temp_peaks = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
     program->extra_bytes = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
-    program->capacity = topology->chip.hbm_bytes_per_device - topology->chip.hbm_reserved_bytes_per_device;
+    program->held = HLO_ARENA_NEW(arena, HloInstructionVector, module->computation_limit);
+    program->capacity = emu_chip_capacity(&topology->chip);
     program->chip = topology->chip;
     program->tight = HLO_ARENA_NEW(arena, EmuPlan *, module->computation_limit);
     program->ahead = AHEAD[0];

@@ -19,7 +19,8 @@ typedef struct EmuProgram {
     // By computation id: bytes that the body of a loop holds all the time, since its transfers were started one
     // iteration ahead (pipelining.h).
     int64_t *extra_bytes;
-    int64_t capacity;  // bytes that a device has for programs
+    HloInstructionVector *held;  // by computation id: the starts of these transfers
+    int64_t capacity;            // bytes that a device has for programs
 } EmuProgram;
 
 // Makes the program in `arena`. Memory errors jump to hlo_protect(), here and below.
@@ -45,13 +46,16 @@ typedef struct EmuBuffer {
     int64_t bytes;                      // padded
     int64_t unpadded_bytes;
     enum { EMU_BUFFER_ARGUMENT, EMU_BUFFER_OUTPUT, EMU_BUFFER_TEMPORARY } kind;
+    const HloInstruction *caller;  // loop, branch or call in which it is alive; NULL: the entry
 } EmuBuffer;
 
 // What one device holds.
 typedef struct EmuMemory {
     int64_t argument_bytes, output_bytes, alias_bytes, temp_bytes;
-    int64_t peak_bytes;        // arguments + outputs - aliased + temporaries
-    const EmuBuffer *largest;  // arguments, outputs, and the temporaries alive at the peak, largest first
+    int64_t peak_bytes;  // arguments + outputs - aliased + temporaries
+    // Everything that the device holds at the peak, also inside of loops and calls, largest first: arguments, outputs
+    // with memory of their own, temporaries. Together they have peak_bytes.
+    const EmuBuffer *largest;
     int64_t largest_count;
     const int64_t *alive;  // bytes of temporaries while each kernel of the entry computation runs, in the plan's order
 } EmuMemory;
@@ -64,5 +68,8 @@ void emu_program_forget_peaks(EmuProgram *program);
 
 // Adds up the memory of a program, all in padded bytes.
 void emu_program_memory(EmuProgram *program, EmuMemory *memory);
+
+// What a buffer is for, in words: whose copy or gradient it is, what it is saved for. In `arena`.
+const char *emu_buffer_role(HloArena *arena, const EmuBuffer *buffer);
 
 #endif

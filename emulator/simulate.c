@@ -60,8 +60,9 @@ typedef struct Loop {
     int64_t start;     // of the iteration
     int64_t busy[32];  // picoseconds that its pipelined transfers occupy each resource
     int64_t longest;   // from the start of a transfer to where the next iteration waits for it, less what lies between
-    int64_t extra_bytes;  // of arrays that are held for the next iteration
-    bool is_copy_bound;   // whether copies between memories, not the network, determine `longest`
+    int64_t extra_bytes;        // of arrays that are held for the next iteration
+    HloInstructionVector held;  // the starts that make them
+    bool is_copy_bound;         // whether copies between memories, not the network, determine `longest`
 } Loop;
 
 // A simulation in progress.
@@ -310,6 +311,7 @@ static bool is_pipelined(Simulation *simulation, const HloInstruction *start) {
     const int64_t bytes = held_bytes(simulation, start);
     if (bytes > simulation->headroom - loop->extra_bytes) return false;
     loop->extra_bytes += bytes;
+    if (bytes) hlo_vector_push(simulation->program->arena, &loop->held, (HloInstruction *)(uintptr_t)start);
     return true;
 }
 
@@ -390,8 +392,10 @@ static void finish_iteration(Simulation *simulation, Loop *loop) {
         is_copy = i >= FIRST_COPY_ENGINE;
     }
     wait_until(simulation, emu_add(loop->start, least), is_copy);
-    if (loop->extra_bytes > simulation->program->extra_bytes[loop->loop->called[1]->id])
-        simulation->program->extra_bytes[loop->loop->called[1]->id] = loop->extra_bytes;
+    const int32_t body = loop->loop->called[1]->id;
+    if (loop->extra_bytes <= simulation->program->extra_bytes[body]) return;
+    simulation->program->extra_bytes[body] = loop->extra_bytes;
+    simulation->program->held[body] = loop->held;
 }
 
 // Runs the body of a loop, with the transfers that cross the borders of its iterations.
@@ -562,6 +566,17 @@ static void collect_curve(Simulation *simulation, const EmuMemory *memory) {
     report->memory_count = points.count;
 }
 
+// The layout with the tiles that the machine model counts for an array without any.
+static const HloLayout *layout_of(HloArena *arena, const EmuChip *chip, const HloShape *shape) {
+    HloLayout *layout = hlo_arena_copy(arena,
+                                       shape->layout && emu_names_order(shape)
+                                           ? emu_layout_in_order(arena, chip, shape, shape->layout->minor_to_major)
+                                           : emu_default_layout(arena, chip, shape),
+                                       sizeof(HloLayout));
+    if (shape->layout) layout->memory_space = shape->layout->memory_space;
+    return layout;
+}
+
 // Copies the memory section of the report out of the scratch arena.
 static void collect_memory(Simulation *simulation) {
     static const char *const kinds[] = {"argument", "output", "temporary"};
@@ -585,11 +600,17 @@ static void collect_memory(Simulation *simulation) {
         const EmuBuffer *buffer = &memory.largest[i];
         const HloMetadata *metadata = buffer->instruction->metadata;
         simulation->text->length = 0;
-        hlo_shape_print(simulation->text, buffer->shape, true);
+        HloShape shape = *buffer->shape;
+        const bool has_tiles = shape.layout && shape.layout->tile_count;
+        if (!has_tiles && hlo_shape_is_array(&shape))
+            shape.layout = layout_of(simulation->program->arena, chip, &shape);
+        hlo_shape_print(simulation->text, &shape, true);
         buffers[i] = (EmuBufferUse){.instruction = copy_string(report->arena, buffer->instruction->name),
                                     .kind = kinds[buffer->kind],
                                     .op_name = copy_string(report->arena, metadata ? metadata->op_name : NULL),
                                     .source = source_of(report->arena, buffer->instruction),
+                                    .role = emu_buffer_role(report->arena, buffer),
+                                    .loop = copy_string(report->arena, buffer->caller ? buffer->caller->name : NULL),
                                     .bytes = buffer->bytes,
                                     .unpadded_bytes = buffer->unpadded_bytes,
                                     .shape = copy_string(report->arena, simulation->text->data)};

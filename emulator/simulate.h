@@ -53,6 +53,8 @@ typedef struct EmuBufferUse {
     const char *shape;    // with layout
     const char *op_name;  // from the metadata, or ""
     const char *source;   // "file:line", or ""
+    const char *role;     // whose it is: "parameter 3 (params['w'])", "gathered copy of parameter 3", …
+    const char *loop;     // the loop, branch or call in which it is alive, or ""
     int64_t bytes, unpadded_bytes;
 } EmuBufferUse;
 
@@ -97,7 +99,7 @@ typedef struct EmuReport {
     int64_t op_count;
     const EmuLinkUse *links;  // those with traffic
     int64_t link_count;
-    const EmuBufferUse *buffers;  // the largest ones
+    const EmuBufferUse *buffers;  // the largest of those that are held at the peak, also inside of loops
     int64_t buffer_count;
     const EmuMemoryPoint *memory;  // by time; loops and calls count with their peak
     int64_t memory_count;

@@ -250,7 +250,9 @@ static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *req
     const bool named = parsed.assignment.count && !executable->portable;
     TargetCompileOptions compile = {.replica_count = parsed.num_replicas,
                                     .partition_count = parsed.num_partitions,
-                                    .device_assignment = named ? parsed.assignment.items : NULL};
+                                    .device_assignment = named ? parsed.assignment.items : NULL,
+                                    .is_inspected = request->described,
+                                    .keeps_module = true};
     // Read for each program, so that a test or a notebook may change it between compilations. Unset, it leaves the
     // choice to the client.
     HLO_TRY(target_numerics_from_environment(&compile.numerics));
@@ -361,14 +363,16 @@ PjrtError *pjrt_client_compile(void *arguments) {
     return pjrt_error_from(make_loaded(args->client, executable, &args->executable));
 }
 
-// Compiles ahead of time, for a topology that need not exist.
+// Compiles ahead of time. A topology that was only described need not exist: its programs are inspected, never run. The
+// topology of a client is that client's own, which may run what is compiled for it.
 PjrtError *pjrt_compile(void *arguments) {
     PjrtCompileArgs *args = arguments;
     PJRT_CHECK_SIZE(args, executable);
     const PjrtCompileRequest request = {.client = args->topology->client,
                                         .program = args->program,
                                         .options = args->compile_options,
-                                        .options_size = args->compile_options_size};
+                                        .options_size = args->compile_options_size,
+                                        .described = args->topology->owned};
     return pjrt_error_from(compile_program(&request, &args->executable));
 }
 

@@ -260,7 +260,8 @@ typedef struct PjrtCompileRequest {
     const PjrtProgram *program;
     const char *options;  // CompileOptionsProto
     size_t options_size;
-    bool stored;  // the program comes from a file: addresses in it mean nothing
+    bool stored;     // the program comes from a file: addresses in it mean nothing
+    bool described;  // for a topology that is only described: nothing will run the program
 } PjrtCompileRequest;
 
 // Takes a reference; the last one frees.

@@ -49,7 +49,8 @@ static void free_texts(TargetDeviceState *state) {
     }
 }
 
-// O(devices), and as many texts. The meter's limit is one device's share of its chip's HBM; host devices have none.
+// O(devices), and as many texts. The meter's limit is what one device's share of its chip's HBM has for programs; host
+// devices have none.
 static HloStatus make_devices(TargetClient *client) {
     const EmuTopology *topology = client->topology;
     client->device_count = topology->device_count;
@@ -61,7 +62,7 @@ static HloStatus make_devices(TargetClient *client) {
         state->device.client = client;
         state->device.index = i;
         HLO_TRY(target_tpu_identify(topology, i, false, &state->device));
-        state->meter.limit = emu_topology_is_tpu(topology) ? topology->chip.hbm_bytes_per_device : 0;
+        state->meter.limit = emu_topology_is_tpu(topology) ? emu_chip_capacity(&topology->chip) : 0;
         HLO_TRY(make_memories(state));
     }
     return HLO_SUCCESS;

@@ -137,7 +137,7 @@ typedef struct TargetMemoryStatistics {
     int64_t peak_bytes_in_use;
     int64_t largest_allocation;
     int64_t allocation_count;  // live allocations
-    int64_t bytes_limit;       // HBM capacity of the emulated device; 0 if unlimited (host devices)
+    int64_t bytes_limit;       // HBM that the emulated device has for programs; 0 if unlimited (host devices)
 } TargetMemoryStatistics;
 
 // Creates a client for the machine that `spec` names: `cpu:N`, or a slice as in emulator/topology.h (`v2-8`, `v5e:4x4`,
@@ -298,6 +298,11 @@ typedef struct TargetCompileOptions {
     // Set to true when a program is rejected because a device has less memory than it needs. RESOURCE_EXHAUSTED is also
     // returned when this machine lacks memory for compiling. May be NULL.
     bool *exceeds_device;
+    // The program is only asked about, for a machine that need not exist, and never runs: what nothing here could run,
+    // such as a kernel for a TPU's cores, is accepted. target_execute() refuses it with FAILED_PRECONDITION.
+    bool is_inspected;
+    // The module stays as it is while the executable lives, so that its memory is analysed when somebody asks.
+    bool keeps_module;
 } TargetCompileOptions;
 
 // Compiles a module that is already the program of one device (made by the partitioner, or written so). The module is
@@ -355,18 +360,19 @@ HLO_EXPORT bool target_executable_transfer_is_unread(const TargetExecutable *exe
 // Returns a number that is the same for equal programs compiled with equal options.
 HLO_EXPORT uint64_t target_executable_fingerprint(const TargetExecutable *executable);
 
-// Bytes of one device.
+// Bytes of one device. On a slice they are those of the machine model (emulator/simulate.h), padded to tiles, as
+// `meshlo emulate` reports them; on host processors dense, as buffer assignment determined them.
 typedef struct TargetMemoryAnalysis {
     int64_t argument_bytes, output_bytes;
     int64_t alias_bytes;      // of outputs that reuse an argument's memory
-    int64_t temporary_bytes;  // the arena, less host_temporary_bytes
+    int64_t temporary_bytes;  // on host processors the arena, less host_temporary_bytes
     int64_t constant_bytes;
     int64_t generated_code_bytes;
     int64_t host_argument_bytes, host_output_bytes, host_alias_bytes;  // the same in host memory, counted separately
     int64_t host_temporary_bytes;                                      // of values that the program keeps there
     int64_t peak_bytes;                                                // arguments + outputs - aliased + temporaries
 } TargetMemoryAnalysis;
-// Returns the memory that one device needs, as buffer assignment determined it.
+// Returns the memory that one device needs. Any thread.
 HLO_EXPORT void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis);
 
 // Work of one device.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compile/donors.h"
+#include "emulator/simulate.h"
 #include "hlo/analysis/cost.h"
 #include "targets/cpu/graph/bounded.h"
 #include "targets/internal.h"
@@ -105,22 +106,68 @@ static HloStatus read_memories(const HloModule *module, TargetExecutable *execut
     return HLO_SUCCESS;
 }
 
-// Checks the program against a device's memory. All devices of a slice are alike, so the first represents all. The
-// wording is XLA's: programs and people look for it. Dense bytes: on a real chip the padding of tiles, which
-// emulator/memory.c counts, is added. So this is lenient: a program that passes here may still not fit there.
-static HloStatus check_capacity(const TargetExecutable *executable, const TargetCompileOptions *options) {
+// A program whose dense bytes are this share of a device's memory fits it for certain, and is not analysed until
+// somebody asks: tiles hardly ever make arrays 64 times as large.
+static const int64_t kCertainShare = 64;
+
+static bool is_on_slice(const TargetExecutable *executable) {
+    return emu_topology_is_tpu(executable->client->topology);
+}
+
+// Prints the largest buffers of a program that does not fit.
+static void print_largest(const EmuReport *report, HloText *text) {
+    for (int64_t i = 0; i < report->buffer_count && i < 5; i++) {
+        const EmuBufferUse *buffer = &report->buffers[i];
+        hlo_text_format(text, "\n  %s %s, %s%s%s", target_amount(buffer->bytes).text, buffer->shape, buffer->kind,
+                        *buffer->op_name ? " " : "", buffer->op_name);
+    }
+}
+
+// The wording is XLA's: programs and people look for it.
+static HloStatus refuse_for_memory(const TargetExecutable *executable, int64_t peak, int64_t limit,
+                                   const EmuReport *report) {
+    HloText largest = {0};
+    if (report) print_largest(report, &largest);
+    HloStatus status =
+        hlo_error(HLO_RESOURCE_EXHAUSTED,
+                  "Ran out of memory on HBM, the total memory required for HLO temporaries (%s, arguments and results "
+                  "included) exceeds available HBM (%s) of %s%s%s",
+                  target_amount(peak).text, target_amount(limit).text, executable->devices[0]->kind,
+                  largest.length ? "; the largest buffers:" : "", largest.length ? largest.data : "");
+    hlo_text_free(&largest);
+    return status;
+}
+
+// Checks the program against the memory of a device by the machine model, as `meshlo emulate` does. All devices of a
+// slice are alike, so the first represents all. What the model cannot time (UNIMPLEMENTED) may still run here, and is
+// checked by its dense bytes.
+static HloStatus check_capacity(const HloModule *module, const TargetCompileOptions *options,
+                                TargetExecutable *executable) {
     TargetMemoryAnalysis analysis;
     TargetMemoryStatistics statistics;
-    target_executable_memory_analysis(executable, &analysis);
+    EmuReport *report = NULL;
+    target_dense_memory(executable, &analysis);
     target_device_memory_statistics(executable->devices[0], &statistics);
-    if (statistics.bytes_limit == 0 || analysis.peak_bytes <= statistics.bytes_limit) return HLO_SUCCESS;
-    if (options->exceeds_device) *options->exceeds_device = true;
-    return hlo_error(
-        HLO_RESOURCE_EXHAUSTED,
-        "Ran out of memory on HBM, the total memory required for HLO temporaries (%s, arguments and results "
-        "included) exceeds available HBM (%s) of %s",
-        target_amount(analysis.peak_bytes).text, target_amount(statistics.bytes_limit).text,
-        executable->devices[0]->kind);
+    if (!is_on_slice(executable)) return HLO_SUCCESS;
+    const bool fits = executable->module && analysis.peak_bytes <= statistics.bytes_limit / kCertainShare;
+    if (fits && !options->is_inspected) return HLO_SUCCESS;
+    HloStatus status = target_slice_memory(executable, module, &analysis, &report);
+    if (options->is_inspected || hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED) HLO_TRY(status);
+    hlo_status_free(status);
+    executable->memory = analysis;
+    executable->is_analysed = true;
+    if (analysis.peak_bytes > statistics.bytes_limit) {
+        if (options->exceeds_device) *options->exceeds_device = true;
+        status = refuse_for_memory(executable, analysis.peak_bytes, statistics.bytes_limit, report);
+    } else {
+        status = HLO_SUCCESS;
+    }
+    // The kernels of a program that is only inspected are in no other count of its work.
+    for (int64_t i = 0; report && options->is_inspected && i < report->op_count; i++)
+        if (strcmp(report->ops[i].opcode, "custom-call") == 0)
+            executable->cost.flops += report->ops[i].flops * (double)report->ops[i].count;
+    emu_report_free(report);
+    return status;
 }
 
 // The compiler counts collectives, as it knows the groups; the rest is the analysis of the module as in XLA.
@@ -173,20 +220,25 @@ static HloStatus fill_executable(void *argument) {
         options->numerics == TARGET_NUMERICS_DEFAULT ? target_client_numerics(executable->client) : options->numerics;
     executable->name = hlo_allocate_text(module->name ? module->name : "");
     HLO_FAIL_IF(!executable->name, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
-    HloArena *scratch = hlo_arena_scratch_new();
-    const HloStatus status = compile_for_processor(module, executable, scratch);
-    hlo_arena_free(scratch);
-    HLO_TRY(status);
-    executable->signature = cpu_executable_signature(executable->program);
+    if (options->is_inspected) {
+        HLO_TRY(target_inspect_signature(module, executable));
+    } else {
+        HloArena *scratch = hlo_arena_scratch_new();
+        const HloStatus status = compile_for_processor(module, executable, scratch);
+        hlo_arena_free(scratch);
+        HLO_TRY(status);
+        executable->signature = cpu_executable_signature(executable->program);
+    }
+    if (options->keeps_module) executable->module = module;
     executable->fingerprint =
         hlo_hash_mix(hlo_hash_mix(hlo_module_hash(module), (uint64_t)executable->numerics),
                      hlo_hash_mix((uint64_t)executable->replica_count, (uint64_t)executable->partition_count));
     HLO_TRY(read_memories(module, executable));
-    HLO_TRY(check_capacity(executable, options));
-    return analyse_cost(module, executable);
+    HLO_TRY(analyse_cost(module, executable));
+    return check_capacity(module, options, executable);
 }
 
-// The module is read and not kept.
+// The module is not kept, unless the caller keeps it.
 HloStatus target_compile(TargetClient *client, const HloModule *module, const TargetCompileOptions *options,
                          TargetExecutable **result) {
     assert(client && module && result);
@@ -194,6 +246,7 @@ HloStatus target_compile(TargetClient *client, const HloModule *module, const Ta
     TargetExecutable *executable = hlo_allocate_zeroed(1, sizeof *executable);
     HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
     executable->references = 1;
+    pthread_mutex_init(&executable->lock, NULL);
     executable->client = target_client_retain(client);
     CompileCall call = {module, options ? options : &kDefaults, executable};
     const HloStatus status = hlo_protect(fill_executable, &call);
@@ -216,6 +269,8 @@ void target_executable_release(TargetExecutable *executable) {
     hlo_free(executable->devices);
     hlo_free(executable->memory_kinds);
     hlo_free(executable->name);
+    hlo_arena_free(executable->arena);
+    pthread_mutex_destroy(&executable->lock);
     TargetClient *client = executable->client;
     hlo_free(executable);
     target_client_release(client);
@@ -292,7 +347,7 @@ const char *target_executable_fallbacks(const TargetExecutable *executable) {
 
 // A result that aliases an argument is in that argument's memory, so it counts once in the peak. The arena includes the
 // values of host memory: they are subtracted as if all were live at its peak, which is true for the stacks of loops.
-void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
+void target_dense_memory(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
     assert(executable && analysis);
     const CpuSignature *signature = executable->signature;
     const int64_t host = executable->host_temporary_bytes;
@@ -315,12 +370,38 @@ void target_executable_memory_analysis(const TargetExecutable *executable, Targe
         analysis->argument_bytes + analysis->output_bytes - analysis->alias_bytes + analysis->temporary_bytes;
 }
 
+// The analysis of a program on a slice is made for whoever asks first. What the machine model cannot time has its dense
+// bytes.
+void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
+    assert(executable && analysis);
+    TargetExecutable *owner = (TargetExecutable *)(uintptr_t)executable;
+    pthread_mutex_lock(&owner->lock);
+    if (!owner->is_analysed) {
+        target_dense_memory(executable, &owner->memory);
+        if (is_on_slice(executable) && executable->module)
+            hlo_status_free(target_slice_memory(executable, executable->module, &owner->memory, NULL));
+        owner->is_analysed = true;
+    }
+    *analysis = owner->memory;
+    pthread_mutex_unlock(&owner->lock);
+}
+
+void target_executable_forget_module(TargetExecutable *executable) {
+    // Nobody asks for the memory of a program that only its owner knows.
+    TargetMemoryAnalysis analysis;
+    if (atomic_load(&executable->references) > 1) target_executable_memory_analysis(executable, &analysis);
+    pthread_mutex_lock(&executable->lock);
+    executable->module = NULL;
+    pthread_mutex_unlock(&executable->lock);
+}
+
 void target_executable_cost_analysis(const TargetExecutable *executable, TargetCostAnalysis *analysis) {
     *analysis = executable->cost;
 }
 
 char *target_executable_to_text(const TargetExecutable *executable) {
     HloText text = {0};
+    if (!executable->program) return hlo_allocate_text("");
     cpu_executable_print(executable->program, &text);
     const HloStatus status = hlo_text_status(&text);
     if (!status) return text.data;

@@ -144,6 +144,8 @@ static HloStatus check(const TargetExecutable *executable, const TargetExecuteOp
     assert(executable && argument_count >= 0);
     HLO_FAIL_IF(target_executable_is_deleted(executable), HLO_FAILED_PRECONDITION, "executable %s has been deleted",
                 executable->name);
+    HLO_FAIL_IF(!executable->program, HLO_FAILED_PRECONDITION, "%s was compiled to be inspected, not to run",
+                executable->name);
     HLO_FAIL_IF(argument_count != executable->signature->argument_count, HLO_INVALID_ARGUMENT,
                 "%lld arguments; %s takes %lld", (long long)argument_count, executable->name,
                 (long long)executable->signature->argument_count);

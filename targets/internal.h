@@ -13,6 +13,7 @@
 
 HLO_BEGIN_C
 
+struct EmuReport;
 struct TargetExecutable;
 typedef struct TargetTask TargetTask;
 
@@ -147,7 +148,23 @@ struct TargetExecutable {
     uint64_t fingerprint;
     CpuSharePlan *sharing;  // of the last execution; used only by the queue's running task
     TargetCostAnalysis cost;
+    HloArena *arena;          // of the signature of a program that is only inspected (`program` is NULL then)
+    const HloModule *module;  // if it stays: its memory on a slice is analysed when somebody asks
+    pthread_mutex_t lock;     // guards the following members
+    bool is_analysed;
+    TargetMemoryAnalysis memory;  // on a slice
 };
+
+// Makes the signature of a program that is only inspected, without compiling it: executable->signature.
+HLO_NODISCARD HloStatus target_inspect_signature(const HloModule *module, TargetExecutable *executable);
+// Analyses the memory of one device of a slice by the machine model. With `report`, also passes on the model's report,
+// which the caller frees. Errors as emu_simulate().
+HLO_NODISCARD HloStatus target_slice_memory(const TargetExecutable *executable, const HloModule *module,
+                                            TargetMemoryAnalysis *analysis, struct EmuReport **report);
+// Ends the use of the module that TargetCompileOptions.keeps_module promised: the memory is analysed now.
+void target_executable_forget_module(TargetExecutable *executable);
+// Adds up what the engine's buffer assignment determined: dense bytes.
+void target_dense_memory(const TargetExecutable *executable, TargetMemoryAnalysis *analysis);
 
 HLO_END_C
 

@@ -21,7 +21,7 @@ HLO_BEGIN_C
 typedef struct TargetMeter {
     _Atomic int64_t in_use, peak, largest;
     _Atomic int64_t count;  // number of current allocations
-    int64_t limit;          // HBM of the device; 0: unlimited (a host's)
+    int64_t limit;          // HBM that the device has for programs; 0: unlimited (a host's)
 } TargetMeter;
 
 // Adds `bytes`. Returns false, and leaves the meter unchanged, if the limit leaves less than that.

@@ -196,7 +196,7 @@ static HloStatus compile(TargetClient *client, const HloModule *original, const 
         status = target_default_assignment(client->topology, original, options->spmd.mesh,
                                            options->spmd.mesh_axis_count, count, ids);
     TargetCompileOptions compile_options = {
-        .partition_count = count, .device_assignment = ids, .numerics = options->numerics};
+        .partition_count = count, .device_assignment = ids, .numerics = options->numerics, .keeps_module = true};
     if (!status) status = target_compile(client, program->compiled->module, &compile_options, &program->executable);
     hlo_free(ids);
     return status;
@@ -231,6 +231,8 @@ HloStatus target_program_new(TargetClient *client, const HloModule *module, cons
 
 void target_program_free(TargetProgram *program) {
     if (!program) return;
+    // Others may hold the executable, but the module ends here.
+    if (program->executable) target_executable_forget_module(program->executable);
     target_executable_release(program->executable);
     compiled_module_free(program->compiled);
     hlo_free(program);

@@ -10,6 +10,7 @@
 #include "hlo/base/file.h"
 #include "tools/execute.h"
 #include "tools/machine.h"
+#include "tools/trial.h"
 
 static const CliOption kOptions[] = {
     {"topology", CLI_TEXT, "T", "The slice, like v5e-16; also --on (default: MESHLO_TOPOLOGY)."},
@@ -39,8 +40,93 @@ static HloStatus standard_output(CliContext *context, bool *taken) {
     return cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), taken);
 }
 
+// The smallest slice of a generation that has a name and at least this number of devices; NULL if there is none.
+static EmuTopology *slice_of(CliContext *context, const EmuChip *chip, int64_t devices) {
+    // Names count devices, or cores where those are more.
+    for (int64_t number = devices; number <= 8 * devices; number *= 2) {
+        EmuTopology *topology = NULL;
+        const char *name = hlo_arena_format(context->arena, "%s-%lld", chip->name, (long long)number);
+        hlo_status_free(emu_topology_parse(name, &topology));
+        if (topology && topology->device_count >= devices) return topology;
+        emu_topology_free(topology);
+    }
+    return NULL;
+}
+
+static void print_trial(CliContext *context, const char *what, const EmuReport *report) {
+    HloText *text = &context->complaint;
+    hlo_text_format(text, "  %s: ", what);
+    emu_print_bytes(report->hbm_peak_bytes, text);
+    hlo_text_string(text, " of ");
+    emu_print_bytes(report->hbm_capacity_bytes, text);
+    if (emu_report_out_of_memory(report))
+        hlo_text_string(text, ", does not fit\n");
+    else
+        hlo_text_format(text, ", fits; a step takes %.4g s\n", (double)report->step_picoseconds * 1e-12);
+}
+
+// Tries generations whose devices have more memory, with the program as it is.
+static void try_generations(CliContext *context, const CliProgram *program, const EmuTopology *slice) {
+    for (int i = 0; i < EMU_GENERATION_COUNT; ++i) {
+        const EmuChip *chip = emu_chip((EmuGeneration)i);
+        if (emu_chip_capacity(chip) <= emu_chip_capacity(&slice->chip)) continue;
+        EmuTopology *topology = slice_of(context, chip, program->device_count);
+        EmuReport *report = NULL;
+        if (topology) hlo_status_free(emu_simulate(program->per_device, topology, NULL, &report));
+        if (report) print_trial(context, topology->name, report);
+        emu_report_free(report);
+        emu_topology_free(topology);
+    }
+}
+
+// Tries slices of the same generation with two and four times as many devices, along each axis of the program's mesh
+// that has several: the program is laid out anew.
+static void try_meshes(CliContext *context, const CliProgram *program, const EmuTopology *slice) {
+    CliMesh mesh = {0};
+    HloStatus status = *program->mesh ? cli_mesh_parse(context, program->mesh, &mesh) : HLO_SUCCESS;
+    if (status || program->was_partitioned) {
+        hlo_status_free(status);
+        return;
+    }
+    bool told = false;
+    for (int64_t i = 0; i < mesh.count; ++i)
+        for (int64_t times = 2; times <= 4 && mesh.axes[i].size > 1; times *= 2) {
+            EmuTopology *topology = slice_of(context, &slice->chip, mesh.devices * times);
+            SpmdMeshAxis *axes = hlo_arena_copy(context->arena, mesh.axes, sizeof(*axes) * (size_t)mesh.count);
+            axes[i].size *= times;
+            const CliTrialOptions options = {.topology = topology, .mesh = {axes, mesh.count, mesh.devices * times}};
+            CliTrial trial = {0};
+            if (topology) status = cli_trial_run(context, program->original, &options, &trial);
+            if (status && !told) {
+                hlo_text_format(&context->complaint, "  %s: %s\n", topology->name, hlo_status_message(status));
+                told = true;  // other sizes fail for the same reason
+            }
+            hlo_status_free(status);
+            status = HLO_SUCCESS;
+            if (trial.report)
+                print_trial(context,
+                            hlo_arena_format(context->arena, "%s with %s=%lld", topology->name, axes[i].name,
+                                             (long long)axes[i].size),
+                            trial.report);
+            cli_trial_free(&trial);
+            emu_topology_free(topology);
+        }
+}
+
+// What would make a program fit is tried, not guessed.
+static void try_remedies(CliContext *context, const CliProgram *program, const EmuTopology *slice) {
+    HloText *text = &context->complaint;
+    const size_t mark = text->length;
+    hlo_text_string(text, "\nTried, with the same program:\n");
+    const size_t start = text->length;
+    try_meshes(context, program, slice);
+    try_generations(context, program, slice);
+    if (text->length == start) text->length = mark;
+}
+
 // Files first, so that a failure to write one leaves standard output empty.
-static HloStatus write_results(CliContext *context, const EmuTopology *topology, const EmuReport *report) {
+static HloStatus write_results(CliContext *context, const EmuTopology *topology, const CliProgram *program,
+                               const EmuReport *report) {
     const char *trace = cli_text(context, "trace"), *page = cli_text(context, "report"),
                *xplane = cli_text(context, "xplane");
     bool taken;
@@ -68,6 +154,7 @@ static HloStatus write_results(CliContext *context, const EmuTopology *topology,
     }
     if (!emu_report_out_of_memory(report)) return HLO_SUCCESS;
     emu_report_write_out_of_memory(report, &context->complaint);
+    try_remedies(context, program, topology);
     context->exit_code = CLI_EXIT_OUT_OF_MEMORY;
     return HLO_SUCCESS;
 }
@@ -95,7 +182,7 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     if (simulated && strncmp(hlo_status_message(simulated), "fault '", 7) == 0)
         return hlo_status_annotate(simulated, "--fault");
     HLO_TRY(simulated);
-    HloStatus status = write_results(context, topology, report);
+    HloStatus status = write_results(context, topology, program, report);
     emu_report_free(report);
     return status;
 }

@@ -15,6 +15,8 @@
 
 // Rows of the lists in the summary.
 #define SUMMARY_ROWS 12
+// Buffers in the report of a program that does not fit.
+#define LARGEST_ROWS 5
 
 static double seconds(int64_t picoseconds) {
     return (double)picoseconds * 1e-12;
@@ -88,6 +90,8 @@ static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
         hlo_json_member_int64(writer, "bytes", buffer->bytes);
         hlo_json_member_int64(writer, "unpadded_bytes", buffer->unpadded_bytes);
         hlo_json_member_string(writer, "source", buffer->source);
+        hlo_json_member_string(writer, "role", buffer->role);
+        if (*buffer->loop) hlo_json_member_string(writer, "in", buffer->loop);
         hlo_json_end_object(writer);
     }
     hlo_json_end_array(writer);
@@ -120,6 +124,7 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_member_double(writer, "mfu", report->mfu);
     hlo_json_member_int64(writer, "hbm_peak_bytes", report->hbm_peak_bytes);
     hlo_json_member_int64(writer, "hbm_capacity_bytes", report->hbm_capacity_bytes);
+    hlo_json_member_bool(writer, "fits", !emu_report_out_of_memory(report));
     hlo_json_member_int64(writer, "argument_bytes", report->argument_bytes);
     hlo_json_member_int64(writer, "output_bytes", report->output_bytes);
     hlo_json_member_int64(writer, "alias_bytes", report->alias_bytes);
@@ -304,8 +309,13 @@ static void print_longest(const EmuReport *report, HloText *text) {
         shown[best] = true;
         const EmuOp *op = &report->ops[best];
         hlo_text_string(text, "  ");
-        print_time(op->duration, text);
-        if (op->count != 1) hlo_text_format(text, " x %lld", (long long)op->count);
+        print_time(longest < 9e18 ? (int64_t)longest : INT64_MAX, text);
+        const double step = (double)report->step_picoseconds;
+        if (step > 0) hlo_text_format(text, ", %.1f %%", 100 * longest / step);
+        if (op->count != 1) {
+            hlo_text_format(text, ", %lld x ", (long long)op->count);
+            print_time(op->duration, text);
+        }
         hlo_text_format(text, "  %s (%s), bound by %s%s%s\n", op->name, op->opcode, emu_bound_name(op->bound),
                         *op->source ? ", " : "", op->source);
     }
@@ -337,7 +347,8 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     if (*report->mesh) hlo_text_format(text, "mesh: %s (%s)\n", report->mesh, report->mesh_source);
     hlo_text_string(text, "step: ");
     print_time(report->step_picoseconds, text);
-    hlo_text_char(text, '\n');
+    hlo_text_string(text,
+                    emu_report_out_of_memory(report) ? ", if it ran: it does not fit the memory of a device\n" : "\n");
     if (*report->faults) {
         hlo_text_format(text, "fault: %s; without it ", report->faults);
         print_time(report->healthy_step_picoseconds, text);
@@ -390,6 +401,8 @@ static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *te
     if (*buffer->op_name || *buffer->source)
         hlo_text_format(text, "\n     Operator: op_name=\"%s\"%s%s", buffer->op_name, *buffer->source ? " source=" : "",
                         buffer->source);
+    if (*buffer->role) hlo_text_format(text, "\n     Role: %s", buffer->role);
+    if (*buffer->loop) hlo_text_format(text, "\n     Alive in: %s", buffer->loop);
     hlo_text_format(text, "\n     Shape: %s\n     Unpadded size: ", buffer->shape);
     emu_print_bytes(buffer->unpadded_bytes, text);
     if (buffer->bytes > buffer->unpadded_bytes && buffer->unpadded_bytes > 0) {
@@ -433,5 +446,5 @@ void emu_report_write_out_of_memory(const EmuReport *report, HloText *text) {
     hlo_text_string(text, " (aliased with arguments: ");
     emu_print_bytes(report->alias_bytes, text);
     hlo_text_string(text, ")\n\n  Largest allocations in hbm:\n");
-    for (int64_t i = 0; i < report->buffer_count; i++) print_buffer(&report->buffers[i], i + 1, text);
+    for (int64_t i = 0; i < report->buffer_count && i < LARGEST_ROWS; i++) print_buffer(&report->buffers[i], i + 1, text);
 }

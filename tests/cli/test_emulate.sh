@@ -28,7 +28,23 @@ ENTRY main {
 }
 HLO
 exits 5 "out of memory" meshlo emulate huge.hlo --topology v2-8
-says err "f32[65536,65536]" "out of memory: the largest buffers"
+says err "f32[65536,65536]{1,0:T(8,128)}" "out of memory: the largest buffers, with tiles"
+says err "Role: parameter 0 (x)" "out of memory: whose they are"
+says err "tpu7x-2: 32.00G of 94.75G, fits" "out of memory: a generation that has enough"
+says out "it does not fit" "out of memory: no step without saying so"
+exits 5 "out of memory, as JSON" meshlo emulate huge.hlo --topology v2-8 --json
+json "j['fits'] is False and j['buffers'][0]['role'] and j['hbm_peak_bytes'] > j['hbm_capacity_bytes']" "out of memory, as JSON: it does not fit"
+cat >wide.mlir <<'MLIR'
+module @step {
+  sdy.mesh @mesh = <["data"=2]>
+  func.func public @main(%x: tensor<131072x65536xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<131072x65536xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) {
+    %0 = stablehlo.negate %x : tensor<131072x65536xf32>
+    return %0 : tensor<131072x65536xf32>
+  }
+}
+MLIR
+exits 5 "out of memory on a mesh" meshlo emulate wide.mlir --topology v5e-4
+says err "v5e-8 with data=8: 8.00G of 15.75G, fits" "out of memory on a mesh: a larger one is tried"
 exits 0 "it fits when it is sharded" meshlo emulate huge.hlo --topology v5e-16 --mesh a=16 --shard p0=a,-
 cat >waits.hlo <<'HLO'
 HloModule waits, num_partitions=4

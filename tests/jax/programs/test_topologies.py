@@ -93,3 +93,28 @@ def test_more_than_the_memory_of_its_devices():
     mesh = topologies.make_mesh(slice_, (2, 4), ("data", "model"))
     with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
         compile_on(mesh, 2**26, 4096)
+
+
+def test_kernels_of_a_slice_nobody_has():
+    """Nothing runs a kernel here, but its memory and work are known; a live client refuses it by name."""
+    from jax.experimental import pallas as pl
+
+    def product(x, y, o):
+        o[...] = jnp.dot(x[...], y[...], preferred_element_type=jnp.float32)
+
+    def step(x, y):
+        out = pl.pallas_call(product, out_shape=jax.ShapeDtypeStruct((512, 256), jnp.float32))(x, y)
+        return jnp.tanh(out)
+
+    slice_ = topologies.get_topology_desc(topology_name="v6e:2x2", platform="tpu")
+    sharding = jax.sharding.SingleDeviceSharding(slice_.devices[0])
+    x = jax.ShapeDtypeStruct((512, 1024), jnp.bfloat16, sharding=sharding)
+    y = jax.ShapeDtypeStruct((1024, 256), jnp.bfloat16, sharding=sharding)
+    compiled = jax.jit(step).lower(x, y).compile()
+    memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+    assert memory.argument_size_in_bytes == 2 * (512 * 1024 + 1024 * 256)
+    assert memory.output_size_in_bytes == 4 * 512 * 256
+    assert 2 * 512 * 1024 * 256 <= cost["flops"] < 2.1 * 512 * 1024 * 256
+    assert "tpu_custom_call" in compiled.as_text()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="UNIMPLEMENTED.*Pallas kernel"):
+        jax.jit(step).lower(jnp.ones((512, 1024), jnp.bfloat16), jnp.ones((1024, 256), jnp.bfloat16)).compile()

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The buffers that a report lists: everything that is held at the peak, also inside of loops, and whose it is.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "emulator/emulator.h"
+#include "hlo/text/text.h"
+
+static EmuReport *simulate(const char *text, const char *spec) {
+    HloModule *module = NULL;
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
+    if (!status) status = emu_topology_parse(spec, &topology);
+    if (!status) status = emu_simulate(module, topology, NULL, &report);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    emu_topology_free(topology);
+    hlo_module_free(module);
+    return report;
+}
+
+static void expect_whole_peak(const EmuReport *report) {
+    int64_t total = 0;
+    for (int64_t i = 0; i < report->buffer_count; i++) total += report->buffers[i].bytes;
+    cr_expect_eq(total, report->hbm_peak_bytes, "the listed buffers have %lld of %lld bytes", (long long)total,
+                 (long long)report->hbm_peak_bytes);
+}
+
+static const EmuBufferUse *with_role(const EmuReport *report, const char *role, const char *loop) {
+    for (int64_t i = 0; i < report->buffer_count; i++)
+        if (strstr(report->buffers[i].role, role) && strcmp(report->buffers[i].loop, loop) == 0)
+            return &report->buffers[i];
+    return NULL;
+}
+
+#define STATE "(s32[], f32[512,512], f32[4,512,512], f32[4,512,512])"
+#define GETS                                                                                                     \
+    " s = " STATE                                                                                                \
+    " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[512,512] get-tuple-element(s), index=1\n" \
+    " w = f32[4,512,512] get-tuple-element(s), index=2\n a = f32[4,512,512] get-tuple-element(s), index=3\n"     \
+    " zero = s32[] constant(0)\n one = s32[] constant(1)\n next = s32[] add(i,one)\n"                            \
+    " ws = f32[1,512,512] dynamic-slice(w,i,zero,zero), dynamic_slice_sizes={1,512,512}\n"                       \
+    " wi = f32[512,512] reshape(ws)\n"
+#define CONDITION(name)                                                                                       \
+    name " {\n s = " STATE                                                                                    \
+         " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(4)\n ROOT c = pred[] " \
+         "compare(i,n), direction=LT }\n"
+
+// Four layers, whose inputs are saved in a stack for a second loop.
+static const char kLayers[] = "HloModule layers\n" CONDITION("more")
+    CONDITION("more_back") "forward {\n" GETS
+                           " y = f32[512,512] dot(x,wi), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                           " t = f32[512,512] tanh(y)\n xs = f32[1,512,512] reshape(x)\n"
+                           " b = f32[4,512,512] dynamic-update-slice(a,xs,i,zero,zero)\n"
+                           " ROOT r = " STATE
+                           " tuple(next,t,w,b) }\n"
+                           "backward {\n" GETS
+                           " as = f32[1,512,512] dynamic-slice(a,i,zero,zero), dynamic_slice_sizes={1,512,512}\n"
+                           " ai = f32[512,512] reshape(as)\n"
+                           " p = f32[512,512] dot(ai,wi), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+                           "metadata={op_name=\"jit(f)/transpose(jvp(layer))/rematted_computation/dot\"}\n"
+                           " q = f32[512,512] dot(p,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                           " v = f32[512,512] dot(p,q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                           " ROOT r = " STATE
+                           " tuple(next,v,w,a) }\n"
+                           "ENTRY main {\n w = f32[4,512,512] parameter(0), metadata={op_name=\"params['w']\"}\n"
+                           " x = f32[512,512] parameter(1)\n zero = s32[] constant(0)\n z = f32[] constant(0)\n"
+                           " stack = f32[4,512,512] broadcast(z), dimensions={}\n"
+                           " start_one = " STATE
+                           " tuple(zero,x,w,stack)\n"
+                           " first = " STATE
+                           " while(start_one), condition=more, body=forward\n"
+                           " x1 = f32[512,512] get-tuple-element(first), index=1\n"
+                           " a1 = f32[4,512,512] get-tuple-element(first), index=3\n"
+                           " start_two = " STATE
+                           " tuple(zero,x1,w,a1)\n"
+                           " second = " STATE
+                           " while(start_two), condition=more_back, body=backward, "
+                           "metadata={op_name=\"jit(f)/transpose(jvp(layers))/while\"}\n"
+                           " ROOT g = f32[512,512] get-tuple-element(second), index=1\n}\n";
+
+Test(buffers, those_in_loops_are_listed) {
+    EmuReport *report = simulate(kLayers, "v6e-1");
+    expect_whole_peak(report);
+    const EmuBufferUse *product = with_role(report, "recomputed for the backward pass", "second");
+    cr_assert_not_null(product, "what is alive in the second loop is listed");
+    cr_expect_eq(product->bytes, 512 * 512 * 4);
+    cr_expect_str_eq(product->instruction, "p");
+    const EmuBufferUse *stack = with_role(report, "saved by the loop first for the loop second, the backward pass", "");
+    cr_assert_not_null(stack);
+    cr_expect_eq(stack->bytes, 4 * 512 * 512 * 4);
+    const EmuBufferUse *weights = with_role(report, "parameter 0 (params['w'])", "");
+    cr_assert_not_null(weights);
+    cr_expect_str_eq(weights->shape, "f32[4,512,512]{2,1,0:T(8,128)}", "with the tiles that are counted");
+    emu_report_free(report);
+}
+
+// A gather is the copy of what it gathers, also after a conversion and inside a loop that does not change it.
+Test(buffers, gathers_are_copies_of_their_parameter) {
+    EmuReport *report = simulate(
+        "HloModule gathers, num_partitions=4\n"
+        "ENTRY main {\n w = f32[256,1024] parameter(0), metadata={op_name=\"params['w']\"}\n"
+        " x = bf16[128,1024] parameter(1)\n n = bf16[256,1024] convert(w)\n"
+        " g = bf16[1024,1024] all-gather(n), channel_id=1, replica_groups=[1,4]<=[4], dimensions={0}, "
+        "use_global_device_ids=true\n"
+        " ROOT y = bf16[128,1024] dot(x,g), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+        "v6e-4");
+    expect_whole_peak(report);
+    const EmuBufferUse *gathered = with_role(report, "gathered copy of parameter 0 (params['w'])", "");
+    cr_assert_not_null(gathered);
+    cr_expect_eq(gathered->bytes, 1024 * 1024 * 2);
+    emu_report_free(report);
+}
+
+// Results in donated arguments have no memory of their own, an argument that is returned as it came has.
+Test(buffers, shared_results_are_listed_once) {
+    EmuReport *report = simulate(
+        "HloModule shared, input_output_alias={ {0}: (0, {}, may-alias) }\n"
+        "ENTRY main {\n p = f32[256,1024] parameter(0)\n q = f32[128,1024] parameter(1)\n"
+        " n = f32[256,1024] negate(p)\n ROOT t = (f32[256,1024], f32[128,1024]) tuple(n,q)\n}\n",
+        "v5e-1");
+    expect_whole_peak(report);
+    cr_expect_eq(report->hbm_peak_bytes, (256 + 2 * 128) * 1024 * 4);
+    cr_expect_not_null(with_role(report, "copy of parameter 1 (q)", ""));
+    cr_expect_null(with_role(report, "result", ""));
+    emu_report_free(report);
+}
+
+// The module's layouts are what the caller's arrays have.
+Test(buffers, arguments_have_the_layouts_of_the_entry) {
+    EmuReport *report = simulate(
+        "HloModule entry, entry_computation_layout={(f32[8,300]{0,1:T(8,128)}, f32[512,512]{1,0:S(5)})->"
+        "f32[8,300]{1,0:T(8,128)}}\n"
+        "ENTRY main {\n p = f32[8,300] parameter(0)\n q = f32[512,512] parameter(1)\n"
+        " ROOT n = f32[8,300] negate(p)\n}\n",
+        "v5e-1");
+    cr_expect_eq(report->argument_bytes, 128 * 304 * 4, "{0,1} pads 8 to the lanes; what is on the host is not here");
+    cr_expect_eq(report->output_bytes, 8 * 384 * 4);
+    emu_report_free(report);
+}
