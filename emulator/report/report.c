@@ -446,5 +446,6 @@ void emu_report_write_out_of_memory(const EmuReport *report, HloText *text) {
     hlo_text_string(text, " (aliased with arguments: ");
     emu_print_bytes(report->alias_bytes, text);
     hlo_text_string(text, ")\n\n  Largest allocations in hbm:\n");
-    for (int64_t i = 0; i < report->buffer_count && i < LARGEST_ROWS; i++) print_buffer(&report->buffers[i], i + 1, text);
+    for (int64_t i = 0; i < report->buffer_count && i < LARGEST_ROWS; i++)
+        print_buffer(&report->buffers[i], i + 1, text);
 }
