@@ -48,6 +48,7 @@
 typedef struct Flight {
     const HloInstruction *start;
     int64_t end;
+    int64_t op;         // its number on the timeline, -1 if it is not there
     bool is_copy;       // between memories of the device and its host, not over the network
     bool is_pipelined;  // another iteration waits for it
 } Flight;
@@ -60,6 +61,7 @@ typedef struct Loop {
     int64_t start;     // of the iteration
     int64_t busy[32];  // picoseconds that its pipelined transfers occupy each resource
     int64_t longest;   // from the start of a transfer to where the next iteration waits for it, less what lies between
+    int64_t longest_op;         // the number of that transfer on the timeline, or -1
     int64_t extra_bytes;        // of arrays that are held for the next iteration
     HloInstructionVector held;  // the starts that make them
     bool is_copy_bound;         // whether copies between memories, not the network, determine `longest`
@@ -186,12 +188,14 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
 }
 
 // Makes the device wait until `when` for the network, or for a copy. A better schedule could hide this time, so it is
-// reported separately.
-static void wait_until(Simulation *simulation, int64_t when, bool is_copy) {
+// reported separately. `op` is the number of the transfer on the timeline, or -1.
+static void wait_until(Simulation *simulation, int64_t when, bool is_copy, int64_t op) {
     EmuReport *report = simulation->report;
     if (when <= simulation->now) return;
+    const int64_t wait = emu_times(when - simulation->now, simulation->repeat);
     int64_t *exposed = is_copy ? &report->copy_picoseconds : &report->exposed_picoseconds;
-    *exposed = emu_add(*exposed, emu_times(when - simulation->now, simulation->repeat));
+    *exposed = emu_add(*exposed, wait);
+    if (op >= 0) simulation->ops.items[op].waited = emu_add(simulation->ops.items[op].waited, wait);
     simulation->now = when;
 }
 
@@ -210,10 +214,10 @@ static void occupy(Simulation *simulation, int resource, int64_t start, int64_t 
     if (pipelined) simulation->loop->busy[resource] = emu_add(simulation->loop->busy[resource], end - start);
 }
 
-// Starts a collective: it runs as soon as its links are free. Returns when it ends.
-static HloStatus start_transfer(Simulation *simulation, const HloInstruction *collective, bool pipelined,
-                                int64_t *end) {
-    assert(end);
+// Starts a collective: it runs as soon as its links are free. Sets when it ends, and its number on the timeline.
+static HloStatus start_transfer(Simulation *simulation, const HloInstruction *collective, bool pipelined, int64_t *end,
+                                int64_t *number) {
+    assert(end && number);
     EmuReport *report = simulation->report;
     EmuNetwork *network = simulation->network;
     const HloArenaMark mark = hlo_arena_mark(network->arena);
@@ -229,6 +233,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     hlo_arena_reset(network->arena, mark);
     const int64_t op = record(simulation, collective, NULL, start, transfer.picoseconds, EMU_BOUND_NETWORK);
     if (op >= 0) simulation->ops.items[op].bytes = (double)transfer.bytes_per_device;
+    *number = op;
     report->collective_picoseconds =
         emu_add(report->collective_picoseconds, emu_times(transfer.picoseconds, simulation->repeat));
     report->collective_bytes_per_device =
@@ -317,21 +322,21 @@ static bool is_pipelined(Simulation *simulation, const HloInstruction *start) {
 
 // An asynchronous start costs the device nothing now; the flight is recorded until its done waits for it.
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
-    int64_t end = simulation->now;
+    int64_t end = simulation->now, op = -1;
     const HloInstruction *inner = emu_synchronous_instruction(start);
     const bool is_copy = start->opcode == HLO_OP_COPY_START || is_host_slice(start);
     if (is_p2p(start, HLO_OP_SEND)) HLO_TRY(emu_mail_send(simulation->mail, start, runs_once(simulation)));
     const bool moves = hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_copy;
     const bool pipelined = !simulation->program->module->is_scheduled && moves && is_pipelined(simulation, start);
     if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_p2p(start, HLO_OP_SEND))
-        HLO_TRY(start_transfer(simulation, start, pipelined, &end));
+        HLO_TRY(start_transfer(simulation, start, pipelined, &end, &op));
     else if (is_copy)
         start_copy(simulation, start, pipelined, &end);
     else if (start->opcode == HLO_OP_ASYNC_START)
         HLO_TRY(run_computation(simulation, start->called[0]));
     // On chips whose cores take part in every transfer, nothing runs in parallel to it.
-    if (!simulation->program->topology->chip.overlaps_collectives && !is_copy) wait_until(simulation, end, false);
-    hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end, is_copy, pipelined}));
+    if (!simulation->program->topology->chip.overlaps_collectives && !is_copy) wait_until(simulation, end, false, op);
+    hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end, op, is_copy, pipelined}));
     return HLO_SUCCESS;
 }
 
@@ -349,7 +354,7 @@ static void await_message(Simulation *simulation, const HloInstruction *done) {
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         const Flight *flight = &simulation->flights.items[i];
         if (is_p2p(flight->start, HLO_OP_SEND) && HLO_ATTRIBUTES(flight->start, Transfer)->channel_id == channel)
-            wait_until(simulation, flight->end, false);
+            wait_until(simulation, flight->end, false, flight->op);
     }
 }
 
@@ -359,6 +364,7 @@ static void bound_iteration(Loop *loop, const Flight *flight, int64_t now) {
     const int64_t least = flight->end - now;
     if (least <= loop->longest) return;
     loop->longest = least;
+    loop->longest_op = flight->op;
     loop->is_copy_bound = flight->is_copy;
 }
 
@@ -374,7 +380,8 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
         if (simulation->flights.items[i].is_pipelined)
             bound_iteration(simulation->loop, &simulation->flights.items[i], simulation->now);
         else
-            wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy);
+            wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy,
+                       simulation->flights.items[i].op);
         simulation->flights.items[i] = simulation->flights.items[--simulation->flights.count];
         break;
     }
@@ -384,14 +391,15 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
 // Lengthens an iteration until its pipelined transfers keep up with it: each must end before the next iteration needs
 // it, and no resource may have more to do than there is time.
 static void finish_iteration(Simulation *simulation, Loop *loop) {
-    int64_t least = loop->longest;
+    int64_t least = loop->longest, op = loop->longest_op;
     bool is_copy = loop->is_copy_bound;
     for (int i = 0; i < 32; i++) {
         if (loop->busy[i] <= least) continue;
         least = loop->busy[i];
+        op = -1;  // all that use the resource together
         is_copy = i >= FIRST_COPY_ENGINE;
     }
-    wait_until(simulation, emu_add(loop->start, least), is_copy);
+    wait_until(simulation, emu_add(loop->start, least), is_copy, op);
     const int32_t body = loop->loop->called[1]->id;
     if (loop->extra_bytes <= simulation->program->extra_bytes[body]) return;
     simulation->program->extra_bytes[body] = loop->extra_bytes;
@@ -400,8 +408,11 @@ static void finish_iteration(Simulation *simulation, Loop *loop) {
 
 // Runs the body of a loop, with the transfers that cross the borders of its iterations.
 static HloStatus run_body(Simulation *simulation, const HloInstruction *instruction) {
-    Loop loop = {
-        .loop = instruction, .outer = simulation->loop, .depth = simulation->depth + 1, .start = simulation->now};
+    Loop loop = {.loop = instruction,
+                 .outer = simulation->loop,
+                 .depth = simulation->depth + 1,
+                 .start = simulation->now,
+                 .longest_op = -1};
     const int64_t headroom = simulation->headroom;
     simulation->loop = &loop;
     HloStatus status = run_computation(simulation, instruction->called[1]);
@@ -482,19 +493,19 @@ static HloStatus run_control(Simulation *simulation, const HloInstruction *instr
 // Runs one kernel of the plan according to its kind.
 static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
     const HloInstruction *root = kernel->members[0];
-    int64_t end = simulation->now;
+    int64_t end = simulation->now, op = -1;
     switch (kernel->kind) {
         case EMU_OP_CONTROL: return run_control(simulation, root);
         case EMU_OP_COLLECTIVE:
-            HLO_TRY(start_transfer(simulation, root, false, &end));
-            wait_until(simulation, end, false);
+            HLO_TRY(start_transfer(simulation, root, false, &end, &op));
+            wait_until(simulation, end, false, op);
             return HLO_SUCCESS;
         case EMU_OP_COLLECTIVE_START:
         case EMU_OP_TRANSFER_START: return begin_flight(simulation, root);
         case EMU_OP_DONE: return end_flight(simulation, root);
         case EMU_OP_HOST_COPY:
             start_copy(simulation, root, false, &end);
-            wait_until(simulation, end, true);
+            wait_until(simulation, end, true, op);
             return HLO_SUCCESS;
         default: run_kernel(simulation, kernel); return HLO_SUCCESS;
     }
@@ -692,7 +703,8 @@ static HloStatus simulate(void *argument) {
     HLO_TRY(run_computation(simulation, module->entry));
     assert(simulation->depth == 0 && simulation->repeat == 1);
     for (int64_t i = 0; i < simulation->flights.count; i++)
-        wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy);
+        wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy,
+                   simulation->flights.items[i].op);
     report->topology = copy_string(arena, call->topology->name);
     report->device_kind = copy_string(arena, call->topology->device_kind);
     report->module = copy_string(arena, module->name);

@@ -34,8 +34,9 @@ typedef struct EmuOp {
     int64_t depth;            // of calls and loops around it; 0 in the entry computation
     bool network;             // on the network's part of the timeline
     EmuBound bound;
-    double flops;  // once
-    double bytes;  // once: HBM traffic, or for collectives what one device sends
+    double flops;    // once
+    double bytes;    // once: HBM traffic, or for collectives what one device sends
+    int64_t waited;  // picoseconds that the device waits for it, over all runs; 0 for what runs on the device
 } EmuOp;
 
 // One link and its traffic.

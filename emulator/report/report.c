@@ -268,8 +268,8 @@ void emu_print_bytes(int64_t bytes, HloText *text) {
         hlo_text_format(text, "%.2f%c", value, units[unit]);
 }
 
-// Prints a time with a suitable unit.
-static void print_time(int64_t picoseconds, HloText *text) {
+void emu_print_time(int64_t picoseconds, HloText *text) {
+    assert(text);
     const double t = (double)picoseconds;
     if (t >= 1e12)
         hlo_text_format(text, "%.3f s", t * 1e-12);
@@ -282,7 +282,7 @@ static void print_time(int64_t picoseconds, HloText *text) {
 // Prints shares of the step; they add up to it unless something is hidden.
 static void print_part(HloText *text, const char *name, int64_t picoseconds, int64_t whole) {
     hlo_text_format(text, "  %-22s ", name);
-    print_time(picoseconds, text);
+    emu_print_time(picoseconds, text);
     hlo_text_format(text, "  %5.1f %%\n", whole > 0 ? 100 * (double)picoseconds / (double)whole : 0);
 }
 
@@ -309,12 +309,12 @@ static void print_longest(const EmuReport *report, HloText *text) {
         shown[best] = true;
         const EmuOp *op = &report->ops[best];
         hlo_text_string(text, "  ");
-        print_time(longest < 9e18 ? (int64_t)longest : INT64_MAX, text);
+        emu_print_time(longest < 9e18 ? (int64_t)longest : INT64_MAX, text);
         const double step = (double)report->step_picoseconds;
         if (step > 0) hlo_text_format(text, ", %.1f %%", 100 * longest / step);
         if (op->count != 1) {
             hlo_text_format(text, ", %lld x ", (long long)op->count);
-            print_time(op->duration, text);
+            emu_print_time(op->duration, text);
         }
         hlo_text_format(text, "  %s (%s), bound by %s%s%s\n", op->name, op->opcode, emu_bound_name(op->bound),
                         *op->source ? ", " : "", op->source);
@@ -346,12 +346,12 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
                     (long long)report->num_devices, report->num_devices == 1 ? "" : "s");
     if (*report->mesh) hlo_text_format(text, "mesh: %s (%s)\n", report->mesh, report->mesh_source);
     hlo_text_string(text, "step: ");
-    print_time(report->step_picoseconds, text);
+    emu_print_time(report->step_picoseconds, text);
     hlo_text_string(text,
                     emu_report_out_of_memory(report) ? ", if it ran: it does not fit the memory of a device\n" : "\n");
     if (*report->faults) {
         hlo_text_format(text, "fault: %s; without it ", report->faults);
-        print_time(report->healthy_step_picoseconds, text);
+        emu_print_time(report->healthy_step_picoseconds, text);
         hlo_text_format(text, " (%+.1f %%)\n",
                         100 * ((double)report->step_picoseconds / (double)report->healthy_step_picoseconds - 1));
     }
