@@ -5,7 +5,7 @@ set -eu
 root=${1:-$(cd "$(dirname "$0")/.." && pwd)}
 cd "$root"
 grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[ch]' --include='*.def' --include='*.inc' \
-    hlo transport spmd_partitioner compile emulator targets pjrt tools 2>/dev/null |
+    hlo transport spmd_partitioner compile emulator targets advice pjrt tools 2>/dev/null |
 awk -v rules=cmake/include_rules.txt '
     BEGIN {
         while ((getline line < rules) > 0) {

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SOURCE = re.compile(r"\.dir/((?:hlo|transport|spmd_partitioner|emulator|targets|pjrt|tools)/.*\.c)\.o$")
+SOURCE = re.compile(r"\.dir/((?:hlo|transport|spmd_partitioner|compile|emulator|targets|advice|pjrt|tools)/.*\.c)\.o$")
 
 
 def read_rules():

@@ -30,7 +30,7 @@ target_link_libraries(meshlo_static PUBLIC ${links})
 
 install(TARGETS meshlo EXPORT meshlo LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS meshlo_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-meshlo_public_headers(headers hlo transport spmd_partitioner compile targets emulator)
+meshlo_public_headers(headers hlo transport spmd_partitioner compile targets emulator advice)
 set_property(GLOBAL PROPERTY MESHLO_PUBLIC_HEADERS ${headers})
 foreach(header IN LISTS headers)
   cmake_path(GET header PARENT_PATH folder)

@@ -26,6 +26,8 @@ HEADERS = (
     "targets/client.h",
     "targets/program.h",
     "emulator/emulator.h",
+    "advice/advice.h",
+    "advice/trial.h",
 )
 SYSTEM_HEADERS = "assert complex float limits math stdarg stdbool stddef stdint stdio stdlib string".split()
 

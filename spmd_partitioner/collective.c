@@ -42,6 +42,11 @@ static void print_tensor(HloText *text, const SpmdRule *rule, int32_t tensor) {
     }
 }
 
+// What a reason calls an op: the name that the user's program gave it, if it is known.
+static const char *name_of(const HloInstruction *op) {
+    return op->metadata && op->metadata->op_name && *op->metadata->op_name ? op->metadata->op_name : op->name;
+}
+
 // Where propagation had to decide between two dimensions that claimed the axes of a collective, that is its cause.
 static void explain_decision(const SpmdPartitioner *partitioner, HloText *text, const SpmdReason *reason,
                              const SpmdAxes *axes) {
@@ -58,7 +63,7 @@ static void explain_decision(const SpmdPartitioner *partitioner, HloText *text, 
     print_tensor(text, rule, decision->winner);
     hlo_text_string(text, " and ");
     print_tensor(text, rule, decision->loser);
-    hlo_text_format(text, " of %s shard different dimensions by ", reason->op->name);
+    hlo_text_format(text, " of %s shard different dimensions by ", name_of(reason->op));
     spmd_axes_print(text, partitioner->mesh, &claimed);
     hlo_text_string(text, ", and less follows from that of ");
     print_tensor(text, rule, decision->loser);
@@ -76,13 +81,13 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
     HloText text = {0};
     if (sums(collective) && reason->summed) {
         hlo_text_format(&text, "%s %s reduces a dimension that is sharded over ", hlo_op_text(reason->summed->opcode),
-                        reason->summed->name);
+                        name_of(reason->summed));
         spmd_axes_print(&text, partitioner->mesh, axes);
         hlo_text_string(&text, ": each device has a partial result");
         if (reason->to) hlo_text_string(&text, ", needed as ");
         if (reason->to) spmd_sharding_print(&text, partitioner->mesh, reason->to);
     } else {
-        hlo_text_format(&text, "%s of %s %s", reason->what, hlo_op_text(reason->op->opcode), reason->op->name);
+        hlo_text_format(&text, "%s of %s %s", reason->what, hlo_op_text(reason->op->opcode), name_of(reason->op));
         explain_shardings(partitioner->mesh, &text, reason);
         explain_decision(partitioner, &text, reason, axes);
     }
@@ -100,14 +105,14 @@ static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collect
         hlo_text_format(&text, "keep ");
         spmd_axes_print(&text, partitioner->mesh, axes);
         hlo_text_format(&text, " off the contracting dimension of %s: shard its operands along another dimension",
-                        reason->summed->name);
+                        name_of(reason->summed));
     } else if (reason->from && reason->to) {
         hlo_text_string(&text, "annotate the producer of this array with ");
         spmd_sharding_print(&text, partitioner->mesh, reason->to);
-        hlo_text_format(&text, ", or let %s take ", reason->op->name);
+        hlo_text_format(&text, ", or let %s take ", name_of(reason->op));
         spmd_sharding_print(&text, partitioner->mesh, reason->from);
     } else if (hlo_is(collective, HLO_OP_COLLECTIVE_PERMUTE)) {
-        hlo_text_format(&text, "shard %s along a dimension in which it does not move elements", reason->op->name);
+        hlo_text_format(&text, "shard %s along a dimension in which it does not move elements", name_of(reason->op));
     }
     if (text.data)
         hlo_instruction_set_frontend_attribute(collective, "meshlo.remedy",

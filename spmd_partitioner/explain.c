@@ -276,9 +276,8 @@ void spmd_report_print(HloText *text, const SpmdReport *report) {
 }
 
 // The keys are those of docs/cli.md; a baseline of `meshlo check` is read back by them.
-void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
+void spmd_report_json_members(HloJsonWriter *writer, const SpmdReport *report) {
     assert(writer && report);
-    hlo_json_begin_object(writer);
     hlo_json_member_int64(writer, "num_partitions", report->num_partitions);
     if (report->mesh) {
         hlo_json_member_string(writer, "mesh", report->mesh);
@@ -310,6 +309,11 @@ void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
     hlo_json_end_array(writer);
     hlo_json_member_int64(writer, "total_bytes_per_device", report->total_bytes_per_device);
     hlo_json_member_double(writer, "seconds", report->seconds);
+}
+
+void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
+    hlo_json_begin_object(writer);
+    spmd_report_json_members(writer, report);
     hlo_json_end_object(writer);
 }
 

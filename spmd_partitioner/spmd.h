@@ -122,10 +122,12 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_device_count(const HloModule *module, co
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_report_new(const HloModule *partitioned, SpmdReport **report);
 // Frees a report; accepts NULL.
 HLO_EXPORT void spmd_report_free(SpmdReport *report);
-// The table of `meshlo explain`: one block a collective, totals at the end.
+// The table of `meshlo partition --explain`: one block a collective, totals at the end.
 HLO_EXPORT void spmd_report_print(HloText *text, const SpmdReport *report);
 // The object of `meshlo partition --json`.
 HLO_EXPORT void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report);
+// The members of that object, into one that the caller has begun.
+HLO_EXPORT void spmd_report_json_members(HloJsonWriter *writer, const SpmdReport *report);
 // Bytes that one device sends for a collective instruction, ring algorithm: all-gather and reduce-scatter (g-1)/g of
 // the full array, all-reduce twice that, all-to-all (g-1)/g of its operand, collective-permute and -broadcast the
 // operand.

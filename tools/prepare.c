@@ -277,10 +277,11 @@ static void print_stages(CliContext *context, const CompiledModule *compiled) {
 
 // The program of one device, by the pipeline that all front ends share. The program was verified when it was read.
 static HloStatus compile_program(CliContext *context, CliProgram *program, const SpmdOptions *spmd) {
-    CompileOptions options = {.spmd = *spmd, .is_per_device = program->was_partitioned, .is_verified = true};
-    HLO_TRY(read_dump(context, &options.dump));
+    CompileOptions *options = &program->compile;
+    *options = (CompileOptions){.spmd = *spmd, .is_per_device = program->was_partitioned, .is_verified = true};
+    HLO_TRY(read_dump(context, &options->dump));
     cli_progress(context, program->was_partitioned ? "compiling" : "partitioning");
-    HloStatus status = compile_module(program->original, &options, &program->compiled);
+    HloStatus status = compile_module(program->original, options, &program->compiled);
     if (status && (cli_flag(context, "mesh") || cli_flag(context, "shard") || cli_flag(context, "num-partitions")))
         return cli_blame_options(context, program->original, status);
     HLO_TRY(status);

@@ -22,6 +22,7 @@ typedef struct CliProgram {
     HloModule *original;       // as read
     CompiledModule *compiled;  // owns the two below
     HloModule *per_device;     // what each device runs
+    CompileOptions compile;    // how it was compiled; shards and mesh live as long as the context
     SpmdReport *report;        // collectives of per_device; never NULL
     int64_t num_partitions, replica_count, device_count;
     // The mesh as --mesh takes it and who named it, for every output; "" for the mesh of one device.

@@ -4,8 +4,7 @@
 #ifndef MESHLO_TOOLS_TRIAL_H_
 #define MESHLO_TOOLS_TRIAL_H_
 
-#include "compile/pipeline.h"
-#include "emulator/emulator.h"
+#include "advice/trial.h"
 #include "tools/machine.h"
 
 // One alternative. Texts live as long as the context.
@@ -18,8 +17,7 @@ typedef struct CliTrialOptions {
 
 // Its result. Free with cli_trial_free().
 typedef struct CliTrial {
-    CompiledModule *compiled;
-    EmuReport *report;
+    AdviceTrial result;
     const char *mesh, *mesh_source;  // as CliProgram has them
 } CliTrial;
 
@@ -30,19 +28,19 @@ HLO_NODISCARD HloStatus cli_trial_run(CliContext *context, const HloModule *modu
 // Frees what the trial holds; also after an error.
 void cli_trial_free(CliTrial *trial);
 
+// A time as all tables of the command print it: "15.500 ms". In the context's arena.
+const char *cli_time(CliContext *context, int64_t picoseconds);
+// Reads the value of --budget: seconds (s), minutes (m) or milliseconds (ms); `otherwise` where it was not given.
+HLO_NODISCARD HloStatus cli_budget(CliContext *context, double otherwise, double *seconds);
+
 // Opens the slices of a list with commas, `v5e-8,v6e-8` (NULL: MESHLO_TOPOLOGY). A part without a letter before its
 // first digit belongs to the item before it, as in v5e:4x4,hosts=2x4x1. Free each.
 HLO_NODISCARD HloStatus cli_topologies_open(CliContext *context, const char *text, EmuTopology ***topologies,
                                             int64_t *count);
 
-// The meshes that a pattern like `data=*,model=*` or `data=4,model=*` allows on `devices` devices: all sizes whose
-// product that is, in all orders of the axes that make a difference if `orders`. A usage error where there is none.
+// As advice_meshes(), with usage errors.
 HLO_NODISCARD HloStatus cli_meshes_expand(CliContext *context, const char *pattern, int64_t devices, bool orders,
                                           CliMesh **meshes, int64_t *count);
-
-// The pattern of --mesh for a program whose user gave none: the axes that it names, each of any size; NULL if it names
-// none. In the context's arena. Errors as spmd_named_axes().
-HLO_NODISCARD HloStatus cli_mesh_pattern(CliContext *context, const HloModule *module, const char **pattern);
 
 // Checks --price: every value is a generation of one of these slices, and what its chip costs an hour.
 HLO_NODISCARD HloStatus cli_prices_check(CliContext *context, EmuTopology *const *topologies, int64_t count);

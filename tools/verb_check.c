@@ -10,12 +10,6 @@
 #include "hlo/base/file.h"
 #include "tools/prepare.h"
 
-static const CliOption kExplainOptions[] = {
-    {"json", CLI_FLAG, NULL, "Print the report as JSON."},
-    {"o", CLI_TEXT, "OUT", "Write the report to OUT."},
-};
-static const CliOptionTable kExplainTable = CLI_TABLE(kExplainOptions);
-
 static const CliOption kCheckOptions[] = {
     {"forbid", CLI_TEXT, "OPCODES",
      "Fail when the partitioned program has one of these collectives (comma-separated)."},
@@ -23,25 +17,6 @@ static const CliOption kCheckOptions[] = {
     {"baseline", CLI_TEXT, "F.json", "Fail when it sends more, or more often, than a report of partition --json says."},
 };
 static const CliOptionTable kCheckTable = CLI_TABLE(kCheckOptions);
-
-// The report that partition --json prints, for people.
-static HloStatus run_explain(CliContext *context) {
-    CliProgram program = {0};
-    HloText text = {0};
-    HloStatus status = cli_program_prepare(context, &program);
-    if (!status && cli_flag(context, "json")) {
-        HloJsonWriter writer = {.text = &text, .lines = 2};
-        spmd_report_json(&writer, program.report);
-        hlo_text_char(&text, '\n');
-    } else if (!status) {
-        spmd_report_print(&text, program.report);
-    }
-    if (!status) context->stage = CLI_STAGE_USAGE;  // only writing can still fail
-    if (!status) status = cli_write_output(context, &text);
-    hlo_text_free(&text);
-    cli_program_free(&program);
-    return status;
-}
 
 // Appends one broken rule to the reasons of the failure.
 // A rule about the whole program comes without a collective.
@@ -207,21 +182,6 @@ static HloStatus run_check(CliContext *context) {
     cli_program_free(&program);
     return status;
 }
-
-const CliVerb cli_verb_explain = {
-    .name = "explain",
-    .arguments = "FILE",
-    .summary = "Explain each collective: its cause, its cost, and the annotation that removes it.",
-    .description =
-        "Partitions the program (unless it is already the program of one device) and prints for each collective the\n"
-        "op and the shardings that disagree, bytes, groups, the source line, and the smallest annotation that\n"
-        "would remove it.",
-    .examples = "meshlo explain examples/mlp_gradient_512.hlo\nmeshlo explain step.hlo --mesh x=4,y=2 --shard p0=x,-",
-    .least_arguments = 1,
-    .most_arguments = 1,
-    .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kExplainTable},
-    .run = run_explain,
-};
 
 const CliVerb cli_verb_check = {
     .name = "check",

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advice/advice.h"
 #include "emulator/report.h"
 #include "hlo/base/decimal.h"
 #include "tools/prepare.h"
@@ -38,62 +39,11 @@ typedef struct Difference {
 } Difference;
 typedef HLO_VECTOR(Difference) Differences;
 
-// ---- what a collective is for
-
-// The parameter that an instruction only moves or converts, or NULL.
-static const HloInstruction *moved_parameter(const HloInstruction *op) {
-    for (;;) {
-        if (op->opcode == HLO_OP_PARAMETER) return op;
-        const bool passes = hlo_is(op, HLO_OP_COPY) || hlo_is(op, HLO_OP_CONVERT) || hlo_is(op, HLO_OP_BITCAST) ||
-                            hlo_is(op, HLO_OP_RESHAPE) || hlo_is(op, HLO_OP_TRANSPOSE) ||
-                            hlo_op_is(op->opcode, HLO_OP_IS_COLLECTIVE);
-        if (!passes || op->operand_count != 1) return NULL;
-        op = op->operands[0];
-    }
-}
-
-// The name without the numbers in it: layers are alike.
-static const char *without_numbers(HloArena *arena, const char *name) {
-    char *out = HLO_ARENA_NEW(arena, char, strlen(name) + 1);
-    size_t count = 0;
-    for (const char *at = name; *at; ++at) {
-        const bool digit = *at >= '0' && *at <= '9';
-        const bool inside = at > name && strchr("[_./", at[-1]) != NULL;
-        if (digit && inside) {
-            out[count++] = '*';
-            while (at[1] >= '0' && at[1] <= '9') ++at;
-        } else {
-            out[count++] = *at;
-        }
-    }
-    out[count] = 0;
-    return out;
-}
-
-// The path of the operation in the program, without its own last part.
-static const char *scope_of(HloArena *arena, const HloInstruction *op) {
-    const char *path = op->metadata && op->metadata->op_name ? op->metadata->op_name : "";
-    const char *end = strrchr(path, '/');
-    return without_numbers(arena, hlo_arena_string(arena, path, end ? (size_t)(end - path) : strlen(path)));
-}
-
-static const HloInstruction *find_instruction(const HloModule *module, const SpmdCollective *collective) {
-    for (int64_t c = 0; c < module->computations.count; ++c) {
-        if (strcmp(module->computations.items[c]->name, collective->computation) != 0) continue;
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (!strcmp(at->name, collective->name)) return at;
-    }
-    return NULL;
-}
-
 static void count_collective(CliContext *context, const Programs *programs, int64_t program,
                              const SpmdCollective *collective, Differences *all) {
-    const HloInstruction *op = find_instruction(programs->items[program].trial.compiled->module, collective);
-    const HloInstruction *parameter = op && op->operand_count == 1 ? moved_parameter(op->operands[0]) : NULL;
-    const char *name = parameter && parameter->parent == programs->items[program].trial.compiled->module->entry
-                           ? without_numbers(context->arena, spmd_argument_name(parameter))
-                           : "";
-    const char *scope = op ? scope_of(context->arena, op) : "";
+    const HloInstruction *op = advice_instruction(programs->items[program].trial.result.compiled->module, collective);
+    const char *name = op ? advice_moved_parameter(context->arena, op) : "";
+    const char *scope = op ? advice_scope(context->arena, op) : "";
     Difference *found = NULL;
     for (int64_t i = 0; i < all->count && !found; ++i) {
         Difference *one = &all->items[i];
@@ -124,7 +74,7 @@ static int64_t largest(const Difference *difference, int64_t count) {
 static void find_differences(CliContext *context, const Programs *programs, Differences *differences) {
     Differences all = {0};
     for (int64_t p = 0; p < programs->count; ++p) {
-        const SpmdReport *report = programs->items[p].trial.compiled->report;
+        const SpmdReport *report = programs->items[p].trial.result.compiled->report;
         for (int64_t i = 0; i < report->collective_count; ++i)
             count_collective(context, programs, p, &report->collectives[i], &all);
     }
@@ -150,7 +100,7 @@ static void write_json(HloText *text, const Programs *programs, const Difference
     hlo_json_begin_object(&json);
     hlo_json_key(&json, "programs");
     hlo_json_begin_array(&json);
-    for (int64_t i = 0; i < programs->count; ++i) emu_report_json(&json, programs->items[i].trial.report);
+    for (int64_t i = 0; i < programs->count; ++i) emu_report_json(&json, programs->items[i].trial.result.report);
     hlo_json_end_array(&json);
     hlo_json_key(&json, "names");
     hlo_json_begin_array(&json);
@@ -179,10 +129,11 @@ static double exposed_share(const EmuReport *report) {
     return report->step_picoseconds > 0 ? (double)report->exposed_picoseconds / (double)report->step_picoseconds : 0;
 }
 
-static void print_programs(HloText *text, const Programs *programs) {
+static void print_programs(CliContext *context, HloText *text, const Programs *programs) {
     for (int64_t i = 0; i < programs->count; ++i) {
-        const EmuReport *report = programs->items[i].trial.report, *first = programs->items[0].trial.report;
-        hlo_text_format(text, "%c  step %.3f us", (int)('A' + i % 26), (double)report->step_picoseconds * 1e-6);
+        const EmuReport *report = programs->items[i].trial.result.report,
+                        *first = programs->items[0].trial.result.report;
+        hlo_text_format(text, "%c  step %s", (int)('A' + i % 26), cli_time(context, report->step_picoseconds));
         if (i && first->step_picoseconds > 0)
             hlo_text_format(text, " (%+.1f %%)",
                             100 * ((double)report->step_picoseconds / (double)first->step_picoseconds - 1));
@@ -237,8 +188,8 @@ static HloStatus check_limit(CliContext *context, const char *limit, const Progr
         return cli_usage_error(context, "--fail-if %s: wants step, peak, bytes or exposed and a percentage: step>5%%",
                                limit);
     for (int64_t i = 1; programs && i < programs->count; ++i) {
-        const double first = metric(programs->items[0].trial.report, which),
-                     now = metric(programs->items[i].trial.report, which);
+        const double first = metric(programs->items[0].trial.result.report, which),
+                     now = metric(programs->items[i].trial.result.report, which);
         if (now <= first * (1 + percent / 100)) continue;
         HLO_TRY(cli_fail(context, CLI_EXIT_CHECK_FAILED, "%s: %s is %.1f %% more than that of %s (--fail-if %s)",
                          programs->items[i].name, kMetrics[which], first > 0 ? 100 * (now / first - 1) : 100.0,
@@ -303,7 +254,7 @@ static HloStatus compare(CliContext *context, const Programs *programs) {
     if (cli_flag(context, "json")) {
         write_json(&text, programs, &differences);
     } else {
-        print_programs(&text, programs);
+        print_programs(context, &text, programs);
         print_differences(&text, programs, &differences);
     }
     context->stage = CLI_STAGE_USAGE;

@@ -103,11 +103,11 @@ static void try_meshes(CliContext *context, const CliProgram *program, const Emu
             }
             hlo_status_free(status);
             status = HLO_SUCCESS;
-            if (trial.report)
+            if (trial.result.report)
                 print_trial(context,
                             hlo_arena_format(context->arena, "%s with %s=%lld", topology->name, axes[i].name,
                                              (long long)axes[i].size),
-                            trial.report);
+                            trial.result.report);
             cli_trial_free(&trial);
             emu_topology_free(topology);
         }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advice/advice.h"
 #include "hlo/base/decimal.h"
 #include "hlo/stablehlo/import/shardy.h"
 #include "spmd_partitioner/search/search.h"
@@ -61,7 +62,7 @@ static HloStatus cost(void *argument, const char *const *shards, int64_t count, 
     planner->trial.shards = shards;
     planner->trial.shard_count = count;
     HloStatus status = cli_trial_run(planner->context, planner->module, &planner->trial, &trial);
-    if (!status) *result = (SpmdSearchCost){trial.report->step_picoseconds, trial.report->hbm_peak_bytes};
+    if (!status) *result = (SpmdSearchCost){trial.result.report->step_picoseconds, trial.result.report->hbm_peak_bytes};
     cli_trial_free(&trial);
     if (++planner->evaluated % 8 == 0)
         cli_progress(planner->context, hlo_arena_format(planner->context->arena, "searching: %lld plans timed",
@@ -82,7 +83,7 @@ static HloStatus close_plan(Planner *planner, const SpmdSearchResult *found, Can
     planner->trial.shards = found->shards;
     planner->trial.shard_count = found->shard_count;
     HloStatus status = cli_trial_run(planner->context, planner->module, &planner->trial, &trial);
-    const SpmdBoundary *boundary = status ? NULL : trial.compiled->boundary;
+    const SpmdBoundary *boundary = status ? NULL : trial.result.compiled->boundary;
     candidate->specs = HLO_ARENA_NEW(arena, const char *, boundary ? boundary->parameter_count + 1 : 1);
     for (int64_t i = 0; boundary && i < boundary->parameter_count && !status; ++i) {
         const SpmdBoundaryArray *array = &boundary->parameters[i];
@@ -99,10 +100,10 @@ static HloStatus close_plan(Planner *planner, const SpmdSearchResult *found, Can
     planner->trial.shard_count = candidate->shards.count;
     status = cli_trial_run(planner->context, planner->module, &planner->trial, &trial);
     if (!status) {
-        candidate->step_picoseconds = trial.report->step_picoseconds;
-        candidate->hbm_peak_bytes = trial.report->hbm_peak_bytes;
-        candidate->mfu = trial.report->mfu;
-        candidate->fits = !emu_report_out_of_memory(trial.report);
+        candidate->step_picoseconds = trial.result.report->step_picoseconds;
+        candidate->hbm_peak_bytes = trial.result.report->hbm_peak_bytes;
+        candidate->mfu = trial.result.report->mfu;
+        candidate->fits = !emu_report_out_of_memory(trial.result.report);
     }
     cli_trial_free(&trial);
     return status;
@@ -162,21 +163,6 @@ static bool is_on_front(const Candidates *all, const Candidate *candidate) {
     return true;
 }
 
-// JAX's name, or pN for a parameter that has none.
-static const char *label_of(CliContext *context, const HloModule *module, int64_t leaf) {
-    int64_t left = leaf;
-    for (int64_t p = 0; p < module->entry->parameters.count; ++p) {
-        const HloInstruction *parameter = module->entry->parameters.items[p];
-        const int64_t leaves = hlo_shape_leaf_count(parameter->shape);
-        const char *name = spmd_argument_name(parameter);
-        if (left < leaves && leaves == 1 && hlo_shape_is_array(parameter->shape) && strncmp(name, "Arg_", 4) != 0)
-            return name;
-        if (left < leaves) break;
-        left -= leaves;
-    }
-    return hlo_arena_format(context->arena, "p%lld", (long long)leaf);
-}
-
 static int64_t leaf_count(const HloModule *module) {
     int64_t count = 0;
     for (int64_t p = 0; p < module->entry->parameters.count; ++p)
@@ -194,7 +180,8 @@ static void write_json(const Planner *planner, const Candidate *best, HloText *t
     hlo_json_begin_object(&json);
     for (int64_t i = 0; i < leaves; ++i) {
         if (!best->specs[i]) continue;
-        hlo_json_member_string(&json, label_of(planner->context, planner->module, i), best->specs[i]);
+        hlo_json_member_string(&json, advice_parameter_name(planner->context->arena, planner->module, i),
+                               best->specs[i]);
     }
     hlo_json_end_object(&json);
     hlo_json_member_double(&json, "step_seconds", (double)best->step_picoseconds * 1e-12);
@@ -224,20 +211,21 @@ static void write_json(const Planner *planner, const Candidate *best, HloText *t
 // One line a parameter, as an option that can be pasted; whole ones too, which propagation would shard otherwise.
 static void print_plan(const Planner *planner, const Candidate *best, HloText *text) {
     const int64_t leaves = leaf_count(planner->module);
-    hlo_text_format(text, "%s on %s: step %.3f us, peak %.3f GiB%s, MFU %.1f %%; %lld plans timed%s\n--mesh %s\n",
-                    planner->module->name, best->topology->name, (double)best->step_picoseconds * 1e-6,
+    hlo_text_format(text, "%s on %s: step %s, peak %.3f GiB%s, MFU %.1f %%; %lld plans timed%s\n--mesh %s\n",
+                    planner->module->name, best->topology->name, cli_time(planner->context, best->step_picoseconds),
                     (double)best->hbm_peak_bytes * 0x1p-30, best->fits ? "" : " (does not fit)", 100 * best->mfu,
                     (long long)planner->evaluated, best->exact ? ", all that there are on this mesh" : "",
                     best->mesh_text);
     for (int64_t i = 0; i < leaves; ++i) {
         if (!best->specs[i] || !*best->specs[i]) continue;
-        hlo_text_format(text, "--shard \"%s=%s\"\n", label_of(planner->context, planner->module, i), best->specs[i]);
+        hlo_text_format(text, "--shard \"%s=%s\"\n", advice_parameter_name(planner->context->arena, planner->module, i),
+                        best->specs[i]);
     }
     for (int64_t i = 0; i < planner->candidates.count; ++i) {
         const Candidate *one = &planner->candidates.items[i];
         if (one == best) continue;
-        hlo_text_format(text, "instead %s on %s: step %.3f us, peak %.3f GiB%s\n", one->mesh_text, one->topology->name,
-                        (double)one->step_picoseconds * 1e-6, (double)one->hbm_peak_bytes * 0x1p-30,
+        hlo_text_format(text, "instead %s on %s: step %s, peak %.3f GiB%s\n", one->mesh_text, one->topology->name,
+                        cli_time(planner->context, one->step_picoseconds), (double)one->hbm_peak_bytes * 0x1p-30,
                         one->fits ? "" : " (does not fit)");
     }
 }
@@ -297,24 +285,6 @@ static HloStatus write_plan(Planner *planner, const Candidate *best) {
 
 // ---- options
 
-static HloStatus read_budget(CliContext *context, double *seconds) {
-    static const struct {
-        const char *unit;
-        double factor;
-    } kUnits[] = {{"s", 1}, {"", 1}, {"m", 60}, {"ms", 1e-3}};
-    const char *text = cli_text(context, "budget");
-    *seconds = 60;
-    if (!text) return HLO_SUCCESS;
-    char *end;
-    const double number = hlo_strtod(text, &end);
-    for (size_t i = 0; end != text && number > 0 && number < 1e9 && i < HLO_COUNT_OF(kUnits); ++i) {
-        if (strcmp(end, kUnits[i].unit) != 0) continue;
-        *seconds = number * kUnits[i].factor;
-        return HLO_SUCCESS;
-    }
-    return cli_usage_error(context, "--budget wants a time like 30s, 2m or 500ms, not '%s'", text);
-}
-
 static HloStatus read_objective(Planner *planner, EmuTopology *const *topologies, int64_t count) {
     CliContext *context = planner->context;
     const char *text = cli_text_or(context, "objective", "time");
@@ -333,7 +303,7 @@ static HloStatus read_objective(Planner *planner, EmuTopology *const *topologies
 static HloStatus list_candidates(Planner *planner, EmuTopology *const *topologies, int64_t count) {
     CliContext *context = planner->context;
     const char *pattern = cli_text(context, "mesh");
-    if (!pattern) HLO_TRY(cli_mesh_pattern(context, planner->module, &pattern));
+    if (!pattern) HLO_TRY(advice_mesh_pattern(context->arena, planner->module, &pattern));
     if (!pattern) pattern = "data=*,model=*";
     for (int64_t t = 0; t < count; ++t) {
         CliMesh *meshes;
@@ -358,7 +328,7 @@ static HloStatus list_candidates(Planner *planner, EmuTopology *const *topologie
 static HloStatus plan_program(Planner *planner, EmuTopology *const *topologies, int64_t count) {
     CliContext *context = planner->context;
     double budget;
-    HLO_TRY(read_budget(context, &budget));
+    HLO_TRY(cli_budget(context, 60, &budget));
     if (spmd_is_partitioned(planner->module))
         return cli_usage_error(context, "the program is that of one device already, and no longer sharded");
     HLO_TRY(list_candidates(planner, topologies, count));

@@ -146,10 +146,10 @@ static HloStatus run_row(Sweep *sweep, Row *row) {
     sweep->context->stage = CLI_STAGE_PROGRAM;
     HloStatus status = cli_trial_run(sweep->context, sweep->module, &options, &trial);
     if (!status) {
-        row->step_picoseconds = trial.report->step_picoseconds;
-        row->hbm_peak_bytes = trial.report->hbm_peak_bytes;
-        row->hbm_capacity_bytes = trial.report->hbm_capacity_bytes;
-        row->mfu = trial.report->mfu;
+        row->step_picoseconds = trial.result.report->step_picoseconds;
+        row->hbm_peak_bytes = trial.result.report->hbm_peak_bytes;
+        row->hbm_capacity_bytes = trial.result.report->hbm_capacity_bytes;
+        row->mfu = trial.result.report->mfu;
         status = keep(sweep, row);
     } else {
         status = cli_blame_options(sweep->context, sweep->module, status);
@@ -194,9 +194,9 @@ static void write_row(HloJsonWriter *json, const Row *row, double tokens) {
     hlo_json_end_object(json);
 }
 
-static void print_row(HloText *text, const Row *row, double tokens) {
-    hlo_text_format(text, "%-12s %-28s %12.3f us  %-4s %8.2f GiB  MFU %5.1f %%", row->topology->name, row->mesh_text,
-                    (double)row->step_picoseconds * 1e-6, fits(row) ? "fits" : "OOM",
+static void print_row(CliContext *context, HloText *text, const Row *row, double tokens) {
+    hlo_text_format(text, "%-12s %-28s %12s  %-4s %8.2f GiB  MFU %5.1f %%", row->topology->name, row->mesh_text,
+                    cli_time(context, row->step_picoseconds), fits(row) ? "fits" : "OOM",
                     (double)row->hbm_peak_bytes * 0x1p-30, 100 * row->mfu);
     if (tokens > 0) hlo_text_format(text, "  %.4g tokens/s", tokens / ((double)row->step_picoseconds * 1e-12));
     if (row->price >= 0) hlo_text_format(text, "  cost %.4g a step", cost_of(row));
@@ -213,7 +213,7 @@ static HloStatus print_rows(Sweep *sweep) {
         if (as_json)
             write_row(&json, &sweep->rows.items[i], tokens);
         else
-            print_row(&text, &sweep->rows.items[i], tokens);
+            print_row(sweep->context, &text, &sweep->rows.items[i], tokens);
     }
     if (as_json) {
         hlo_json_end_array(&json);
@@ -228,7 +228,7 @@ static HloStatus print_rows(Sweep *sweep) {
 static HloStatus sweep_program(Sweep *sweep) {
     CliContext *context = sweep->context;
     const char *pattern = cli_text(context, "mesh");
-    if (!pattern) HLO_TRY(cli_mesh_pattern(context, sweep->module, &pattern));
+    if (!pattern) HLO_TRY(advice_mesh_pattern(context->arena, sweep->module, &pattern));
     if (!pattern) return cli_usage_error(context, "--mesh is missing: the program names no axes");
     HLO_TRY(add_rows(sweep, pattern));
     HLO_TRY(cli_prices_check(context, sweep->topologies, sweep->topology_count));

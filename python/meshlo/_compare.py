@@ -2,12 +2,12 @@
 """Several plans side by side: what they cost, and which of their collectives differ."""
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Mapping
 
 from meshlo._emulate import Emulation, emulate
-from meshlo._library import Error, InvalidArgument
+from meshlo._library import Error, InvalidArgument, check, ffi, lib, text_of
 from meshlo._machine import Topology
-from meshlo._program import load
+from meshlo._program import _axes, load
 
 
 def _time(seconds: float) -> str:
@@ -88,37 +88,15 @@ def compare(alternatives: Mapping[str, Any], on: str | Topology | None = None, *
     return Comparison(results)
 
 
-def _factorisations(count: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write `count` as a product of `parts` numbers, in order."""
-    if parts == 1:
-        yield (count,)
-        return
-    for first in range(1, count + 1):
-        if count % first == 0:
-            for rest in _factorisations(count // first, parts - 1):
-                yield (first, *rest)
-
-
 def _meshes(pattern: str | None, devices: int) -> list[str | None]:
-    """The meshes that `data=*,model=4` allows on this many devices."""
+    """The meshes that `data=*,model=4` allows on this many devices; those with sizes alone may leave devices over."""
     if pattern is None:
         return [None]
-    axes = [axis.partition("=") for axis in pattern.split(",")]
-    if not all(name and equals and (size == "*" or size.isdigit() and int(size) > 0) for name, equals, size in axes):
-        raise InvalidArgument(f"mesh: wants data=*,model=4, not {pattern!r}")
-    fixed = 1
-    for _, _, size in axes:
-        fixed *= 1 if size == "*" else int(size)
-    stars = sum(size == "*" for _, _, size in axes)
-    if stars == 0:
-        return [pattern] if fixed <= devices else []
-    if devices % fixed:
-        return []
-    result = []
-    for sizes in _factorisations(devices // fixed, stars):
-        left = iter(sizes)
-        result.append(",".join(f"{name}={next(left) if size == '*' else size}" for name, _, size in axes))
-    return result
+    if "*" not in pattern:
+        return [pattern] if _axes(pattern) else []
+    arena, meshes, count = ffi.gc(lib.hlo_arena_new(), lib.hlo_arena_free), ffi.new("AdviceMesh **"), ffi.new("int64_t *")
+    check(lib.advice_meshes(arena, pattern.encode(), devices, False, meshes, count))
+    return [",".join(f"{text_of(axis.name)}={axis.size}" for axis in mesh.axes[0:mesh.count]) for mesh in meshes[0][0:count[0]]]
 
 
 class Sweep:

@@ -144,10 +144,26 @@ class Emulation:
 
 
 class Explanation:
-    """The collectives of a partitioned program and the reasons for them. `str()` is the table of `meshlo explain`."""
+    """What the collectives of a partitioned program are for, what they cost, and what to change. `str()` is the table of
+    `meshlo explain`; `as_dict()` has what its `--json` prints."""
 
-    def __init__(self, partitioned: Partitioned):
+    def __init__(self, partitioned: Partitioned, topology: Topology | None, budget: float):
         self.partitioned = partitioned
+        self._topology = topology
+        options = ffi.new("AdviceOptions *", {"budget_seconds": budget})
+        keep = [c_string("mesh=" if partitioned.mesh else None)]
+        options.mesh_source = keep[0]
+        if topology is not None:
+            options.topology = topology._topology
+            ids = partitioned.device_assignment(topology._topology) if topology.is_tpu else ffi.NULL
+            options.device_assignment, options.device_assignment_count = ids, len(ids) if ids != ffi.NULL else 0
+        self._report = made("AdviceReport", lib.advice_free, lib.advice_of_compiled, partitioned.program._module, partitioned._options,
+                            partitioned._compiled, options)
+        self._values = json.loads(written(lib.advice_write_json, self._report))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as `meshlo explain --json` prints it."""
+        return self._values
 
     @property
     def collectives(self) -> list[dict[str, Any]]:
@@ -156,19 +172,31 @@ class Explanation:
         return self.partitioned.collectives
 
     @property
+    def groups(self) -> list[dict[str, Any]]:
+        """Collectives of equal layers together, the most expensive first: kind, opcode, axes, what, scope, source, cause, sites, count,
+        bytes_per_device, and with a slice network_seconds and exposed_seconds."""
+        return self._values["groups"]
+
+    @property
+    def suggestions(self) -> list[dict[str, Any]]:
+        """Changes that were tried and help, the fastest first: change (in JAX's words), options, step_seconds, hbm_peak_bytes,
+        bytes_per_device, fits."""
+        return self._values["suggestions"]
+
+    @property
     def total_bytes(self) -> int:
         """What one device sends in a step."""
         return self.partitioned.total_bytes
 
     def __str__(self) -> str:
-        return written(_print_report, self.partitioned).decode()
+        return written(_print_advice, self._report).decode()
 
     def __repr__(self) -> str:
         return f"<meshlo.Explanation: {len(self.collectives)} collectives, {self.total_bytes} bytes sent by a device>"
 
 
-def _print_report(partitioned: Partitioned, text: Any) -> None:
-    lib.spmd_report_print(text, partitioned._compiled.report)
+def _print_advice(report: Any, text: Any) -> None:
+    lib.advice_print(text, report)
 
 
 def partition(program: Any, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0, overlap: bool = False) -> Partitioned:
@@ -181,9 +209,15 @@ def partition(program: Any, *, mesh: Any = None, shard: Any = None, num_partitio
     return Partitioned(load(program), mesh, shard, num_partitions, overlap)
 
 
-def explain(program: Any, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0) -> Explanation:
-    """Why the program communicates when it is sharded in this way: see `partition()` for the arguments."""
-    return Explanation(partition(program, mesh=mesh, shard=shard, num_partitions=num_partitions))
+def explain(program: Any, *, on: str | Topology | None = None, mesh: Any = None, shard: Any = None, num_partitions: int = 0,
+            budget: float = 10.0) -> Explanation:
+    """Why the program communicates when it is sharded in this way: see `partition()` for the arguments.
+
+    With a slice (`on`) it says what each collective costs, and tries changes of the shardings for up to `budget` seconds.
+    """
+    where = None if on is None else _slice(on)
+    overlap = where is not None and where.is_tpu and bool(where._topology.chip.overlaps_collectives)
+    return Explanation(partition(program, mesh=mesh, shard=shard, num_partitions=num_partitions, overlap=overlap), where, budget)
 
 
 def emulate(program: Any, on: str | Topology | None = None, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0,

@@ -192,6 +192,7 @@ class Partitioned:
         options.spmd = arguments.options[0]
         options.is_per_device = program.is_per_device or lib.spmd_is_partitioned(program._module)
         self.mesh = arguments.mesh
+        self._options = options
         self._compiled = made("CompiledModule", lib.compiled_module_free, lib.compile_module, program._module, options)
         self._arguments = arguments
 

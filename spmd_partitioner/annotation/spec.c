@@ -228,12 +228,19 @@ static HloStatus parameter_target(const SpmdPlan *plan, int64_t number, int32_t 
                      (long long)number, (long long)(number - left));
 }
 
-// The array that TARGET names: pN, rN, or an instruction of the entry computation. *array is -1 where it is none of
-// these.
+// An instruction of the entry, or of the loops, branches and calls in it; NULL if there is none of this name.
+static const HloInstruction *find_instruction(const SpmdPlan *plan, const char *name) {
+    for (int64_t c = plan->computation_count; c-- > 0;)
+        for (const HloInstruction *at = plan->computations[c]->first; at; at = at->next)
+            if (!strcmp(at->name, name)) return at;
+    return NULL;
+}
+
+// The array that TARGET names: pN, rN, or an instruction. *array is -1 where it is none of these.
 static HloStatus find_target(const SpmdPlan *plan, const char *name, int32_t *array) {
+    const HloInstruction *at = find_instruction(plan, name);
     *array = -1;
-    for (HloInstruction *at = plan->module->entry->first; at; at = at->next) {
-        if (strcmp(at->name, name) != 0) continue;
+    if (at) {
         HLO_FAIL_IF(hlo_shape_is_tuple(at->shape), HLO_INVALID_ARGUMENT, "%%%s is a tuple", at->name);
         HLO_FAIL_IF(plan->free[at->id], HLO_INVALID_ARGUMENT,
                     "%%%s is recomputed where it is used and has no sharding of its own", at->name);

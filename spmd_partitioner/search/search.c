@@ -186,7 +186,6 @@ static void find_groups(Search *search) {
             add_parameter(search, leaf, plan->array_of_leaf[plan->first_leaf[parameter->id] + i]);
         }
     }
-    for (int64_t i = 0; i < search->groups.count; i++) list_choices(search, &search->groups.items[i]);
 }
 
 // ---- plans
@@ -365,20 +364,60 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
     return HLO_SUCCESS;
 }
 
-HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearchOptions *options,
-                      SpmdSearchResult *result) {
-    assert(arena && module && options && options->cost && result && options->mesh_axis_count > 0);
+// Takes the program apart into decisions.
+static HloStatus begin(HloArena *arena, const HloModule *module, const SpmdSearchOptions *options, Search *search) {
     const SpmdOptions none = {.mesh = options->mesh, .mesh_axis_count = options->mesh_axis_count};
-    Search search = {.arena = arena, .options = options};
+    *search = (Search){.arena = arena, .options = options};
     const SpmdMesh *mesh;
     SpmdPlan *plan;
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
-    HLO_FAIL_IF(options->mesh_axis_count > 8, HLO_INVALID_ARGUMENT, "a mesh of more than 8 axes is not searched");
     HLO_TRY(spmd_mesh_infer(arena, module, &none, &mesh));
     HLO_TRY(spmd_plan_build(arena, module, mesh, &none, &plan));
-    search.plan = plan;
-    find_classes(&search);
-    find_groups(&search);
+    search->plan = plan;
+    find_classes(search);
+    find_groups(search);
+    return HLO_SUCCESS;
+}
+
+// The results whose dimensions are of the group's classes.
+static void find_results(Search *search, const Group *group, SpmdSearchGroup *result) {
+    const SpmdPlan *plan = search->plan;
+    int32_t *results = HLO_ARENA_NEW(search->arena, int32_t, plan->result_count + 1);
+    for (int64_t r = 0; r < plan->result_count; r++) {
+        const HloShape *shape = plan->arrays.items[plan->results[r]].shape;
+        bool same = hlo_shape_is_array(shape) && hlo_shape_equal(group->shape, shape, HLO_COMPARE_DIMS_ONLY);
+        for (int32_t d = 0; same && d < shape->rank; d++)
+            same = find(search, search->first[plan->results[r]] + d) == find(search, group->roots[d]);
+        if (same) results[result->result_count++] = (int32_t)r;
+    }
+    result->results = results;
+}
+
+HloStatus spmd_search_groups(HloArena *arena, const HloModule *module, const SpmdMeshAxis *mesh,
+                             int64_t mesh_axis_count, const SpmdSearchGroup **groups, int64_t *count) {
+    assert(arena && module && mesh_axis_count > 0 && groups && count);
+    const SpmdSearchOptions options = {.mesh = mesh, .mesh_axis_count = mesh_axis_count};
+    Search search;
+    HLO_TRY(begin(arena, module, &options, &search));
+    SpmdSearchGroup *made = HLO_ARENA_NEW(arena, SpmdSearchGroup, search.groups.count + 1);
+    for (int64_t i = 0; i < search.groups.count; i++) {
+        const Group *group = &search.groups.items[i];
+        made[i] =
+            (SpmdSearchGroup){.parameters = group->leaves, .parameter_count = group->leaf_count, .shape = group->shape};
+        find_results(&search, group, &made[i]);
+    }
+    *groups = made;
+    *count = search.groups.count;
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearchOptions *options,
+                      SpmdSearchResult *result) {
+    assert(arena && module && options && options->cost && result && options->mesh_axis_count > 0);
+    Search search;
+    HLO_FAIL_IF(options->mesh_axis_count > 8, HLO_INVALID_ARGUMENT, "a mesh of more than 8 axes is not searched");
+    HLO_TRY(begin(arena, module, options, &search));
+    for (int64_t i = 0; i < search.groups.count; i++) list_choices(&search, &search.groups.items[i]);
     Plan best;
     int32_t *nothing = HLO_ARENA_NEW(arena, int32_t, search.groups.count + 1);
     HLO_TRY(evaluate(&search, nothing, &best));

@@ -47,6 +47,19 @@ typedef struct SpmdSearchResult {
     bool is_exact;        // every plan of the space was costed
 } SpmdSearchResult;
 
+// Parameters that are one decision, and the results that are sharded like them (updated weights). Flattened numbers.
+typedef struct SpmdSearchGroup {
+    const int32_t *parameters, *results;
+    int64_t parameter_count, result_count;
+    const HloShape *shape;  // of each
+} SpmdSearchGroup;
+
+// The decisions of a program on a mesh, in the order of their first parameters; of arrays of rank 1 or more. *groups
+// lives in `arena`. Errors as spmd_search().
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_search_groups(HloArena *arena, const HloModule *module,
+                                                      const SpmdMeshAxis *mesh, int64_t mesh_axis_count,
+                                                      const SpmdSearchGroup **groups, int64_t *count);
+
 // Searches. Small spaces are searched whole; in larger ones each decision in turn gets its best value, from several
 // starts, until none improves. The result depends on the arguments alone (and on is_over()). INVALID_ARGUMENT as for
 // spmd_partition(), and the errors of cost(). The result lives in `arena`. Memory errors jump to hlo_protect().

@@ -365,7 +365,7 @@ Test(report, says_why_where_and_how_much) {
     cr_expect_eq(one->num_groups, 1);
     cr_expect_eq(one->trip_count, 1);
     cr_expect_str_eq(one->source, "net.py:42");
-    cr_expect(strstr(one->reason, "dot d reduces a dimension that is sharded over axis0"), "%s", one->reason);
+    cr_expect(strstr(one->reason, "dot layer/dot reduces a dimension that is sharded over axis0"), "%s", one->reason);
     cr_expect(*one->remedy);
     HloText text = {0};
     HloJsonWriter writer = {.text = &text};

@@ -198,6 +198,17 @@ def test_explanations_name_each_collective_and_its_bytes():
     assert again.num_partitions == 4 and meshlo.load(again.as_text()).num_partitions == 4
 
 
+def test_explanations_on_a_slice_try_what_they_suggest():
+    why = meshlo.explain(lowered(), on="v5e-4", mesh={"x": 4}, shard={0: P("x", None), 1: P(None, "x")}, budget=60)
+    values = why.as_dict()
+    assert sum(one["bytes_per_device"] for one in why.groups) == why.total_bytes and values["complete"] and str(why)
+    for one in why.suggestions:
+        options = dict(mesh=None, shard=[])
+        for flag, value in zip(one["options"][::2], one["options"][1::2]):
+            options.update(mesh=value) if flag == "--mesh" else options["shard"].append(value)
+        assert meshlo.emulate(lowered(), "v5e-4", **options).step_seconds == one["step_seconds"] < values["step_seconds"]
+
+
 def test_plans_are_compared_by_what_they_cost_and_send():
     both = meshlo.compare({"rows": dict(program=lowered(), shard={1: P("x", None)}), "depth": dict(program=lowered(), shard={0: P("x", None), 1: P(None, "x")})},
                           on="v5e-4", mesh={"x": 4})

@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds are found in this order, and the first that fits is taken:
+//
+//     one number                                             scalar
+//     a sum that reaches a result of a parameter's shape     gradient synchronisation; FSDP if it is scattered
+//     another sum                                            tensor parallelism if it adds up a product or a lookup
+//     a gather of a floating-point parameter                 FSDP if the axis also shards the data, else accidental
+//     an exchange before or after a batched product with
+//     a parameter                                            experts
+//     a permute by one step along one axis                   pipeline if whole arrays move in a loop, else neighbours
+//     a gather over axes that products are scattered over    tensor parallelism (sequence parallel)
+//     anything else that the partitioner added               resharding
+//
+// The data's axes are those that shard inputs which are not weights. Weights are parameters with a result of the same
+// shape (training), or that enter products on the right.
+#include "advice/classify.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "advice/flow.h"
+#include "hlo/ir/collective.h"
+
+// ---- names
+
+static bool is_product(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_DOT) || hlo_is(op, HLO_OP_CONVOLUTION);
+}
+
+int64_t advice_leaf_of(const HloModule *module, const HloInstruction *parameter) {
+    int64_t leaf = 0;
+    if (!parameter || !hlo_shape_is_array(parameter->shape)) return -1;
+    for (int64_t p = 0; p < module->entry->parameters.count; p++) {
+        if (module->entry->parameters.items[p] == parameter) return leaf;
+        leaf += hlo_shape_leaf_count(module->entry->parameters.items[p]->shape);
+    }
+    return -1;
+}
+
+const char *advice_parameter_name(HloArena *arena, const HloModule *module, int64_t leaf) {
+    int64_t left = leaf;
+    for (int64_t p = 0; p < module->entry->parameters.count; p++) {
+        const HloInstruction *parameter = module->entry->parameters.items[p];
+        const int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+        const char *name = spmd_argument_name(parameter);
+        if (left < leaves && leaves == 1 && hlo_shape_is_array(parameter->shape) && strncmp(name, "Arg_", 4) != 0)
+            return hlo_arena_text(arena, name);
+        if (left < leaves) break;
+        left -= leaves;
+    }
+    return hlo_arena_format(arena, "p%lld", (long long)leaf);
+}
+
+const char *advice_name_pattern(HloArena *arena, const char *name) {
+    char *out = HLO_ARENA_NEW(arena, char, strlen(name) + 1);
+    size_t count = 0;
+    for (const char *at = name; *at; at++) {
+        const bool digit = *at >= '0' && *at <= '9';
+        const bool inside = at > name && strchr("[_./", at[-1]) != NULL;
+        if (digit && inside) {
+            out[count++] = '*';
+            while (at[1] >= '0' && at[1] <= '9') at++;
+        } else {
+            out[count++] = *at;
+        }
+    }
+    out[count] = 0;
+    return out;
+}
+
+const char *advice_scope(HloArena *arena, const HloInstruction *op) {
+    const char *path = op->metadata && op->metadata->op_name ? op->metadata->op_name : "";
+    const char *end = strrchr(path, '/');
+    return advice_name_pattern(arena, hlo_arena_string(arena, path, end ? (size_t)(end - path) : strlen(path)));
+}
+
+const char *advice_moved_parameter(HloArena *arena, const HloInstruction *collective) {
+    const HloInstruction *parameter =
+        collective->operand_count == 1 ? advice_origin_parameter(collective->operands[0]) : NULL;
+    return parameter ? advice_name_pattern(arena, spmd_argument_name(parameter)) : "";
+}
+
+const HloInstruction *advice_instruction(const HloModule *module, const SpmdCollective *collective) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        if (strcmp(module->computations.items[c]->name, collective->computation) != 0) continue;
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (!strcmp(at->name, collective->name)) return at;
+    }
+    return NULL;
+}
+
+const char *advice_partition_spec(HloArena *arena, const char *spec) {
+    HloText text = {0};
+    hlo_text_string(&text, "P(");
+    for (const char *at = spec; *spec && at;) {
+        const size_t length = strcspn(at, ",");
+        const char *item = hlo_arena_string(arena, at, length);
+        if (at != spec) hlo_text_string(&text, ", ");
+        if (!strcmp(item, "-") || !*item) {
+            hlo_text_string(&text, "None");
+        } else if (!strcmp(item, "?")) {
+            hlo_text_string(&text, "P.UNCONSTRAINED");
+        } else {
+            const bool several = strchr(item, '+') != NULL;
+            if (several) hlo_text_char(&text, '(');
+            for (const char *axis = item; axis; axis = *axis ? axis + 1 : NULL) {
+                const size_t name = strcspn(axis, "+");
+                hlo_text_format(&text, "%s'%.*s'", axis == item ? "" : ", ", (int)name, axis);
+                axis += name;
+                if (!*axis) break;
+            }
+            if (several) hlo_text_char(&text, ')');
+        }
+        at = at[length] ? at + length + 1 : NULL;
+    }
+    hlo_text_char(&text, ')');
+    return hlo_text_to_arena(arena, &text);
+}
+
+// ---- axes
+
+const char *advice_axes_text(const AdviceFacts *facts, uint64_t axes) {
+    HloText text = {0};
+    for (int64_t a = 0; a < facts->axis_limit; a++) {
+        if (!(axes >> a & 1)) continue;
+        hlo_text_format(&text, "%s%s", text.length ? "," : "", facts->mesh[a].name);
+    }
+    if (!text.length) return "";
+    return hlo_text_to_arena(facts->arena, &text);
+}
+
+// The axes in whose coordinates two partitions differ. Partitions are numbered along the mesh, the last axis fastest.
+static uint64_t differing(const AdviceFacts *facts, int64_t a, int64_t b) {
+    uint64_t axes = 0;
+    for (int64_t i = facts->axis_limit; i-- > 0;) {
+        const int64_t size = facts->mesh[i].size;
+        if (size > 0 && a % size != b % size) axes |= UINT64_C(1) << i;
+        a /= size > 0 ? size : 1;
+        b /= size > 0 ? size : 1;
+    }
+    return axes;
+}
+
+static uint64_t axes_of_pairs(const AdviceFacts *facts, const HloInstruction *op) {
+    const HloPairs pairs = HLO_ATTRIBUTES(op, Permute)->source_target_pairs;
+    uint64_t axes = 0;
+    for (int64_t i = 0; i < pairs.count; i++) axes |= differing(facts, pairs.items[i].source, pairs.items[i].target);
+    return axes;
+}
+
+static uint64_t axes_of(const AdviceFacts *facts, const HloInstruction *op) {
+    if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute) return axes_of_pairs(facts, op);
+    if (hlo_op_info(op->opcode)->family != HLO_FAMILY_Collective) return 0;
+    const HloModule *module = facts->module;
+    const int64_t replicas = module->replica_count > 0 ? module->replica_count : 1;
+    const int64_t partitions = module->num_partitions > 0 ? module->num_partitions : 1;
+    const HloGroupMode mode = hlo_group_mode_of(op);
+    const HloReplicaGroups *groups = HLO_ATTRIBUTES(op, Collective)->replica_groups;
+    const HloInts *lists;
+    int64_t count;
+    if (mode == HLO_GROUPS_OF_REPLICAS || mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS) return 0;
+    if (!groups) return facts->axis_limit ? (UINT64_C(1) << facts->axis_limit) - 1 : 0;
+    HloStatus status = hlo_replica_groups_expand(groups, hlo_group_mode_numbers(mode, replicas, partitions),
+                                                 facts->arena, &lists, &count);
+    uint64_t axes = 0;
+    for (int64_t i = 0; !status && count && i < lists[0].count; i++)
+        axes |= differing(facts, lists[0].items[0] % partitions, lists[0].items[i] % partitions);
+    hlo_status_free(status);
+    return axes;
+}
+
+// The axes that shard an array of the boundary.
+static uint64_t axes_of_sharding(const AdviceFacts *facts, const SpmdBoundaryArray *array) {
+    const char *spec;
+    uint64_t axes = 0;
+    if (!hlo_shape_is_array(array->global) || array->global->rank == 0) return 0;
+    HloStatus status =
+        spmd_spec_text(facts->arena, facts->mesh, facts->mesh_axis_count, array->sharding, array->global->rank, &spec);
+    for (int64_t a = 0; !status && a < facts->axis_limit; a++) {
+        const size_t length = strlen(facts->mesh[a].name);
+        for (const char *at = spec; (at = strstr(at, facts->mesh[a].name)); at += length) {
+            const bool begins = at == spec || strchr(",+", at[-1]), ends = strchr(",+:", at[length]) != NULL;
+            if (begins && ends) axes |= UINT64_C(1) << a;  // the end of the text counts as found too
+        }
+    }
+    hlo_status_free(status);
+    return axes;
+}
+
+// The sharding of a flattened parameter in JAX's words.
+static const char *spec_of(const AdviceFacts *facts, int64_t leaf) {
+    const SpmdBoundaryArray *array = &facts->boundary->parameters[leaf];
+    const char *spec;
+    HloStatus status =
+        spmd_spec_text(facts->arena, facts->mesh, facts->mesh_axis_count, array->sharding, array->global->rank, &spec);
+    const bool known = !status;
+    hlo_status_free(status);
+    return known ? advice_partition_spec(facts->arena, spec) : "in an order of its own";
+}
+
+// The name of a flattened parameter in tables: JAX's, without numbers, or its number and shape.
+static const char *display_name(const AdviceFacts *facts, int64_t leaf) {
+    HloArena *arena = facts->arena;
+    const char *name = advice_parameter_name(arena, facts->module, leaf);
+    if (strcmp(name, hlo_arena_format(arena, "p%lld", (long long)leaf)) != 0) return advice_name_pattern(arena, name);
+    HloText text = {0};
+    hlo_text_format(&text, "%s ", name);
+    hlo_shape_print(&text, facts->boundary->parameters[leaf].global, false);
+    return hlo_text_to_arena(arena, &text);
+}
+
+// ---- facts
+
+static bool same_dims(const HloShape *a, const HloShape *b) {
+    return hlo_shape_is_array(a) && hlo_shape_is_array(b) && hlo_shape_equal(a, b, HLO_COMPARE_DIMS_ONLY);
+}
+
+static bool has_result_like(const SpmdBoundary *boundary, const HloShape *shape) {
+    for (int64_t r = 0; r < boundary->result_count; r++)
+        if (same_dims(boundary->results[r].global, shape) && boundary->results[r].global->type == shape->type)
+            return true;
+    return false;
+}
+
+// A weight enters products on the right alone, or is looked up in, or is updated: in a program that trains, what has a
+// result of its shape.
+static bool is_weight(AdviceFacts *facts, const HloInstruction *parameter, const HloShape *global, bool trains) {
+    if (!hlo_shape_is_array(global) || !hlo_type_is_float(global->type)) return false;
+    const bool updated = trains && has_result_like(facts->boundary, global);
+    if (!hlo_shape_is_array(parameter->shape)) return updated;
+    const AdviceUses uses = advice_uses(facts->arena, parameter);
+    const bool multiplied = uses.tables || (uses.right && !uses.left);
+    facts->is_multiplied[advice_leaf_of(facts->module, parameter)] = multiplied;
+    return multiplied || updated;
+}
+
+// The weights, and the axes of inputs that are none: the batch's.
+static void find_weights(AdviceFacts *facts, bool trains) {
+    const HloComputation *entry = facts->module->entry;
+    int64_t leaf = 0;
+    facts->batch = 0;
+    for (int64_t p = 0; p < entry->parameters.count; p++) {
+        const HloInstruction *parameter = entry->parameters.items[p];
+        const int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+        for (int64_t i = 0; i < leaves && leaf < facts->boundary->parameter_count; i++, leaf++) {
+            const SpmdBoundaryArray *array = &facts->boundary->parameters[leaf];
+            facts->is_weight[leaf] = is_weight(facts, parameter, array->global, trains);
+            if (!facts->is_weight[leaf]) facts->batch |= axes_of_sharding(facts, array);
+        }
+    }
+}
+
+// A program trains if it returns arrays like what must be weights: new ones, or gradients.
+static bool trains(const AdviceFacts *facts) {
+    int64_t weights = 0, like = 0;
+    for (int64_t i = 0; i < facts->boundary->parameter_count; i++) {
+        if (!facts->is_weight[i] || facts->boundary->parameters[i].global->rank < 2) continue;
+        weights++;
+        like += has_result_like(facts->boundary, facts->boundary->parameters[i].global);
+    }
+    return weights > 0 && 2 * like > weights;
+}
+
+// The axes over which results are scattered: gathers over them are the other half of a pair.
+static void find_reduced(AdviceFacts *facts) {
+    for (int64_t c = 0; c < facts->module->computations.count; c++)
+        for (const HloInstruction *at = facts->module->computations.items[c]->first; at; at = at->next)
+            if (hlo_is(at, HLO_OP_REDUCE_SCATTER)) facts->reduced |= axes_of(facts, at);
+}
+
+void advice_facts_new(HloArena *arena, const CompiledModule *compiled, const SpmdMeshAxis *mesh, int64_t axis_count,
+                      AdviceFacts *facts) {
+    int64_t devices = 1;
+    for (int64_t a = 0; a < axis_count; a++) devices *= mesh[a].size;
+    const bool known = devices == compiled->module->num_partitions;
+    *facts = (AdviceFacts){.arena = arena,
+                           .module = compiled->module,
+                           .boundary = compiled->boundary,
+                           .mesh = mesh,
+                           .mesh_axis_count = known ? axis_count : 0,
+                           .axis_limit = !known            ? 0
+                                         : axis_count < 63 ? axis_count
+                                                           : 63};
+    facts->is_weight = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
+    facts->is_multiplied = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
+    find_weights(facts, false);
+    if (trains(facts)) find_weights(facts, true);
+    find_reduced(facts);
+}
+
+// ---- what is moved
+
+// The lookup in a parameter that an array of integers is the indices of; NULL if there is none within a few steps.
+static const HloInstruction *find_lookup(const HloInstruction *op, int depth) {
+    for (int64_t u = 0; depth && u < op->users.count; u++) {
+        const HloInstruction *user = op->users.items[u];
+        const bool by_it = hlo_is(user, HLO_OP_GATHER) && user->operand_count == 2 && user->operands[1] == op;
+        if (by_it && advice_origin_parameter(user->operands[0])) return user;
+        const bool passes = advice_moves(user) || hlo_op_is(user->opcode, HLO_OP_IS_ELEMENTWISE) ||
+                            hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) || hlo_is(user, HLO_OP_CONCATENATE);
+        const HloInstruction *found = passes ? find_lookup(user, depth - 1) : NULL;
+        if (found) return found;
+    }
+    return NULL;
+}
+
+static const char *describe_indices(const AdviceFacts *facts, const HloInstruction *op, const HloInstruction *source,
+                                    AdviceFinding *finding) {
+    enum { DEPTH = 12 };
+    const HloInstruction *lookup = find_lookup(advice_visible(op), DEPTH);
+    const int64_t table = lookup ? advice_leaf_of(facts->module, advice_origin_parameter(lookup->operands[0])) : -1;
+    if (table < 0) return NULL;
+    finding->indices = advice_leaf_of(facts->module, advice_origin_parameter(source));
+    finding->parameter = table;
+    return hlo_arena_format(facts->arena, "indices of the embedding lookup in %s", display_name(facts, table));
+}
+
+// The parameter that indices are made of, by comparisons and clamps too.
+static const HloInstruction *index_parameter(const HloInstruction *indices) {
+    return advice_origin_parameter(advice_source(indices));
+}
+
+// `x` for an array that is a moved part of a parameter or computed from one by a lookup or a product; NULL otherwise.
+static const char *describe_source(const AdviceFacts *facts, const HloInstruction *source, AdviceFinding *finding) {
+    const HloInstruction *parameter = advice_origin_parameter(source);
+    finding->parameter = advice_leaf_of(facts->module, parameter);
+    if (finding->parameter >= 0) return display_name(facts, finding->parameter);
+    const bool is_lookup = hlo_is(source, HLO_OP_GATHER);
+    if (!is_lookup && !is_product(source)) return NULL;
+    for (int32_t i = is_lookup ? 0 : 1; i >= 0 && finding->parameter < 0; i--)
+        finding->parameter = advice_leaf_of(facts->module, advice_origin_parameter(source->operands[i]));
+    if (finding->parameter < 0) return is_lookup ? NULL : "a product of activations";
+    if (is_lookup && !hlo_type_is_float(source->shape->type)) return NULL;
+    if (is_lookup) finding->indices = advice_leaf_of(facts->module, index_parameter(source->operands[1]));
+    return hlo_arena_format(facts->arena, is_lookup ? "embedding lookup in %s" : "product with %s",
+                            display_name(facts, finding->parameter));
+}
+
+static void describe(const AdviceFacts *facts, const HloInstruction *op, AdviceFinding *finding) {
+    const HloInstruction *source = op->operand_count ? advice_source(op->operands[0]) : op;
+    const bool integers = op->operand_count && !hlo_type_is_float(op->operands[0]->shape->type);
+    finding->what = integers ? describe_indices(facts, op, source, finding) : NULL;
+    if (!finding->what) finding->what = describe_source(facts, source, finding);
+    if (!finding->what) {
+        const bool carried = hlo_is(source, HLO_OP_PARAMETER) || hlo_is(source, HLO_OP_WHILE);
+        HloText text = {0};
+        hlo_text_format(&text, "%s ", carried ? "array that a loop carries," : hlo_op_text(source->opcode));
+        hlo_shape_print(&text, op->operand_count ? op->operands[0]->shape : op->shape, false);
+        finding->what = hlo_text_to_arena(facts->arena, &text);
+    }
+    if (op->operand_count > 1)
+        finding->what = hlo_arena_format(facts->arena, "%s and %d more", finding->what, op->operand_count - 1);
+    finding->scope = advice_scope(facts->arena, op);
+}
+
+// ---- kinds
+
+static bool sums(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_ALL_REDUCE) || hlo_is(op, HLO_OP_ALL_REDUCE_START) || hlo_is(op, HLO_OP_REDUCE_SCATTER);
+}
+
+static bool gathers(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_ALL_GATHER) || hlo_is(op, HLO_OP_ALL_GATHER_START);
+}
+
+static bool is_backward(const HloInstruction *op) {
+    return op->metadata && op->metadata->op_name && strstr(op->metadata->op_name, "transpose(");
+}
+
+// The weight whose new value, or gradient, a result is: the one that gives it its memory, else the one of its shape if
+// all that have it are of one name. -1 where there is none; *like tells whether there is any of that shape.
+static int64_t weight_of_result(const AdviceFacts *facts, int64_t result, bool *like) {
+    if (result >= facts->boundary->result_count) return -1;
+    const HloAliases *aliases = &facts->module->aliases;
+    const HloShape *shape = facts->boundary->results[result].global;
+    int64_t found = -1;
+    bool several = false;
+    for (int64_t p = 0; p < facts->boundary->parameter_count; p++) {
+        if (!facts->is_weight[p] || !same_dims(facts->boundary->parameters[p].global, shape)) continue;
+        *like = true;
+        for (int64_t i = 0; i < aliases->count; i++) {
+            const HloAlias *alias = &aliases->items[i];
+            const bool same = !alias->operand_index.count && alias->operand == p && alias->output_index.count == 1 &&
+                              alias->output_index.items[0] == result;
+            if (same) return p;
+        }
+        if (!facts->is_multiplied[p]) continue;
+        several |= found >= 0 && strcmp(display_name(facts, found), display_name(facts, p)) != 0;
+        found = p;
+    }
+    return several ? -1 : found;
+}
+
+static bool is_weight_array(const AdviceFacts *facts, const HloInstruction *op) {
+    const int64_t leaf = advice_leaf_of(facts->module, advice_origin_parameter(op));
+    return leaf >= 0 && leaf < facts->boundary->parameter_count && facts->is_weight[leaf];
+}
+
+// Products for gradients add up over the batch: neither operand is a weight, unless the program says that it belongs to
+// the backward pass.
+static bool is_gradient(const AdviceFacts *facts, const HloInstruction *op, const HloInstruction *source,
+                        AdviceFinding *finding) {
+    bool like = false;
+    int64_t weight = -1;
+    const HloInt64Vector results = advice_reached_results(facts->arena, op);
+    for (int64_t i = 0; i < results.count; i++) {
+        const int64_t found = weight_of_result(facts, results.items[i], &like);
+        if (found >= 0 && (weight < 0 || facts->is_multiplied[found])) weight = found;
+    }
+    if (!like || hlo_is(source, HLO_OP_GATHER)) return false;
+    const bool forward = is_product(source) && !is_backward(op) && !is_backward(source);
+    if (forward && (is_weight_array(facts, source->operands[0]) || is_weight_array(facts, source->operands[1])))
+        return false;
+    finding->parameter = weight;
+    if (weight < 0) return true;
+    finding->what = op->operand_count > 1
+                        ? hlo_arena_format(facts->arena, "gradient of %s and %d more", display_name(facts, weight),
+                                           op->operand_count - 1)
+                        : hlo_arena_format(facts->arena, "gradient of %s", display_name(facts, weight));
+    return true;
+}
+
+// Whether an operand of a product is a weight with one matrix an expert: a dimension that these axes shard is the
+// product's batch dimension.
+static bool is_expert_weight(const AdviceFacts *facts, const HloInstruction *dot, int operand, uint64_t axes) {
+    const HloDotAttributes *attributes = HLO_ATTRIBUTES(dot, Dot);
+    const HloInts *batch = operand ? &attributes->rhs_batch : &attributes->lhs_batch;
+    const int64_t leaf = advice_leaf_of(facts->module, advice_origin_parameter(dot->operands[operand]));
+    if (leaf < 0 || !batch->count) return false;
+    const SpmdBoundaryArray *array = &facts->boundary->parameters[leaf];
+    for (int32_t d = 0; d < array->local->rank; d++) {
+        const bool sharded = array->local->dims[d] < array->global->dims[d];
+        const bool is_batch = array->local->dims[d] == dot->operands[operand]->shape->dims[batch->items[0]];
+        if (sharded && is_batch && (axes_of_sharding(facts, array) & axes)) return true;
+    }
+    return false;
+}
+
+static bool multiplies_experts(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes) {
+    if (!op || !hlo_is(op, HLO_OP_DOT)) return false;
+    return is_expert_weight(facts, op, 0, axes) || is_expert_weight(facts, op, 1, axes);
+}
+
+// Before or after the experts' products, or the products with masks that dispatch and combine tokens.
+static bool is_expert_exchange(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes) {
+    int32_t operand = 0;
+    const HloInstruction *at = op;
+    for (int step = 0, products = 0; step < 12 && at && products < 2; step++) {
+        at = advice_consumer(at, &operand);
+        if (multiplies_experts(facts, at, axes)) return true;
+        products += at && is_product(at);
+    }
+    const HloInstruction *source = advice_source(op->operands[0]);
+    if (multiplies_experts(facts, source, axes)) return true;
+    for (int32_t i = 0; is_product(source) && i < 2; i++)
+        if (multiplies_experts(facts, advice_source(source->operands[i]), axes)) return true;
+    return false;
+}
+
+static AdviceKind kind_of_sum(const AdviceFacts *facts, const HloInstruction *op, AdviceFinding *finding) {
+    const HloInstruction *source = advice_source(op->operands[0]);
+    if (is_gradient(facts, op, source, finding))
+        return hlo_is(op, HLO_OP_REDUCE_SCATTER) ? ADVICE_KIND_GRADIENT_SCATTER : ADVICE_KIND_GRADIENT;
+    if (is_product(source) && is_expert_exchange(facts, op, finding->axes)) return ADVICE_KIND_EXPERT;
+    return is_product(source) || hlo_is(source, HLO_OP_GATHER) ? ADVICE_KIND_TENSOR_PARALLEL : ADVICE_KIND_PARTIAL;
+}
+
+// Whether all pairs go one step along one axis.
+static bool is_shift(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes) {
+    const HloPairs pairs = HLO_ATTRIBUTES(op, Permute)->source_target_pairs;
+    int64_t stride = 1, size = 0;
+    if (!axes || (axes & (axes - 1))) return false;
+    for (int64_t a = facts->axis_limit; a-- > 0 && !size;) {
+        if (axes >> a & 1) size = facts->mesh[a].size;
+        if (!size) stride *= facts->mesh[a].size;
+    }
+    for (int64_t i = 0; i < pairs.count; i++) {
+        const int64_t from = pairs.items[i].source / stride % size, to = pairs.items[i].target / stride % size;
+        if (from != to && (from + 1) % size != to && (to + 1) % size != from) return false;
+    }
+    return true;
+}
+
+static AdviceKind kind_of_permute(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes) {
+    if (!is_shift(facts, op, axes)) return ADVICE_KIND_RESHARDING;
+    const HloComputation *computation = advice_visible(op)->parent;
+    const bool in_loop = computation != facts->module->entry && computation->callers.count &&
+                         hlo_is(computation->callers.items[0], HLO_OP_WHILE);
+    const HloOpcode before = op->operands[0]->opcode;
+    const bool is_part = before == HLO_OP_SLICE || before == HLO_OP_DYNAMIC_SLICE || before == HLO_OP_PAD;
+    return in_loop && !is_part ? ADVICE_KIND_PIPELINE : ADVICE_KIND_NEIGHBOUR;
+}
+
+static AdviceKind kind_of_gather(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes,
+                                 const AdviceFinding *finding) {
+    if (is_weight_array(facts, op->operands[0])) {
+        const bool shards_data = axes && !(axes & ~facts->batch);
+        return shards_data ? ADVICE_KIND_WEIGHT_GATHER : ADVICE_KIND_ACCIDENTAL;
+    }
+    if (finding->indices >= 0) return ADVICE_KIND_RESHARDING;
+    if (axes && !(axes & ~facts->reduced) && !(axes & facts->batch)) return ADVICE_KIND_TENSOR_PARALLEL;
+    return is_expert_exchange(facts, op, axes) ? ADVICE_KIND_EXPERT : ADVICE_KIND_ACCIDENTAL;
+}
+
+static bool is_scalar(const HloInstruction *op) {
+    for (int32_t i = 0; i < op->operand_count; i++)
+        if (!hlo_shape_is_array(op->operands[i]->shape) || hlo_shape_elements(op->operands[i]->shape) > 1) return false;
+    return true;
+}
+
+// Whether two annotations, or what was propagated from them, disagree about an array. Other exchanges belong to the
+// operation: the totals of a cumulative sum, the candidates of a sort.
+static bool disagrees(const SpmdCollective *collective) {
+    return strstr(collective->reason, "needed as") != NULL;
+}
+
+static AdviceKind kind_of(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,
+                          AdviceFinding *finding) {
+    if (!op->operand_count) return ADVICE_KIND_OTHER;
+    if (is_scalar(op)) return ADVICE_KIND_SCALAR;
+    if (sums(op)) return kind_of_sum(facts, op, finding);
+    const bool is_permute = hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute;
+    AdviceKind kind = ADVICE_KIND_RESHARDING;
+    if (gathers(op)) {
+        kind = kind_of_gather(facts, op, finding->axes, finding);
+    } else if (is_permute) {
+        kind = kind_of_permute(facts, op, finding->axes);
+    } else if (is_expert_exchange(facts, op, finding->axes)) {
+        kind = ADVICE_KIND_EXPERT;
+    }
+    const bool warned = kind == ADVICE_KIND_RESHARDING || kind == ADVICE_KIND_ACCIDENTAL;
+    if (!warned || disagrees(collective)) return kind;
+    // What the program itself requests is no accident, and has no reason.
+    if (!*collective->reason) return ADVICE_KIND_OTHER;
+    return is_permute ? ADVICE_KIND_NEIGHBOUR : ADVICE_KIND_PARTIAL;
+}
+
+// ---- causes
+
+// Why two annotations disagree, in terms of the arrays that the user knows.
+static const char *cause_of(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,
+                            const AdviceFinding *finding) {
+    HloArena *arena = facts->arena;
+    if (finding->indices >= 0 && finding->parameter >= 0) {
+        const uint64_t both = axes_of_sharding(facts, &facts->boundary->parameters[finding->parameter]) &
+                              axes_of_sharding(facts, &facts->boundary->parameters[finding->indices]);
+        if (both)
+            return hlo_arena_format(
+                arena,
+                "the embedding %s is sharded %s and its indices %s %s: both claim %s for the result of the lookup",
+                advice_parameter_name(arena, facts->module, finding->parameter), spec_of(facts, finding->parameter),
+                advice_parameter_name(arena, facts->module, finding->indices), spec_of(facts, finding->indices),
+                advice_axes_text(facts, both));
+    }
+    if (finding->kind == ADVICE_KIND_ACCIDENTAL && is_weight_array(facts, op->operands[0]))
+        return hlo_arena_format(arena,
+                                "%s is sharded %s, but no input's data is sharded by %s: every device needs all of it",
+                                advice_parameter_name(arena, facts->module, finding->parameter),
+                                spec_of(facts, finding->parameter), advice_axes_text(facts, finding->axes));
+    return hlo_arena_text(arena, collective->reason);
+}
+
+void advice_classify(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,
+                     AdviceFinding *finding) {
+    *finding = (AdviceFinding){.what = "", .scope = "", .cause = "", .parameter = -1, .indices = -1};
+    finding->kind = ADVICE_KIND_OTHER;
+    if (!op) return;
+    finding->axes = axes_of(facts, op);
+    describe(facts, op, finding);
+    finding->kind = kind_of(facts, collective, op, finding);
+    if (finding->kind == ADVICE_KIND_RESHARDING || finding->kind == ADVICE_KIND_ACCIDENTAL)
+        finding->cause = cause_of(facts, collective, op, finding);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a collective is for, from the data flow around it.
+#ifndef MESHLO_ADVICE_CLASSIFY_H_
+#define MESHLO_ADVICE_CLASSIFY_H_
+
+#include "advice/advice.h"
+
+// A per-device program with what is known of it. Texts live in the arena.
+typedef struct AdviceFacts {
+    HloArena *arena;
+    const HloModule *module;
+    const SpmdBoundary *boundary;
+    const SpmdMeshAxis *mesh;
+    int64_t mesh_axis_count;
+    int64_t axis_limit;   // 64 axes are looked at
+    uint64_t batch;       // axes that shard the data: inputs that are not weights, or gradients' sums
+    bool *is_multiplied;  // by flattened parameter: used on the right of products, or looked up in
+    bool *is_weight;      // by flattened parameter
+    uint64_t reduced;     // axes over which products are added up by reduce-scatter
+
+} AdviceFacts;
+
+// One collective.
+typedef struct AdviceFinding {
+    AdviceKind kind;
+    uint64_t axes;
+    const char *what, *scope, *cause;
+    // The parameters that it is about, as flattened numbers; -1: none. `indices` are those of an embedding lookup.
+    int64_t parameter, indices;
+} AdviceFinding;
+
+// Reads what classification needs of a compiled program. Memory errors jump to hlo_protect().
+void advice_facts_new(HloArena *arena, const CompiledModule *compiled, const SpmdMeshAxis *mesh, int64_t axis_count,
+                      AdviceFacts *facts);
+// Classifies a collective of the program's report.
+void advice_classify(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,
+                     AdviceFinding *finding);
+// Axes as "data,model".
+const char *advice_axes_text(const AdviceFacts *facts, uint64_t axes);
+// The flattened number of an entry parameter that is an array; -1 for tuples and NULL.
+int64_t advice_leaf_of(const HloModule *module, const HloInstruction *parameter);
+
+#endif

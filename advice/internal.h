@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of this folder share while they make a report.
+#ifndef MESHLO_ADVICE_INTERNAL_H_
+#define MESHLO_ADVICE_INTERNAL_H_
+
+#include "advice/classify.h"
+#include "advice/trial.h"
+
+// A report in the making. `report` and what it points to live in report->arena.
+typedef struct AdviceRequest {
+    const HloModule *module;  // as the user wrote it
+    const CompileOptions *compile;
+    const CompiledModule *compiled;
+    const AdviceOptions *options;
+    AdviceReport *report;
+    AdviceFacts facts;
+    AdviceFinding *findings;  // by collective of the report
+    int32_t *group_of;        // by collective of the report
+    EmuReport *emulated;      // NULL without a slice
+    AdviceTrial trial;        // the one that is running
+} AdviceRequest;
+
+// Fills in the report's suggestions. Memory errors jump to hlo_protect().
+HloStatus advice_suggest(AdviceRequest *request);
+// The share of the whole that a group costs, for folding: of the step's time, else of the bytes.
+double advice_share(const AdviceReport *report, const AdviceAmount *amount);
+
+#endif
