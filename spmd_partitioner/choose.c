@@ -22,6 +22,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "spmd_partitioner/contraction.h"
 #include "spmd_partitioner/emit.h"
 
 typedef struct Choice {
@@ -107,7 +108,7 @@ static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
         const SpmdSharding *sharding = spmd_rule_sharding(rule, choice->partitioner->arena, mesh, t, factors, 0);
         bytes += (double)spmd_local_bytes(mesh, rule->tensors[t].shape, sharding);
     }
-    bool multiplies = hlo_is(rule->op, HLO_OP_DOT) || hlo_is(rule->op, HLO_OP_CONVOLUTION);
+    const bool multiplies = spmd_is_product(rule->op);
     for (int64_t f = 0; multiplies && f < rule->factors.count; f++) {
         points *= (double)spmd_shard_size(rule->factors.items[f].size, spmd_axes_product(mesh, &factors[f]));
     }
@@ -161,10 +162,10 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
 
 // Bytes to reshard operands to what the factors require, to exchange the halos of windows, and to reshard results from
 // what the factors give to what the plan wants.
-static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
+static int64_t sent_cost(const Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     SpmdPartitioner *partitioner = choice->partitioner;
-    int64_t cost = work_cost(choice, factors);
+    int64_t cost = 0;
     const SpmdOp *row = spmd_op(rule->op->opcode);
     if (choice->windows && row->moved) cost = spmd_add_bytes(cost, row->moved(partitioner, rule, factors));
     SpmdAtomSet partial = spmd_partial_axes(rule, factors);
@@ -189,7 +190,7 @@ static void consider(Choice *choice, SpmdAxes *factors) {
     int64_t count = choice->rule->factors.count;
     spmd_rule_resolve(choice->rule, choice->partitioner->mesh, factors);
     HloArenaMark mark = hlo_arena_mark(choice->partitioner->arena);
-    int64_t cost = cost_of(choice, factors);
+    int64_t cost = spmd_add_bytes(work_cost(choice, factors), sent_cost(choice, factors));
     hlo_arena_reset(choice->partitioner->arena, mark);
     assert(cost >= 0); /* bytes and work */
     if (choice->best && cost >= choice->best_cost) return;
@@ -197,9 +198,15 @@ static void consider(Choice *choice, SpmdAxes *factors) {
     choice->best_cost = cost;
 }
 
-// The axes that a leading tensor has on dimensions the op needs whole move to the largest dimension that it does not.
-// False, with `factors` unchanged, where other factors have them or none divides evenly by all of
-// them.
+// Whether a factor can take axes that make `shards` parts of it, evenly or at all.
+static bool can_take(const SpmdFactor *factor, int64_t shards, bool evenly) {
+    if (factor->kind != SPMD_PASS || factor->exact) return false;
+    return evenly ? factor->size % shards == 0 : factor->size >= shards;
+}
+
+// The axes that a leading tensor has on dimensions the op needs whole move to the largest dimension that it does not,
+// if possible to one that divides evenly. False, with `factors` unchanged, where other factors have them or no
+// dimension has so many elements.
 static bool move_aside(const Choice *choice, int32_t lead, SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdMesh *mesh = choice->partitioner->mesh;
@@ -211,11 +218,12 @@ static bool move_aside(const Choice *choice, int32_t lead, SpmdAxes *factors) {
     SpmdAtomSet used = used_by(choice, factors);
     if (!aside.count || (spmd_axes_set(&aside) & used)) return false;
     int64_t best = -1, group = spmd_axes_product(mesh, &aside);
-    for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) {
-        const SpmdFactor *factor = &rule->factors.items[f];
-        int64_t shards = group * spmd_axes_product(mesh, &factors[f]);
-        if (factor->kind != SPMD_PASS || factor->exact || factor->size % shards) continue;
-        if (best < 0 || factor->size > rule->factors.items[best].size) best = f;
+    for (int evenly = 1; evenly >= 0 && best < 0; evenly--) {
+        for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) {
+            const SpmdFactor *factor = &rule->factors.items[f];
+            if (!can_take(factor, group * spmd_axes_product(mesh, &factors[f]), evenly)) continue;
+            if (best < 0 || factor->size > rule->factors.items[best].size) best = f;
+        }
     }
     if (best < 0) return false;
     spmd_axes_append(&factors[best], &aside);
@@ -232,6 +240,31 @@ static bool drop_windows(const SpmdRule *rule, SpmdAxes *factors) {
         dropped = true;
     }
     return dropped;
+}
+
+// The axes of a product's summed factors, moved to each of the other factors in turn: operands that have it exchange
+// their shards, others are gathered, and nothing has to be added up. That takes more messages, so it
+// must send a tenth less; and where the result must be whole, also more memory for operands, so it must send much less
+// (gathering the result is half of an all-reduce). That it also divides the work on the result is no reason.
+static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
+    const SpmdRule *rule = choice->rule;
+    const SpmdMesh *mesh = choice->partitioner->mesh;
+    if (!spmd_is_product(rule->op) || !spmd_partial_axes(rule, factors) || spmd_sum_waits(rule->op)) return;
+    const size_t bytes = (size_t)rule->factors.count * sizeof(*factors);
+    const SpmdSharding *wanted = choice->now[spmd_rule_result(rule, 0)];
+    const bool scatters = (spmd_sharding_used(wanted) & spmd_partial_axes(rule, factors)) != 0;
+    const double most = (scatters ? 0.9 : 0.6) * (double)sent_cost(choice, factors);
+    for (int32_t from = 0; from < (int32_t)rule->factors.count; from++) {
+        if (rule->factors.items[from].kind != SPMD_REDUCE || !factors[from].count) continue;
+        for (int32_t to = 0; to < (int32_t)rule->factors.count; to++) {
+            const int64_t shards = spmd_axes_product(mesh, &factors[from]) * spmd_axes_product(mesh, &factors[to]);
+            if (!can_take(&rule->factors.items[to], shards, false)) continue;
+            SpmdAxes *moved = hlo_arena_copy(choice->partitioner->arena, factors, bytes);
+            spmd_axes_append(&moved[to], &factors[from]);
+            moved[from] = (SpmdAxes){0};
+            if ((double)sent_cost(choice, moved) < most) consider(choice, moved);
+        }
+    }
 }
 
 // The candidates that one tensor leads: it alone, with what the others add, with its unusable axes moved aside, and
@@ -254,6 +287,7 @@ static void consider_lead(Choice *choice, int32_t lead) {
     if (move_aside(choice, lead, moved)) consider(choice, moved);
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(choice, t, factors);
     consider(choice, factors);
+    consider_uncontracted(choice, factors);
 }
 
 // True if everything already is as the first result wants it: the common case, without a search. `factors` combines the
@@ -293,7 +327,13 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
     SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(&choice, t, factors);
     spmd_rule_resolve(rule, partitioner->mesh, factors);
-    if (agrees(&choice, factors)) return factors;
+    if (agrees(&choice, factors)) {
+        // What is left to weigh is the sum of a product.
+        if (!spmd_partial_axes(rule, factors)) return factors;
+        consider(&choice, factors);
+        consider_uncontracted(&choice, factors);
+        return choice.best;
+    }
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--)
         if (!has_led(&choice, t)) consider_lead(&choice, t);
     return choice.best;

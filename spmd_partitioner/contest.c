@@ -38,22 +38,25 @@ typedef struct Search {
     double worth;
 } Search;
 
-// How often a computation runs: the product of the known trip counts around it.
-static double iterations_of(SpmdConsequences *consequences, const HloComputation *computation) {
+double spmd_runs(SpmdConsequences *consequences, const HloComputation *computation) {
     double *iterations = &consequences->iterations[computation->id];
     if (*iterations > 0) return *iterations;
     *iterations = 1;
     if (computation->callers.count != 1) return 1;
     const HloInstruction *caller = computation->callers.items[0];
     const int64_t trips = hlo_is(caller, HLO_OP_WHILE) ? hlo_trip_count(caller) : 1;
-    *iterations = iterations_of(consequences, caller->parent) * (trips > 0 ? (double)trips : 1);
+    *iterations = spmd_runs(consequences, caller->parent) * (trips > 0 ? (double)trips : 1);
     return *iterations;
+}
+
+double spmd_part_bytes(const SpmdConsequences *consequences, const SpmdArray *array, SpmdAtomSet atoms) {
+    const SpmdAtomSet others = spmd_sharding_used(array->sharding) & ~atoms;
+    return (double)hlo_shape_bytes(array->shape) / (double)spmd_atoms_product(consequences->plan->mesh, others);
 }
 
 // Bytes of a device's part of an array, were it not for the axes in question.
 static double bytes_beside(const Search *search, const SpmdArray *array) {
-    const SpmdAtomSet others = spmd_sharding_used(array->sharding) & ~search->atoms;
-    return (double)hlo_shape_bytes(array->shape) / (double)spmd_atoms_product(search->consequences->plan->mesh, others);
+    return spmd_part_bytes(search->consequences, array, search->atoms);
 }
 
 // The share of an array that the ring algorithm sends to gather or to scatter it.
@@ -61,12 +64,11 @@ static double share(const Search *search) {
     return 1 - 1 / (double)search->shards;
 }
 
-// Whether propagation would put the axes there.
-static bool accepts(const Search *search, const SpmdArray *array, int32_t dim) {
+bool spmd_array_accepts(const SpmdArray *array, int32_t dim, SpmdAtomSet atoms, int64_t shards) {
     const SpmdAtomSet taken =
         array->replicated | array->sharding->manual | array->sharding->unreduced | spmd_sharding_used(array->sharding);
-    return array->open[dim] && !(array->shape->dynamic && array->shape->dynamic[dim]) && !(taken & search->atoms) &&
-           array->shape->dims[dim] >= search->shards;
+    return array->open[dim] && !(array->shape->dynamic && array->shape->dynamic[dim]) && !(taken & atoms) &&
+           array->shape->dims[dim] >= shards;
 }
 
 // Goes on at a dimension to which the axes come. Where they cannot stay the array is gathered or exchanged.
@@ -75,7 +77,7 @@ static void reach(Search *search, Place place, double iterations) {
     const SpmdArray *array = &plan->arrays.items[place.array];
     const SpmdAxes *have = &array->sharding->dims[place.dim];
     if (spmd_axes_is_prefix(search->axes, have)) return;
-    if (!accepts(search, array, place.dim)) {
+    if (!spmd_array_accepts(array, place.dim, search->atoms, search->shards)) {
         const bool elsewhere = (spmd_sharding_used(array->sharding) & search->atoms) != 0;
         const double sent = bytes_beside(search, array) * share(search);
         search->worth -= iterations * (elsewhere ? sent / (double)search->shards : sent);
@@ -112,18 +114,17 @@ static double work_of(const Search *search, const SpmdNode *node) {
     return bytes / SPMD_MEMORY_PER_BYTE + points / SPMD_FLOPS_PER_BYTE;
 }
 
-// How often an operand is moved: of an array that a loop does not change, once before the loop (passes/hoist.c).
-static double moves_of(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand) {
+double spmd_operand_moves(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand) {
     const HloComputation *body = op->parent;
     const HloInstruction *element = op->operands[operand];
-    const double iterations = iterations_of(consequences, body);
+    const double iterations = spmd_runs(consequences, body);
     if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return iterations;
     const HloInstruction *loop = body->callers.items[0];
     if (loop->called[1] != body || !hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT) ||
         element->operands[0] != body->parameters.items[0] ||
         !hlo_loop_element_is_invariant(loop, HLO_ATTRIBUTES(element, TupleIndex)->index))
         return iterations;
-    return iterations_of(consequences, loop->parent);
+    return spmd_runs(consequences, loop->parent);
 }
 
 // What the devices send at a node if a factor gets the axes there, arrays that have its dimension aside: operands that
@@ -132,7 +133,7 @@ static double sent_at(const Search *search, const SpmdNode *node, int32_t factor
     const SpmdRule *rule = node->rule;
     const SpmdFactor *kind = &rule->factors.items[factor];
     const bool stops = kind->kind == SPMD_REPLICATE || kind->blocked;
-    const double iterations = iterations_of(search->consequences, rule->op->parent);
+    const double iterations = spmd_runs(search->consequences, rule->op->parent);
     double sent = 0;
     for (int32_t t = 0; t < node->count; t++) {
         if (node->arrays[t] < 0) continue;
@@ -141,7 +142,7 @@ static double sent_at(const Search *search, const SpmdNode *node, int32_t factor
         const bool elsewhere = (spmd_sharding_used(array->sharding) & search->atoms) != 0;
         const double bytes = bytes_beside(search, array) * share(search);
         if (stops ? is_operand && has : is_operand && !has && elsewhere)
-            sent += bytes * moves_of(search->consequences, rule->op, t);
+            sent += bytes * spmd_operand_moves(search->consequences, rule->op, t);
         if (!stops && !is_operand && !has && kind->kind == SPMD_REDUCE)
             sent += iterations * (elsewhere ? bytes : 2 * bytes);
     }
@@ -172,7 +173,7 @@ static bool has_rival(const Search *search, const SpmdNode *node, int32_t factor
 static void visit_factor(Search *search, const SpmdNode *node, int32_t factor, int32_t from) {
     const SpmdRule *rule = node->rule;
     const SpmdFactor *kind = &rule->factors.items[factor];
-    const double iterations = iterations_of(search->consequences, rule->op->parent);
+    const double iterations = spmd_runs(search->consequences, rule->op->parent);
     const double sent = sent_at(search, node, factor);
     const double exchanged = iterations * share(search) / (double)search->shards *
                              bytes_beside(search, &search->consequences->plan->arrays.items[node->arrays[from]]);

@@ -23,5 +23,14 @@ typedef struct SpmdConsequences {
 // costs nothing; they are not updated when shardings grow.
 double spmd_consequences(SpmdConsequences *consequences, int32_t origin, int32_t array, int32_t dim,
                          const SpmdAxes *axes);
+// How often a computation runs: the product of the known trip counts around it.
+double spmd_runs(SpmdConsequences *consequences, const HloComputation *computation);
+// How often operand `operand` of `op` is moved if it has to be: an array that a loop does not change is moved once,
+// before the loop (passes/hoist.c).
+double spmd_operand_moves(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand);
+// Bytes of a device's part of an array, were it not sharded by `atoms`.
+double spmd_part_bytes(const SpmdConsequences *consequences, const SpmdArray *array, SpmdAtomSet atoms);
+// Whether propagation would shard dimension `dim` of an array by `atoms`, which are `shards` parts.
+bool spmd_array_accepts(const SpmdArray *array, int32_t dim, SpmdAtomSet atoms, int64_t shards);
 
 #endif

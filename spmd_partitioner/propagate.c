@@ -8,6 +8,7 @@
 //        by what follows from them (contest.h)
 //     3  also summed and windowed dimensions
 //     4  broadcast from operand to result too
+// After the last one, results of products are sharded where that sends less than adding up parts (contraction.h).
 // All stages run once for each priority: dimensions of a lower priority (a higher number, as in `{"x"}p1`) neither give
 // nor take axes before their turn, so that the higher priority wins.
 //
@@ -26,6 +27,7 @@
 #include <string.h>
 
 #include "spmd_partitioner/contest.h"
+#include "spmd_partitioner/contraction.h"
 #include "spmd_partitioner/custom_call.h"
 
 enum { CONTEST_STAGE = 1, CONFLICT_STAGE = 2, REDUCE_STAGE = 3, BROADCAST_STAGE = 4, LAST_STAGE = 4 };
@@ -347,10 +349,8 @@ static void visit(Work *work, const SpmdNode *node) {
     }
 }
 
-// Visits every node once, then those whose arrays have changed. Settled nodes keep their turn, so that one whose array
-// grows before its turn is visited when it would have been otherwise.
-static void run_stage(Work *work) {
-    for (int64_t n = 0; n < work->plan->nodes.count; n++) enqueue(work, (int32_t)n);
+// Visits the nodes in the queue, and those whose arrays change.
+static void run_queue(Work *work) {
     while (work->count) {
         int32_t number = work->queue[work->head];
         work->head = (work->head + 1) % work->plan->nodes.count;
@@ -361,6 +361,26 @@ static void run_stage(Work *work) {
         work->is_settled = true;
         visit(work, &work->plan->nodes.items[number]);
         work->settled[number] &= work->is_settled;
+    }
+}
+
+// Visits every node once, then those whose arrays have changed. Settled nodes keep their turn, so that one whose array
+// grows before its turn is visited when it would have been otherwise.
+static void run_stage(Work *work) {
+    for (int64_t n = 0; n < work->plan->nodes.count; n++) enqueue(work, (int32_t)n);
+    run_queue(work);
+}
+
+// Products that sum over a dimension which both operands shard, in program order: where it costs less to shard the
+// result instead, that is propagated before the next one is looked at.
+static void undo_contractions(Work *work) {
+    for (int64_t n = 0; n < work->plan->nodes.count && !work->status; n++) {
+        SpmdAxes axes;
+        const int32_t dim = spmd_uncontracted_dim(&work->consequences, (int32_t)n, &axes);
+        if (dim < 0) continue;
+        const SpmdNode *node = &work->plan->nodes.items[n];
+        offer(work, node->arrays[spmd_rule_result(node->rule, 0)], dim, &axes);
+        run_queue(work);
     }
 }
 
@@ -396,6 +416,9 @@ static HloStatus propagate_plan(SpmdPlan *plan) {
         memset(work.settled, 0, (size_t)plan->nodes.count * sizeof(*work.settled));
         for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
     }
+    work.stage = LAST_STAGE;
+    work.priority_level = INT32_MAX;
+    undo_contractions(&work);
     hlo_arena_free(work.scratch);
     return work.status;
 }

@@ -24,8 +24,8 @@
 #include <assert.h>
 #include <string.h>
 
-// Weight of a step beside its bytes, so that of two equally cheap paths the shorter one wins.
-enum { STEP_WEIGHT = 64, SLICE_WEIGHT = 1, STATE_LIMIT = 3000 };
+// A slice sends nothing; it weighs as little as a step can.
+enum { SLICE_WEIGHT = 1, STATE_LIMIT = 3000 };
 
 // A node of the search: a sharding with partial axes, and how it was reached.
 // `cost` is in bytes plus the weights of the steps so far.
@@ -144,7 +144,7 @@ static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet 
         if (!run.count || !even(search, now, dim, group)) continue;
         SpmdSharding *after = spmd_sharding_copy(search->arena, now);
         spmd_axes_append(&after->dims[dim], &run);
-        step_to(search, after, partial & ~spmd_axes_set(&run), ring(bytes, group) + STEP_WEIGHT,
+        step_to(search, after, partial & ~spmd_axes_set(&run), ring(bytes, group) + SPMD_MESSAGE_BYTES,
                 (SpmdStep){.kind = SPMD_STEP_REDUCE_SCATTER, .dim = dim, .axes = run});
     }
     SpmdStep step = {.kind = SPMD_STEP_ALL_REDUCE};
@@ -152,7 +152,7 @@ static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet 
         if (open >> i & 1) spmd_axes_push(&step.axes, i);
     }
     step_to(search, spmd_sharding_copy(search->arena, now), partial & ~open,
-            spmd_times_bytes(ring(bytes, spmd_atoms_product(search->mesh, open)), 2) + STEP_WEIGHT, step);
+            spmd_times_bytes(ring(bytes, spmd_atoms_product(search->mesh, open)), 2) + SPMD_MESSAGE_BYTES, step);
 }
 
 // Gathers from the minor end of a dimension's axes, the only end where the result is a sharding again, and only as far
@@ -167,7 +167,7 @@ static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet par
             int64_t group = spmd_axes_product(search->mesh, &run);
             if (!even(search, after, dim, group)) continue;
             int64_t bytes = spmd_times_bytes(local_bytes(search, now), group);
-            step_to(search, after, partial, ring(bytes, group) + STEP_WEIGHT,
+            step_to(search, after, partial, ring(bytes, group) + SPMD_MESSAGE_BYTES,
                     (SpmdStep){.kind = SPMD_STEP_ALL_GATHER, .dim = dim, .axes = run});
         }
     }
@@ -185,7 +185,7 @@ static void try_all_to_all(Search *search, const SpmdSharding *now, SpmdAtomSet 
     spmd_axes_append(&after->dims[target], &run);
     if (!spmd_axes_is_prefix(&after->dims[target], &search->to->dims[target])) return;
     if (!even(search, after, dim, group) || !even(search, now, target, group)) return;
-    step_to(search, after, partial, ring(local_bytes(search, now), group) + STEP_WEIGHT,
+    step_to(search, after, partial, ring(local_bytes(search, now), group) + SPMD_MESSAGE_BYTES,
             (SpmdStep){.kind = SPMD_STEP_ALL_TO_ALL, .dim = dim, .target = target, .axes = run});
 }
 
@@ -263,7 +263,7 @@ static void order_leaving(const Search *search, SpmdSharding *sharding, int32_t 
 // message.
 static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet fixed = partial | now->manual;
-    int64_t cost = local_bytes(search, now) + STEP_WEIGHT;
+    int64_t cost = local_bytes(search, now) + SPMD_MESSAGE_BYTES;
     SpmdSharding *all = spmd_sharding_copy(search->arena, now);
     for (int32_t dim = 0; dim < now->rank; dim++) {
         SpmdSharding *one = spmd_sharding_copy(search->arena, now);
@@ -311,7 +311,7 @@ static SpmdPath path_to(const Search *search, int32_t goal) {
     path.steps = steps;
     path.bytes = search->states.items[goal].cost;
     for (int32_t i = 0; i < path.count; i++) {
-        path.bytes -= steps[i].kind == SPMD_STEP_SLICE ? SLICE_WEIGHT : STEP_WEIGHT;
+        path.bytes -= steps[i].kind == SPMD_STEP_SLICE ? SLICE_WEIGHT : SPMD_MESSAGE_BYTES;
     }
     return path;
 }

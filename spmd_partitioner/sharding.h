@@ -62,6 +62,9 @@ const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const Hl
 // What local work is worth in bytes on a link: a chip does some thousand floating-point operations, or reads some
 // sixteen bytes of memory, in the time that it sends one byte.
 enum { SPMD_FLOPS_PER_BYTE = 2048, SPMD_MEMORY_PER_BYTE = 16 };
+// What a message costs beside its bytes, as bytes. Of two plans that send about as much the one with fewer messages
+// wins.
+enum { SPMD_MESSAGE_BYTES = 64 };
 // The sum of two costs, neither of them negative.
 static inline int64_t spmd_add_bytes(int64_t a, int64_t b) {
     return a > SPMD_MOST_BYTES - b ? SPMD_MOST_BYTES : a + b;

@@ -216,9 +216,10 @@ static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval
     int64_t step = interval.scale / interval.divisor * interval.step;
     bool apart = step >= window.shard || step <= -window.shard;
     if ((apart && plan_by_place(arena, &window)) || plan_by_distance(arena, &window)) {
-        int64_t sent = sent_elements(&window);
-        if (weighed(sent, window.pieces) < cost) {
-            cost = weighed(sent, window.pieces);
+        const int64_t sent = sent_elements(&window), weight = weighed(sent, window.pieces);
+        // Of two devices, a permute sends as much as a gather, and leaves nothing to be cut out.
+        if (weight < cost || (weight == cost && window.pieces == 1)) {
+            cost = weight;
             window.sent = sent;
             window.way = PIECES;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes equal collectives once: different users request the same reshard independently, and programs compute values
-// twice (a mean, and a variance that takes the mean again).
+// twice (a mean, and a variance that takes the mean again). Permutes that follow each other, as those of a reversal
+// along two sharded dimensions do, become one.
 #include <assert.h>
 
 #include "hlo/pass/pass.h"
@@ -70,13 +71,52 @@ static bool merge_reshaped(HloInstruction *at) {
     return false;
 }
 
+// The device that sends to `target`; -1 for none.
+static int64_t source_of(HloPairs pairs, int64_t target) {
+    for (int64_t i = 0; i < pairs.count; i++)
+        if (pairs.items[i].target == target) return pairs.items[i].source;
+    return -1;
+}
+
+// A permute of what a permute brings and nothing else needs is one permute. What nobody sends is zeros in either. True
+// if `at` is such a one, and was replaced.
+static bool merge_permutes(HloInstruction *at) {
+    HloInstruction *before = at->operand_count == 1 ? at->operands[0] : at;
+    for (int i = 0; i < 2; i++) {
+        const HloInstruction *permute = i ? at : before;
+        if (!hlo_is(permute, HLO_OP_COLLECTIVE_PERMUTE) || permute->operand_count != 1 ||
+            !hlo_instruction_frontend_attribute(permute, "meshlo.reason") || permute->control_predecessors.count ||
+            permute->control_successors.count)
+            return false;
+    }
+    if (before == at || before->users.count != 1) return false;
+    const HloPairs first = HLO_ATTRIBUTES(before, Permute)->source_target_pairs;
+    const HloPairs second = HLO_ATTRIBUTES(at, Permute)->source_target_pairs;
+    HloPermuteAttributes attributes = *HLO_ATTRIBUTES(at, Permute);
+    HloPair *pairs = HLO_ARENA_NEW(at->parent->module->arena, HloPair, second.count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < second.count; i++) {
+        const int64_t source = source_of(first, second.items[i].source);
+        if (source >= 0) pairs[count++] = (HloPair){source, second.items[i].target};
+    }
+    if (!count) return false;
+    attributes.source_target_pairs = (HloPairs){pairs, count};
+    spmd_join_reasons(at, before);
+    hlo_instruction_set_attributes(at, &attributes);
+    hlo_instruction_set_operand(at, 0, before->operands[0]);
+    hlo_instruction_remove(before);
+    return true;
+}
+
 static bool merge_once(HloModule *module) {
     bool merged = false;
     for (int64_t c = 0; c < module->computations.count; c++) {
         bool moved = false;
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
             next = at->next;
-            if (!hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) || !at->operand_count || at == at->parent->root) continue;
+            if (!hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) || !at->operand_count) continue;
+            while (merge_permutes(at)) merged = true;
+            if (at == at->parent->root) continue;
             if (merge_one(at))
                 merged = true;
             else

@@ -229,8 +229,9 @@ static Network network_of(HloArena *arena, int64_t positions) {
     return network;
 }
 
-// Every stage sends every array's shard once, and the indices too where they are needed. Without axes on the sorted
-// dimension nothing is merged; the cost of gathering it is in the operands' reshard.
+// Every stage sends every array's shard once, and the indices too where they are needed: many messages, which are
+// slower than one gather where shards are small. Without axes on the sorted dimension nothing is merged; the cost of
+// gathering it is in the operands' reshard.
 static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, 0);
@@ -245,6 +246,7 @@ static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, co
     bool places = !has_no_ties(op) || is_uneven(partitioner, op, axes);
     const HloShape *place = hlo_shape_with_type(partitioner->arena, op->operands[0]->shape, HLO_S32);
     if (places) bytes = spmd_add_bytes(bytes, spmd_local_bytes(partitioner->mesh, place, sharding));
+    bytes = spmd_add_bytes(bytes, (op->operand_count + places) * SPMD_MESSAGE_BYTES);
     return spmd_times_bytes(bytes, network.stages);
 }
 

@@ -6,8 +6,8 @@
 //     best of each, with indices         9@1 7@3             |  9@8 8@5
 //     gathered 9 7 9 8, indices 1 3 8 5  chosen 9@1, 9@8
 // Shards are gathered in order and a top-k prefers the earlier of equal elements, so ties are resolved as in the whole
-// array. Each shard sends k values and k indices instead of the row; where that is no less than the row, the row is
-// gathered.
+// array. Each shard sends k values and k indices instead of the row. Where the row itself is less, it is gathered; and
+// where there are many rows, shards of rows are exchanged for whole ones, and only the winners are sent.
 #include <assert.h>
 #include <string.h>
 
@@ -21,10 +21,31 @@ static void topk_rule(SpmdRule *rule, const HloInstruction *op) {
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, shape->dims[d]);
         for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) spmd_rule_map(rule, t, d, factor);
     }
-    int32_t along = spmd_rule_factor(rule, SPMD_REDUCE, shape->dims[shape->rank - 1]);
+    int32_t along = spmd_rule_factor(rule, SPMD_PERMUTE, shape->dims[shape->rank - 1]);
     rule->factors.items[along].blocked = true;
     spmd_rule_map(rule, 0, shape->rank - 1, along);
-    rule->reduction = HLO_OP_CALL;  // candidates of the shards are gathered and chosen from once more
+}
+
+// The axes of the searched dimension.
+static const SpmdAxes *searched_axes(const SpmdRule *rule, const SpmdAxes *factors) {
+    const SpmdTensor *array = &rule->tensors[0];
+    return &factors[array->dims[array->shape->rank - 1].items[0]];
+}
+
+// The bytes of the candidates, which are values and indices, that one device sends. What would be no less than the
+// shards themselves must not be chosen.
+static int64_t topk_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const SpmdAxes *axes = searched_axes(rule, factors);
+    const HloShape *array = rule->tensors[0].shape, *places = rule->tensors[spmd_rule_result(rule, 1)].shape;
+    if (!axes->count) return 0;
+    const int64_t shards = spmd_axes_product(partitioner->mesh, axes);
+    const int64_t shard = spmd_shard_size(array->dims[array->rank - 1], shards);
+    const int64_t k = hlo_smaller(HLO_ATTRIBUTES(rule->op, TopK)->k, shard);
+    const int64_t value = hlo_type_bytes(array->type), pair = value + hlo_type_bytes(places->type);
+    if (k * pair >= shard * value || hlo_type_is_complex(array->type)) return SPMD_MOST_BYTES;
+    const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, 0);
+    const int64_t rows = spmd_local_bytes(partitioner->mesh, array, sharding) / (shard * value);
+    return spmd_times_bytes(rows, (shards - 1) * k * pair);
 }
 
 // Emits topk(operand) with another k; leaves[0] are the values, leaves[1] their indices.
@@ -128,29 +149,19 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
     return HLO_SUCCESS;
 }
 
-// Removes the sharding of the searched dimension from `factors` where the candidates, which are values and indices,
-// would be as many bytes as the shards are.
-static void keep_if_cheaper(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
-                            SpmdAxes *factors) {
-    const HloShape *global = op->operands[0]->shape;
-    const int32_t last = global->rank - 1, along = rule->tensors[0].dims[last].items[0];
-    const int64_t size = global->dims[last], k = HLO_ATTRIBUTES(op, TopK)->k;
-    const int64_t shard = spmd_shard_size(size, spmd_axes_product(partitioner->mesh, &factors[along]));
-    const int64_t value = hlo_type_bytes(global->type), place = hlo_type_bytes(hlo_shape_leaf(op->shape, 1)->type);
-    if (hlo_smaller(k, shard) * (value + place) >= shard * value) factors[along] = (SpmdAxes){0};
-}
-
-// Two stages only where the searched dimension is sharded.
+// Two stages only where the searched dimension is sharded: spmd_choose() has compared that with rows that are whole,
+// gathered or exchanged for a sharding of other dimensions.
 static HloStatus topk_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_TOPK));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     assert(rule && rule->result_count == 2); /* of one array, giving values and places: shape inference has seen them */
-    SpmdAxes *factors = spmd_choose(partitioner, rule, false);
-    HLO_FAIL_IF(spmd_partial_axes(rule, factors) && hlo_type_is_complex(op->operands[0]->shape->type),
-                HLO_UNIMPLEMENTED, "complex numbers have no order");
-    keep_if_cheaper(partitioner, op, rule, factors);
-    if (spmd_partial_axes(rule, factors)) return topk_in_two_stages(partitioner, op, rule, factors);
+    SpmdAxes *factors = spmd_choose(partitioner, rule, true);
+    const SpmdLocal array = spmd_operand(partitioner, 0);
+    HLO_FAIL_IF(
+        hlo_type_is_complex(array.global->type) && array.hlo && array.sharding->dims[array.sharding->rank - 1].count,
+        HLO_UNIMPLEMENTED, "complex numbers have no order");
+    if (searched_axes(rule, factors)->count) return topk_in_two_stages(partitioner, op, rule, factors);
     HloInstruction *operand = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
     return spmd_emit_by_factors(partitioner, rule, factors, &operand);
 }
-const SpmdOp spmd_op_topk = {.name = "topk", .rule = topk_rule, .partition = topk_partition};
+const SpmdOp spmd_op_topk = {.name = "topk", .rule = topk_rule, .partition = topk_partition, .moved = topk_moved};

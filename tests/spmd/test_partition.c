@@ -90,13 +90,52 @@ static const struct {
      " k = () custom-call(s), custom_call_target=\"dce_sink\", custom_call_has_side_effect=true\n"
      " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}",
      ""},
-    // The best of a row: candidates, unless those are as many bytes as the row. Of nothing, nothing.
+    // The best of a row: candidates, unless it sends less to exchange rows, or to gather a row. Of nothing, nothing.
     {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " ROOT t = (f32[8,2], s32[8,2]) topk(p), k=2, largest=true",
      "2 all-gather"},
     {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " ROOT t = (f32[8,8], s32[8,8]) topk(p), k=8, largest=true",
+     "1 all-to-all 2 all-gather"},
+    {"p = f32[7,61] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+     " ROOT t = (f32[7,8], s32[7,8]) topk(p), k=8, largest=true",
+     "1 all-to-all 2 all-gather"},
+    {"p = f32[3,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+     " ROOT t = (f32[3,8], s32[3,8]) topk(p), k=8, largest=true",
      "1 all-gather"},
+    // A reversal along two dimensions is one permute, whatever the sizes of the axes.
+    {"p = f32[8,16] parameter(0), sharding={devices=[2,2]<=[4]}\n"
+     " ROOT r = f32[8,16] reverse(p), dimensions={0,1}, sharding={devices=[2,2]<=[4]}",
+     "1 collective-permute"},
+    // Products that both sides shard where they are summed: the operands are exchanged if the result is larger.
+    {"p = f32[4,64,16] parameter(0), sharding={devices=[1,1,4]<=[4]}\n"
+     " q = f32[4,16,64] parameter(1), sharding={devices=[1,4,1]<=[4]}\n"
+     " d = f32[4,64,64] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={1}\n e = f32[4,64,64] exponential(d)\n"
+     " ROOT r = f32[4,64,16] dot(e, p), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={1}, sharding={devices=[1,1,4]<=[4]}",
+     "3 all-to-all"},
+    // An axis of two on top of the batch's, and sizes that do not divide.
+    {"p = f32[6,61,15] parameter(0), sharding={devices=[2,1,2]<=[4]}\n"
+     " q = f32[6,15,63] parameter(1), sharding={devices=[2,2,1]<=[4]}\n"
+     " d = f32[6,61,63] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={1}\n ROOT e = f32[6,61,63] exponential(d), sharding={devices=[2,2,1]<=[4]}",
+     "1 all-to-all 1 all-gather"},
+    {"p = f32[64,8] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+     " q = f32[8,64] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT d = f32[64,64] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}",
+     "1 all-to-all 2 all-gather"},
+    // Gradients over a batch as long as the features: nothing is saved.
+    {"p = f32[64,64] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+     " q = f32[64,64] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT d = f32[64,64] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}, sharding={replicated}",
+     "1 all-reduce"},
+    // Channels of an image, which is exchanged for its batch.
+    {"p = f32[8,6,6,8] parameter(0), sharding={devices=[1,1,1,4]<=[4]}\n"
+     " k = f32[3,3,8,8] parameter(1), sharding={devices=[1,1,4,1]<=[4]}\n"
+     " c = f32[8,6,6,8] convolution(p, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f\n"
+     " ROOT e = f32[8,6,6,8] exponential(c), sharding={devices=[1,1,1,4]<=[4]}",
+     "2 all-to-all 1 all-gather"},
     {"p = f32[0,64] parameter(0), sharding={devices=[1,4]<=[4]}\n ROOT c = f32[0,64] copy(p), sharding={replicated}",
      ""},
     // A dimension of one more, as StableHLO writes it: the sum travels on to where it is cut, like through a reshape.

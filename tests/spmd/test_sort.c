@@ -26,29 +26,34 @@ static const struct {
     int devices;
     const char *body, *want;
 } programs[] = {
-    // Six rounds of merges send less than seven shards for each device.
+    // Six rounds of merges send less than seven shards for each device, but six messages.
     {"integers", 8,
-     "p = s32[64] parameter(0)" CUT(8) "\n ROOT s = s32[64] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
+     "p = s32[1024] parameter(0)" CUT(8) "\n ROOT s = s32[1024] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
      "6 collective-permute"},
+    {"few integers", 8,
+     "p = s32[64] parameter(0)" CUT(8) "\n ROOT s = s32[64] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
+     "1 all-gather"},
     // Padding needs places beside the elements, which makes gathering cheaper.
     {"integers, uneven", 8,
-     "p = s32[61] parameter(0)" CUT(8) "\n ROOT s = s32[61] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
+     "p = s32[1021] parameter(0)" CUT(8) "\n ROOT s = s32[1021] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
      "1 all-gather"},
     {"a number of shards that is not a power of two", 48,
-     "p = s32[96] parameter(0)" CUT(48) "\n ROOT s = s32[96] sort(p), dimensions={0}, to_apply=fewer" CUT(48),
+     "p = s32[768] parameter(0)" CUT(48) "\n ROOT s = s32[768] sort(p), dimensions={0}, to_apply=fewer" CUT(48),
      "21 collective-permute"},
     {"numbers, which carry their places", 64,
-     "p = f32[128] parameter(0)" CUT(64) "\n ROOT s = f32[128] sort(p), dimensions={0}, to_apply=less" CUT(64),
+     "p = f32[2048] parameter(0)" CUT(64) "\n ROOT s = f32[2048] sort(p), dimensions={0}, to_apply=less" CUT(64),
      "42 collective-permute"},
     {"numbers, uneven", 64,
-     "p = f32[100] parameter(0)" CUT(64) "\n ROOT s = f32[100] sort(p), dimensions={0}, to_apply=greater" CUT(64),
+     "p = f32[2040] parameter(0)" CUT(64) "\n ROOT s = f32[2040] sort(p), dimensions={0}, to_apply=greater" CUT(64),
      "42 collective-permute"},
+    {"few numbers", 64,
+     "p = f32[259] parameter(0)" CUT(64) "\n ROOT s = f32[259] sort(p), dimensions={0}, to_apply=less" CUT(64),
+     "1 all-gather"},
     {"pairs with ties, which stay in order", 64,
-     "p = f32[190] parameter(0)" CUT(
-         64) "\n q = s32[190] iota(), iota_dimension=0\n"
-             " s = (f32[190], s32[190]) sort(p, q), dimensions={0}, is_stable=true, to_apply=coarse\n"
-             " a = f32[190] get-tuple-element(s), index=0\n b = s32[190] get-tuple-element(s), index=1\n"
-             " ROOT t = (f32[190], s32[190]) tuple(a, b), sharding={{devices=[64]<=[64]}, {devices=[64]<=[64]}}",
+     "p = f32[2040] parameter(0)" CUT(64) "\n q = s32[2040] parameter(1)" CUT(
+         64) "\n s = (f32[2040], s32[2040]) sort(p, q), dimensions={0}, is_stable=true, to_apply=coarse\n"
+             " a = f32[2040] get-tuple-element(s), index=0\n b = s32[2040] get-tuple-element(s), index=1\n"
+             " ROOT t = (f32[2040], s32[2040]) tuple(a, b), sharding={{devices=[64]<=[64]}, {devices=[64]<=[64]}}",
      "63 collective-permute"},
     // Another dimension takes the axes and gives them back.
     {"rows", 8,

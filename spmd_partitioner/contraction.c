@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// With A, B and D bytes in the whole operands and result, and g devices along the axes:
+//     sum over them          2 D (g-1)/g            all-reduce
+//     batch dimension        (A + B) (g-1)/g^2      two all-to-alls
+//     free dimension of A    A (g-1)/g^2 + B (g-1)/g    an all-to-all and an all-gather
+// The last two leave the result sharded. What this saves or costs further down the program is added
+// (spmd_consequences()). Scores of attention whose heads are sharded inside are the common case: they are larger than
+// queries and keys, and everything up to the next product is local along the heads.
+//
+// Only results that nothing else shards by these axes are looked at, after propagation has ended. Where a result must
+// be whole, or have the axes elsewhere, choose.c prices the same exchange product by product.
+#include "spmd_partitioner/contraction.h"
+
+#include <assert.h>
+
+bool spmd_is_product(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_DOT) || hlo_is(op, HLO_OP_CONVOLUTION);
+}
+
+// The share of an all-reduce's bytes that an exchange may send at most: where the result goes from there is an
+// estimate.
+static const double WORTHWHILE = 2.0 / 3;
+
+// Ops between a sum and where it is added that are followed, at most.
+enum { CHAIN = 8 };
+
+// Whether `at` is an element of the loop's tuple, or a sum that begins with one.
+static bool begins_with_carry(const HloInstruction *at, const HloInstruction *carry) {
+    for (int32_t i = 0; i < CHAIN; i++) {
+        if (hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT)) return at->operands[0] == carry;
+        if (!hlo_is(at, HLO_OP_ADD)) return false;
+        at = at->operands[0];
+    }
+    return false;
+}
+
+bool spmd_sum_waits(const HloInstruction *op) {
+    const HloComputation *body = op->parent;
+    if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return false;
+    const HloInstruction *carry = body->parameters.items[0];
+    for (int32_t i = 0; i < CHAIN && op->users.count == 1; i++) {
+        const HloInstruction *user = op->users.items[0];
+        switch (user->opcode) {
+            case HLO_OP_ADD: {
+                const HloInstruction *other = user->operands[user->operands[0] == op];
+                if (begins_with_carry(other, carry)) return true;
+                break;
+            }
+            case HLO_OP_RESHAPE:
+            case HLO_OP_TRANSPOSE:
+            case HLO_OP_COPY:
+            case HLO_OP_NEGATE:
+            case HLO_OP_MULTIPLY: break;
+            default: return false;
+        }
+        op = user;
+    }
+    return false;
+}
+
+// The array of a node's tensor; NULL for a free one.
+static const SpmdArray *array_of(const SpmdConsequences *consequences, const SpmdNode *node, int32_t tensor) {
+    return node->arrays[tensor] < 0 ? NULL : &consequences->plan->arrays.items[node->arrays[tensor]];
+}
+
+// The dimension of a tensor that is `factor` and nothing else; -1 if there is none.
+static int32_t dim_of_factor(const SpmdTensor *tensor, int32_t factor) {
+    for (int32_t d = 0; d < tensor->shape->rank; d++) {
+        if (tensor->dims[d].count == 1 && tensor->dims[d].items[0] == factor) return d;
+    }
+    return -1;
+}
+
+// The axes that shard a summed factor of both operands alike; none if there is no such factor.
+static SpmdAxes contracted_axes(const SpmdConsequences *consequences, const SpmdNode *node) {
+    const SpmdRule *rule = node->rule;
+    for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) {
+        if (rule->factors.items[f].kind != SPMD_REDUCE) continue;
+        const SpmdAxes *axes[2] = {NULL, NULL};
+        for (int32_t t = 0; t < 2; t++) {
+            const SpmdArray *array = array_of(consequences, node, t);
+            const int32_t dim = dim_of_factor(&rule->tensors[t], f);
+            if (array && dim >= 0) axes[t] = &array->sharding->dims[dim];
+        }
+        if (axes[0] && axes[1] && axes[0]->count && spmd_axes_equal(axes[0], axes[1])) return *axes[0];
+    }
+    return (SpmdAxes){0};
+}
+
+// What the devices send so that `factor` of a product gets the axes in place of the summed one.
+static double exchange(SpmdConsequences *consequences, const SpmdNode *node, int32_t factor, const SpmdAxes *axes) {
+    const double shards = (double)spmd_axes_product(consequences->plan->mesh, axes);
+    double sent = 0;
+    for (int32_t t = 0; t < 2; t++) {
+        const double bytes = spmd_part_bytes(consequences, array_of(consequences, node, t), spmd_axes_set(axes));
+        const bool has = dim_of_factor(&node->rule->tensors[t], factor) >= 0;
+        const double moved = (has ? bytes / shards : bytes) * (1 - 1 / shards) + SPMD_MESSAGE_BYTES;
+        sent += spmd_operand_moves(consequences, node->rule->op, t) * moved;
+    }
+    return sent;
+}
+
+// The axes of dimension `dim` of an array with `axes` after them.
+static SpmdAxes with_axes(const SpmdArray *array, int32_t dim, const SpmdAxes *axes) {
+    SpmdAxes all = array->sharding->dims[dim];
+    spmd_axes_append(&all, axes);
+    return all;
+}
+
+// Whether dimension `dim` of a product's result may have the axes too.
+static bool may_have(const SpmdConsequences *consequences, const SpmdNode *node, int32_t dim, const SpmdAxes *axes) {
+    const SpmdRule *rule = node->rule;
+    const int32_t result = spmd_rule_result(rule, 0);
+    const SpmdArray *made = array_of(consequences, node, result);
+    const SpmdDimFactors *factors = &rule->tensors[result].dims[dim];
+    if (factors->count != 1 || rule->factors.items[factors->items[0]].kind != SPMD_PASS) return false;
+    const SpmdAxes all = with_axes(made, dim, axes);
+    return spmd_array_accepts(made, dim, spmd_axes_set(axes), spmd_axes_product(consequences->plan->mesh, &all));
+}
+
+// True if a result leaves the program as it is, at most rearranged. Nothing says then that its parts may be apart, and
+// nothing is gained by it.
+static bool only_leaves(const HloInstruction *at) {
+    if (at->parent != at->parent->module->entry) return false;
+    if (hlo_instruction_is_root(at)) return true;
+    for (int64_t i = 0; i < at->users.count; i++) {
+        const HloInstruction *user = at->users.items[i];
+        const bool passes =
+            hlo_op_is(user->opcode, HLO_OP_IS_REARRANGES) || hlo_is(user, HLO_OP_TUPLE) || hlo_is(user, HLO_OP_CONVERT);
+        if (!passes || !only_leaves(user)) return false;
+    }
+    return true;
+}
+
+// The axes that a product sums over, where it is one that may be changed; none otherwise.
+static SpmdAxes axes_in_question(const SpmdConsequences *consequences, const SpmdNode *node) {
+    const SpmdRule *rule = node->rule;
+    if (!rule || !spmd_is_product(rule->op) || node->directions != SPMD_BOTH_WAYS) return (SpmdAxes){0};
+    const SpmdArray *made = array_of(consequences, node, spmd_rule_result(rule, 0));
+    const SpmdAxes axes = contracted_axes(consequences, node);
+    const bool elsewhere = made && (spmd_sharding_used(made->sharding) & spmd_axes_set(&axes));
+    const bool changes = made && !made->annotated && !elsewhere && axes.count;
+    return !changes || spmd_sum_waits(rule->op) || only_leaves(rule->op) ? (SpmdAxes){0} : axes;
+}
+
+int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t number, SpmdAxes *wanted) {
+    const SpmdNode *node = &consequences->plan->nodes.items[number];
+    const SpmdRule *rule = node->rule;
+    const SpmdAxes axes = axes_in_question(consequences, node);
+    if (!axes.count) return -1;
+    const int32_t result = spmd_rule_result(rule, 0);
+    const SpmdArray *made = array_of(consequences, node, result);
+    const double share = 1 - 1 / (double)spmd_axes_product(consequences->plan->mesh, &axes);
+    const double once =
+        spmd_part_bytes(consequences, made, spmd_axes_set(&axes)) * share * spmd_runs(consequences, rule->op->parent);
+    const double most = 2 * once * WORTHWHILE;
+    double best = most;
+    int32_t best_dim = -1;
+    for (int32_t d = 0; d < made->sharding->rank; d++) {
+        if (!may_have(consequences, node, d, &axes)) continue;
+        const double sent = exchange(consequences, node, rule->tensors[result].dims[d].items[0], &axes);
+        if (sent >= most) continue;
+        const double worth = spmd_consequences(consequences, number, node->arrays[result], d, &axes);
+        // Where sharding the result costs as much as gathering it, the product alone decides.
+        if (worth < -once || sent - worth > best) continue;
+        const bool unused = best_dim >= 0 && made->sharding->dims[best_dim].count && !made->sharding->dims[d].count;
+        if (sent - worth == best && !unused) continue;
+        best = sent - worth;
+        best_dim = d;
+    }
+    if (best_dim >= 0) *wanted = with_axes(made, best_dim, &axes);
+    return best_dim;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products whose summed dimension is sharded alike on both sides. Each device then has a part of every element of the
+// result, which an all-reduce adds up. Where the result is large it is cheaper to exchange the operands first, so that
+// the result is sharded along a batch or free dimension instead.
+#ifndef MESHLO_SPMD_PARTITIONER_CONTRACTION_H_
+#define MESHLO_SPMD_PARTITIONER_CONTRACTION_H_
+
+#include "spmd_partitioner/contest.h"
+
+// Whether an op multiplies and adds: a dot or a convolution.
+bool spmd_is_product(const HloInstruction *op);
+// True if the sum that `op` leaves on each device is added up by the loop around it, so that one collective after the
+// loop finishes it (passes/accumulate.c).
+bool spmd_sum_waits(const HloInstruction *op);
+// The dimension of the result of product `node` that propagation should shard by *axes, which shard the summed
+// dimension of both operands. -1 where adding up the parts, or sharding nothing, costs no more.
+int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t node, SpmdAxes *axes);
+
+#endif
