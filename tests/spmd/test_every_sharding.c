@@ -36,6 +36,7 @@ static const Cut cuts[] = {
      "ENTRY e {\n p = f32[A,3] parameter(0)\n q = f32[B,3] parameter(1)\n r = f32[C,3] parameter(2)\n"
      " ROOT c = f32[{A+B+C},3] concatenate(p, q, r), dimensions={0}\n}\n",
      ALL},
+    {"reshape to other groups", "ENTRY e {\n p = f32[A,B,3] parameter(0)\n ROOT c = f32[B,1,A,3] reshape(p)\n}\n", ALL},
     {"concatenate with itself",
      "ENTRY e {\n p = s32[A,B] parameter(0)\n"
      " ROOT c = s32[A,{B+B}] concatenate(p, p), dimensions={1}\n}\n",

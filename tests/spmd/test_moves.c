@@ -220,3 +220,46 @@ Test(moves, of_arrays_longer_than_two_to_the_31_have_s64_offsets) {
         hlo_module_free(module);
     }
 }
+
+// ---- reshapes
+
+// Reshapes between arrays of equal elements, both sharded along a dimension: over one axis, and over the second of two.
+static const struct {
+    const char *from, *from_tiles, *to, *to_tiles;
+} reshapes[] = {
+    {"60", "4", "5,12", "4,1"},
+    {"5,12", "4,1", "60", "4"},
+    {"12,10", "4,1", "10,12", "4,1"},
+    {"7,6", "4,1", "3,14", "4,1"},
+    {"3,14", "4,1", "14,3", "4,1"},
+    {"1,9,5", "1,4,1", "5,9", "4,1"},
+    {"5,9", "4,1", "5,1,3,3", "4,1,1,1"},
+    {"2,3,10", "1,4,1", "2,30", "1,4"},
+    {"2,30,3", "1,4,1", "2,5,6,3", "1,4,1,1"},
+    {"2,2,15", "2,2,1", "2,6,5", "2,2,1"},
+    {"6,5,7", "2,2,1", "6,7,5", "2,2,1"},
+    {"5,7,6", "2,2,1", "35,6", "2,2"},
+    {"2,3", "4,1", "6", "4"},
+    {"3,1", "4,1", "1,3", "1,4"},
+};
+
+ParameterizedTestParameters(moves, reshapes_of_uneven_shards) {
+    return cases_numbered(HLO_COUNT_OF(reshapes));
+}
+ParameterizedTest(const int *number, moves, reshapes_of_uneven_shards) {
+    static const char *const types[] = {"f32", "s8"};
+    for (size_t t = 0; t < HLO_COUNT_OF(types); t++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "HloModule m, num_partitions=4\nENTRY e {\n"
+                        " p = %s[%s] parameter(0), sharding={devices=[%s]<=[4]}\n"
+                        " q = %s[%s] negate(p)\n r = %s[%s] reshape(q)\n"
+                        " ROOT s = %s[%s] custom-call(r), custom_call_target=\"Sharding\", "
+                        "sharding={devices=[%s]<=[4]}\n}\n",
+                        types[t], reshapes[*number].from, reshapes[*number].from_tiles, types[t],
+                        reshapes[*number].from, types[t], reshapes[*number].to, types[t], reshapes[*number].to,
+                        reshapes[*number].to_tiles);
+        check_partitioned(text.data, NULL, 7);
+        hlo_text_free(&text);
+    }
+}

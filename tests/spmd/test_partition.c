@@ -107,6 +107,22 @@ static const struct {
     {"p = f32[8,16] parameter(0), sharding={devices=[2,2]<=[4]}\n"
      " ROOT r = f32[8,16] reverse(p), dimensions={0,1}, sharding={devices=[2,2]<=[4]}",
      "1 collective-permute"},
+    // Shards of other elements on both sides of a reshape: what is missing comes from the neighbours.
+    {"p = f32[60] parameter(0), sharding={devices=[4]<=[4]}\n"
+     " ROOT r = f32[10,6] reshape(p), sharding={devices=[4,1]<=[4]}",
+     "1 collective-permute"},
+    {"p = f32[10,6] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT r = f32[60] reshape(p), sharding={devices=[4]<=[4]}",
+     "1 collective-permute"},
+    {"p = f32[2,30,3] parameter(0), sharding={devices=[2,2,1]<=[4]}\n"
+     " ROOT r = f32[2,5,6,3] reshape(p), sharding={devices=[2,2,1,1]<=[4]}",
+     "1 collective-permute"},
+    {"p = f32[1,12,10] parameter(0), sharding={devices=[1,4,1]<=[4]}\n"
+     " ROOT r = f32[10,1,12] reshape(p), sharding={devices=[4,1,1]<=[4]}",
+     "1 collective-permute"},
+    {"p = f32[3,20] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT r = f32[10,6] reshape(p), sharding={devices=[4,1]<=[4]}",
+     "1 collective-permute"},
     // Products that both sides shard where they are summed: the operands are exchanged if the result is larger.
     {"p = f32[4,64,16] parameter(0), sharding={devices=[1,1,4]<=[4]}\n"
      " q = f32[4,16,64] parameter(1), sharding={devices=[1,4,1]<=[4]}\n"
