@@ -28,22 +28,29 @@ add_library(meshlo_static STATIC ${objects})
 set_target_properties(meshlo_static PROPERTIES OUTPUT_NAME meshlo LINKER_LANGUAGE C)
 target_link_libraries(meshlo_static PUBLIC ${links})
 
-install(TARGETS meshlo EXPORT meshlo LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS meshlo_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS meshlo EXPORT meshlo LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+        NAMELINK_COMPONENT development)
+target_include_directories(meshlo_static INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/meshlo>)
+install(TARGETS meshlo_static EXPORT meshlo_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+# In a file of its own: only a program that links the static library needs what that was linked with.
+install(EXPORT meshlo_static NAMESPACE meshlo:: FILE meshloStaticTargets.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo COMPONENT development)
 meshlo_public_headers(headers hlo transport spmd_partitioner compile targets emulator advice)
 set_property(GLOBAL PROPERTY MESHLO_PUBLIC_HEADERS ${headers})
 foreach(header IN LISTS headers)
   cmake_path(GET header PARENT_PATH folder)
-  install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshlo/${folder})
+  install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshlo/${folder}
+          COMPONENT development)
 endforeach()
-install(EXPORT meshlo NAMESPACE meshlo:: FILE meshloTargets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo)
+install(EXPORT meshlo NAMESPACE meshlo:: FILE meshloTargets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo
+        COMPONENT development)
 configure_package_config_file(cmake/meshloConfig.cmake.in ${CMAKE_BINARY_DIR}/meshloConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/meshloConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/meshloConfig.cmake ${CMAKE_BINARY_DIR}/meshloConfigVersion.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo)
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo COMPONENT development)
 # Relative to the file itself, so that an installed tree can be moved.
 file(RELATIVE_PATH MESHLO_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/meshlo.pc.in ${CMAKE_BINARY_DIR}/meshlo.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/meshlo.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_BINARY_DIR}/meshlo.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)

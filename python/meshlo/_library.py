@@ -16,17 +16,25 @@ PLUGIN = "libmeshlo_pjrt.so"
 
 
 def _find(variable: str, names: tuple[str, ...]) -> str:
-    """The path in the environment variable, or the first of these files beside this package."""
+    """The path in the environment variable, or the first of these files beside this package, or the first name."""
     if os.environ.get(variable):
         return os.environ[variable]
     here = pathlib.Path(__file__).parent
     for name in names:
         if (here / name).exists():
             return str(here / name)
-    raise ImportError(f"{names[0]} is not beside {here}; {variable} can name it")
+    return names[0]
 
 
-lib: Any = ffi.dlopen(_find("MESHLO_LIBRARY", ("libmeshlo.so.0", "libmeshlo.so")))
+def _open(path: str) -> Any:
+    """Opens the library; a name without a folder, as of a Debian package's, is searched for by the dynamic linker."""
+    try:
+        return ffi.dlopen(path)
+    except OSError as problem:
+        raise ImportError(f"{path} cannot be loaded ({problem}); MESHLO_LIBRARY can name another one") from problem
+
+
+lib: Any = _open(_find("MESHLO_LIBRARY", ("libmeshlo.so.0", "libmeshlo.so")))
 
 
 class Error(RuntimeError):
