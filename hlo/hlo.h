@@ -35,6 +35,8 @@
 #include "hlo/ir/shape.h"
 #include "hlo/ir/sharding.h"
 #include "hlo/ir/types.h"
+#include "hlo/nn/nn.h"
+#include "hlo/nn/optimizer.h"
 #include "hlo/pass/pass.h"
 #include "hlo/random/random.h"
 #include "hlo/text/text.h"

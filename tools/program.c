@@ -191,6 +191,10 @@ HloStatus cli_write_program(CliContext *context, HloModule *module) {
 
 HloStatus cli_write_transformed(CliContext *context, HloModule *module, HloComputation *entry) {
     hlo_make_entry(module, entry);
+    return cli_write_entry(context, module);
+}
+
+HloStatus cli_write_entry(CliContext *context, HloModule *module) {
     hlo_module_remove_unreachable(module);
     HLO_TRY(hlo_verify(module));
     return cli_write_program(context, module);

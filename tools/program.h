@@ -38,5 +38,7 @@ HLO_NODISCARD HloStatus cli_write_program(CliContext *context, HloModule *module
 // Writes the program whose entry is `entry`, a computation of the module: what it does not call is removed, and the
 // rest is verified. Errors as hlo_verify() and cli_write_program().
 HLO_NODISCARD HloStatus cli_write_transformed(CliContext *context, HloModule *module, HloComputation *entry);
+// Does the same for the entry that the module has.
+HLO_NODISCARD HloStatus cli_write_entry(CliContext *context, HloModule *module);
 
 #endif

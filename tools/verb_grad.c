@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// meshlo grad: the derivative of a program, as a program.
+// meshlo grad: the derivative of a program, as a program; with --optimizer, a training step.
 #include <stdlib.h>
 #include <string.h>
 
-#include "hlo/transform/transform.h"
+#include "hlo/nn/optimizer.h"
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
@@ -15,6 +15,13 @@ static const CliOption kOptions[] = {
     {"remat", CLI_TEXT, "everything|nothing|dots|named",
      "What the backward part may use of the forward part: everything (default), nothing, dots or named; it computes "
      "the rest again."},
+    {"optimizer", CLI_TEXT, "sgd|momentum|adam|adamw",
+     "Make a training step: it takes the optimiser's state after the program's parameters, and returns the new "
+     "parameters of --wrt, the new state and the loss; the old ones are donated."},
+    {"learning-rate", CLI_NUMBER, "R", "Of the optimiser (default: 0.001)."},
+    {"learning-rate-parameter", CLI_FLAG, NULL, "Take the learning rate as the last parameter instead, f32[]."},
+    {"weight-decay", CLI_NUMBER, "R", "Of adamw (default: 0.0001)."},
+    {"clip-norm", CLI_NUMBER, "N", "Scale the gradients down to this norm of all of them together."},
     {"o", CLI_TEXT, "OUT", "Write the program to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
@@ -65,18 +72,57 @@ static HloStatus read_remat(CliContext *context, HloRemat *remat) {
     return cli_usage_error(context, "--remat: '%s' is none of everything, nothing, dots, named", name);
 }
 
+// Options of the optimiser without one would do nothing, and a step returns the loss and not a derivative.
+static HloStatus read_optimizer(CliContext *context, HloOptimizer *optimizer, bool *given) {
+    static const char *const kOfOptimizer[] = {"learning-rate", "learning-rate-parameter", "weight-decay", "clip-norm"};
+    const char *name = cli_text(context, "optimizer");
+    *given = name != NULL;
+    for (size_t i = 0; i < HLO_COUNT_OF(kOfOptimizer) && !name; ++i) {
+        if (cli_flag(context, kOfOptimizer[i]))
+            return cli_usage_error(context, "--%s needs --optimizer", kOfOptimizer[i]);
+    }
+    if (!name) return HLO_SUCCESS;
+    if (cli_text(context, "mode"))
+        return cli_usage_error(context, "--optimizer makes a training step: it excludes --mode");
+    HloOptimizerKind kind = 0;
+    while (kind < HLO_OPTIMIZER_COUNT && strcmp(hlo_optimizer_name(kind), name) != 0) ++kind;
+    if (kind == HLO_OPTIMIZER_COUNT)
+        return cli_usage_error(context, "--optimizer: '%s' is none of sgd, momentum, adam, adamw", name);
+    *optimizer = hlo_optimizer(kind);
+    if (cli_flag(context, "weight-decay") && kind != HLO_OPTIMIZER_ADAMW)
+        return cli_usage_error(context, "--weight-decay is an option of adamw");
+    optimizer->learning_rate = cli_number(context, "learning-rate", optimizer->learning_rate);
+    optimizer->learning_rate_is_parameter = cli_flag(context, "learning-rate-parameter");
+    optimizer->weight_decay = cli_number(context, "weight-decay", optimizer->weight_decay);
+    optimizer->clip_norm = cli_number(context, "clip-norm", 0);
+    if (optimizer->learning_rate_is_parameter && cli_flag(context, "learning-rate"))
+        return cli_usage_error(context, "--learning-rate and --learning-rate-parameter exclude each other");
+    return HLO_SUCCESS;
+}
+
+static HloStatus write_step(CliContext *context, HloModule *module, const HloTrainingOptions *options) {
+    HloComputation *step = NULL;
+    HLO_TRY(hlo_training_step(module->entry, options, &step));
+    HLO_TRY(hlo_training_step_make_entry(module, step, options));
+    return cli_write_entry(context, module);
+}
+
 static HloStatus run_grad(CliContext *context) {
     HloGradientOptions options = {.has_aux = cli_flag(context, "has-aux")};
+    HloTrainingOptions training = {0};
+    bool trains;
     Transform *transform = NULL;
     HloModule *module = NULL;
     HloComputation *result = NULL;
     HLO_TRY(read_wrt(context, &options.wrt));
     HLO_TRY(read_mode(context, &transform));
     HLO_TRY(read_remat(context, &options.remat));
+    HLO_TRY(read_optimizer(context, &training.optimizer, &trains));
+    training.gradient = options;
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     cli_progress(context, "differentiating");
-    HloStatus status = transform(module->entry, &options, &result);
-    if (!status) status = cli_write_transformed(context, module, result);
+    HloStatus status = trains ? write_step(context, module, &training) : transform(module->entry, &options, &result);
+    if (!status && !trains) status = cli_write_transformed(context, module, result);
     hlo_module_free(module);
     return status;
 }
@@ -90,7 +136,8 @@ const CliVerb cli_verb_grad = {
         "gradient of\nthe first result, which must be a floating-point number. Values, ties and complex numbers follow "
         "jax.grad. The\nprogram of a gradient is a program: it can be sharded, run and differentiated again.",
     .examples =
-        "meshlo grad loss.mlir --wrt 0,1 -o step.hlo\nmeshlo grad loss.mlir --has-aux --remat dots | meshlo run -\n"
+        "meshlo grad loss.mlir --wrt 0,1 -o gradient.hlo\nmeshlo grad loss.mlir --wrt 0,1 --optimizer adam -o "
+        "step.hlo\nmeshlo grad loss.mlir --has-aux --remat dots | meshlo run -\n"
         "meshlo grad model.mlir --mode jvp --wrt 2",
     .least_arguments = 1,
     .most_arguments = 1,

@@ -74,3 +74,24 @@ exits 2 "vmap: no list" meshlo vmap squares.hlo --size 2 --axes 0,
 exits 3 "vmap: too few axes" meshlo vmap squares.hlo --size 2 --axes 0
 says err "1 axes for the 2 parameters" "vmap: too few axes: why"
 exits 4 "vmap: an op that cannot be mapped" meshlo vmap unknown.hlo --size 2
+# A step of gradient descent on c sum(x^2): x - 0.5 * 2 c x = -x for c = 2.
+python3 - <<'PY'
+import struct
+header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }".ljust(117) + "\n"
+open("negative.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<3f", -1, -2, -3))
+PY
+exits 0 "grad: training step" meshlo grad squares.hlo --optimizer sgd --learning-rate 0.5 -o sgd.hlo
+check "grad: training step: donates the weight" grep -q "input_output_alias={ {0}: (0, {}, may-alias) }" sgd.hlo
+exits 0 "grad: training step: runs" meshlo run sgd.hlo --input p0=x.npy --input p1=c.npy --output sgd
+check "grad: training step: the new weight" cmp sgd/0.npy negative.npy
+check "grad: training step: the loss" cmp sgd/1.npy value.npy
+exits 0 "grad: adam" meshlo grad squares.mlir --optimizer adam --clip-norm 1 --learning-rate-parameter -o adam.hlo
+check "grad: adam: two moments, a count and a rate" grep -q "f32\[3\]{0}, s32\[\], /\*index=5\*/f32\[\])->(f32\[3\], f32\[3\], f32\[3\], s32\[\], f32\[\])" adam.hlo
+exits 2 "grad: unknown optimiser" meshlo grad squares.hlo --optimizer lion
+says err "none of sgd, momentum, adam, adamw" "grad: unknown optimiser: named"
+exits 2 "grad: a rate without an optimiser" meshlo grad squares.hlo --learning-rate 0.1
+says err "--learning-rate needs --optimizer" "grad: a rate without an optimiser: said"
+exits 2 "grad: decay of sgd" meshlo grad squares.hlo --optimizer sgd --weight-decay 0.1
+says err "option of adamw" "grad: decay of sgd: said"
+exits 2 "grad: an optimiser and a mode" meshlo grad squares.hlo --optimizer sgd --mode jvp
+says err "excludes --mode" "grad: an optimiser and a mode: said"
