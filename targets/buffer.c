@@ -119,6 +119,7 @@ static HloStatus check_shape(const HloShape *shape) {
 static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, const void *dense, TargetBuffer **result) {
     assert(shape && memory && result);
     HLO_TRY(check_shape(shape));
+    HLO_TRY(target_memory_check_local(memory));
     TargetBuffer *buffer = target_buffer_new(shape, memory);
     if (!buffer) return no_memory(shape);
     HloStatus status = target_buffer_charge(buffer);
@@ -602,6 +603,7 @@ static HloStatus copy_content(TargetBuffer *buffer, const HloShape *shape, Targe
 }
 
 HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory, TargetBuffer **result) {
+    HLO_TRY(target_memory_check_local(memory));
     return copy_content(buffer, buffer->shape, memory, false, result);
 }
 
@@ -621,6 +623,7 @@ HloStatus target_buffer_bitcast(TargetBuffer *buffer, const HloShape *shape, Tar
 
 HloStatus target_buffer_pending(const HloShape *shape, TargetMemory *memory, TargetBuffer **result) {
     HLO_TRY(check_shape(shape));
+    HLO_TRY(target_memory_check_local(memory));
     *result = target_buffer_new(shape, memory);
     return *result ? HLO_SUCCESS : no_memory(shape);
 }

@@ -3,7 +3,8 @@
 // tasks. It is counted: buffers, executables and executions hold references, so that the last of them frees it, on
 // whatever thread that is.
 //
-// Order of creation and destruction: topology, pool, devices, then the queue, which may start a thread; freeing is in
+// Order of creation and destruction: topology, pool, devices, then the queue, which may start a thread, and the
+// transport of a client that is connected with others; freeing is in
 // reverse order, after the queue has ended its work (free_parts()). A client whose creation failed half-way is freed by
 // the same function, so each part accepts not having been created.
 #include <assert.h>
@@ -61,7 +62,7 @@ static HloStatus make_devices(TargetClient *client) {
         TargetDeviceState *state = &client->devices[i];
         state->device.client = client;
         state->device.index = i;
-        HLO_TRY(target_tpu_identify(topology, i, false, &state->device));
+        HLO_TRY(target_tpu_identify(topology, i, &state->device));
         state->meter.limit = emu_topology_is_tpu(topology) ? emu_chip_capacity(&topology->chip) : 0;
         HLO_TRY(make_memories(state));
     }
@@ -78,7 +79,7 @@ HloStatus target_client_join_hosts(TargetClient *client) {
     for (int64_t i = 0; i < client->device_count; i++) {
         TargetDeviceState *state = &client->devices[i];
         free_texts(state);
-        HLO_TRY(target_tpu_identify(client->topology, i, true, &state->device));
+        HLO_TRY(target_tpu_identify_as(client->topology, i, 0, i, &state->device));
         HLO_TRY(make_memories(state));
     }
     return HLO_SUCCESS;
@@ -86,6 +87,69 @@ HloStatus target_client_join_hosts(TargetClient *client) {
 
 int64_t target_client_host_count(const TargetClient *client) {
     return client->topology->host_count;
+}
+
+// ---- several processes
+
+// Numbers the devices of each process from 0 in `locals`, which has a place for each process.
+static HloStatus assign_processes(TargetClient *client, const int64_t *processes, int64_t count, int64_t *locals) {
+    for (int64_t i = 0; i < client->device_count; i++) {
+        TargetDeviceState *state = &client->devices[i];
+        const int64_t process = processes ? processes[i] : client->topology->devices[i].process_index;
+        HLO_FAIL_IF(process < 0 || process >= count, HLO_INVALID_ARGUMENT,
+                    "device %lld of %s belongs to process %lld; there are %lld", (long long)i, client->spec,
+                    (long long)process, (long long)count);
+        free_texts(state);
+        HLO_TRY(target_tpu_identify_as(client->topology, i, process, locals[process]++, &state->device));
+        HLO_TRY(make_memories(state));
+    }
+    for (int64_t p = 0; p < count; p++)
+        HLO_FAIL_IF(locals[p] == 0, HLO_INVALID_ARGUMENT, "process %lld of %lld has no device of %s", (long long)p,
+                    (long long)count, client->spec);
+    return HLO_SUCCESS;
+}
+
+HloStatus target_client_connect(TargetClient *client, Transport *transport, const TargetConnectOptions *options) {
+    enum { kTimeoutSeconds = 600 };
+    static const TargetConnectOptions kDefaults = {0};
+    assert(client && transport && !client->transport);
+    if (!options) options = &kDefaults;
+    const int64_t count = transport_process_count(transport);
+    int64_t *locals = hlo_allocate_zeroed((size_t)count, sizeof *locals);
+    HLO_FAIL_IF(!locals, HLO_RESOURCE_EXHAUSTED, "no memory for a client");
+    HloStatus status = assign_processes(client, options->process_indices, count, locals);
+    hlo_free(locals);
+    const double timeout = options->collective_timeout_seconds;
+    if (!status) status = cpu_hosts_new(transport, timeout > 0 ? timeout : kTimeoutSeconds, &client->hosts);
+    if (status) return status;
+    client->transport = transport;
+    client->process_index = transport_process_index(transport);
+    return HLO_SUCCESS;
+}
+
+int64_t target_client_process_count(const TargetClient *client) {
+    return client->transport ? transport_process_count(client->transport) : 1;
+}
+
+int64_t target_client_process_index(const TargetClient *client) {
+    return client->process_index;
+}
+
+const char *target_client_process_name(const TargetClient *client, int64_t process) {
+    return client->transport ? transport_process_name(client->transport, process) : NULL;
+}
+
+bool target_device_is_local(const TargetDevice *device) {
+    return !device->client->transport || device->process_index == device->client->process_index;
+}
+
+HloStatus target_memory_check_local(const TargetMemory *memory) {
+    const TargetDevice *device = memory->device;
+    HLO_FAIL_IF(!target_device_is_local(device), HLO_UNIMPLEMENTED,
+                "%s belongs to %s; this is %s, which cannot reach its memory", device->text,
+                target_client_process_name(device->client, device->process_index),
+                target_client_process_name(device->client, device->client->process_index));
+    return HLO_SUCCESS;
 }
 
 // ---- making and freeing
@@ -142,6 +206,8 @@ static HloStatus fill_client(TargetClient *client, const char *spec, int threads
 static void free_parts(void *argument) {
     TargetClient *client = argument;
     target_queue_destroy(&client->queue);
+    cpu_hosts_free(client->hosts);
+    transport_release(client->transport);
     cpu_pool_free(client->pool);
     free_devices(client);
     target_store_pool_destroy(&client->store);

@@ -34,6 +34,8 @@
 //
 // Terms:
 //   client       the devices of one machine and the threads that run them.
+//   process      one of several that play the hosts of a machine, each with a client of its own: see
+//                target_client_connect(). A device is local to one of them. Without that, all devices are local.
 //   device       holds buffers and runs its part of a program. Virtual: all of them share the processors of this host.
 //   memory       a kind of memory of a device or host, as PJRT names them.
 //   buffer       an array on a device. It may not be ready yet, and it may hold an error.
@@ -44,6 +46,7 @@
 #define MESHLO_TARGETS_CLIENT_H_
 
 #include "hlo/ir/module.h"
+#include "transport/transport.h"
 
 HLO_BEGIN_C
 
@@ -165,7 +168,34 @@ HLO_EXPORT int64_t target_client_host_count(const TargetClient *client);
 // Renumbers all devices as local to process 0, consecutively, for a framework that has all hosts' devices in one
 // process. Call this before the devices are used.
 HLO_EXPORT HLO_NODISCARD HloStatus target_client_join_hosts(TargetClient *client);
-// Returns the number of devices of the machine; all of them can be used from this process.
+
+typedef struct TargetConnectOptions {
+    // The process of each device, by its index in the client's list; NULL: the host of the machine that it is on.
+    const int64_t *process_indices;
+    double collective_timeout_seconds;  // how long a program waits for another process; 0: 600
+} TargetConnectOptions;
+// Makes the client one of several processes that are the hosts of one machine: its devices with this process's index
+// are local, and only these have buffers and run programs here. Every process makes a client of the same machine,
+// compiles the same programs and launches them in the same order. What devices of different processes exchange goes
+// over the transport; results have the same bits as in one process. Call this before the client makes or compiles
+// anything. The client owns the transport from now on, and leaves it when it is freed; after an error the caller still
+// does. INVALID_ARGUMENT unless each process has a device and each device a process. `options` NULL: defaults.
+//
+// Failure. A program that fails in one process fails in all that exchange something with it there, with an error that
+// names the process; later launches work. After the loss of a process, and when processes launch different programs,
+// all launches that exchange something fail; the processes must be started again. A process that does not arrive ends
+// a launch with DEADLINE_EXCEEDED, sooner with FAILED_PRECONDITION if it cannot arrive any more.
+HLO_EXPORT HLO_NODISCARD HloStatus target_client_connect(TargetClient *client, Transport *transport,
+                                                         const TargetConnectOptions *options);
+// Returns the number of processes that share the machine: 1 without target_client_connect().
+HLO_EXPORT int64_t target_client_process_count(const TargetClient *client);
+// Returns the number of this process, from 0.
+HLO_EXPORT int64_t target_client_process_index(const TargetClient *client);
+// Returns the name of a process in messages; NULL without target_client_connect(). Lives as long as the client.
+HLO_EXPORT const char *target_client_process_name(const TargetClient *client, int64_t process);
+// True if this process runs the device.
+HLO_EXPORT bool target_device_is_local(const TargetDevice *device);
+// Returns the number of devices of the machine; those of other processes can only be named.
 HLO_EXPORT int64_t target_client_device_count(const TargetClient *client);
 // Returns device number `index` of the client's list, in jax.devices() order; NULL outside it.
 HLO_EXPORT TargetDevice *target_client_device(const TargetClient *client, int64_t index);
@@ -260,7 +290,8 @@ HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host_raw(TargetBuffer *buffe
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_sizes(TargetBuffer *buffer, int64_t *sizes);
 // Waits and creates a literal on the heap (free with hlo_literal_free()), of the array's actual size.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_literal(TargetBuffer *buffer, HloLiteral **literal);
-// Copies to another memory of the same client. Asynchronous; an error is propagated.
+// Copies to another memory of the same client. Asynchronous; an error is propagated. UNIMPLEMENTED for a device of
+// another process: programs move data between processes.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory,
                                                                 TargetBuffer **copy);
 // Returns the same bytes as an array of another type or other dims. INVALID_ARGUMENT unless the sizes are equal.
@@ -430,12 +461,14 @@ typedef struct TargetExecuteOptions {
     TargetDevice *device;                  // replaces the device of a one-device program; NULL: its own
 } TargetExecuteOptions;
 
-// Runs the program once on all its devices. arguments[d][i] is argument i at index d of the assignment (and must be in
-// a memory of that device); results[d][i] are filled with new buffers. device_events, when not NULL, gets one new event
-// per device that becomes ready when it has finished. Donated arguments are deleted. The results of a failing run hold
-// the error. INVALID_ARGUMENT for wrong counts, shapes, devices, deleted buffers, and for a buffer that is donated
-// twice or donated and read; then no argument has been touched and no result created. A program with host transfers
-// needs options->transfers (INVALID_ARGUMENT). `options` NULL: defaults.
+// Runs the program once on all its devices; of several processes each runs those that are local, and entries of the
+// lists for other devices are neither read nor written (INVALID_ARGUMENT if none is local). arguments[d][i] is argument
+// i at index d of the assignment (and must be in a memory of that device); results[d][i] are filled with new buffers.
+// device_events, when not NULL, gets one new event per device that becomes ready when it has finished. Donated
+// arguments are deleted. The results of a failing run hold the error. INVALID_ARGUMENT for wrong counts, shapes,
+// devices, deleted buffers, and for a buffer that is donated twice or donated and read; then no argument has been
+// touched and no result created. A program with host transfers needs options->transfers (INVALID_ARGUMENT). `options`
+// NULL: defaults.
 HLO_EXPORT HLO_NODISCARD HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOptions *options,
                                                   TargetBuffer *const *const *arguments, int64_t argument_count,
                                                   TargetBuffer **const *results, TargetEvent **device_events);

@@ -201,6 +201,25 @@ static HloStatus compile_for_processor(const HloModule *module, TargetExecutable
     return cpu_compile(module, &options, &executable->program);
 }
 
+// Divides the program among the processes of a connected client.
+static HloStatus divide(TargetExecutable *executable) {
+    const TargetClient *client = executable->client;
+    if (!client->transport) return HLO_SUCCESS;
+    int64_t *processes = hlo_allocate((size_t)executable->device_count * sizeof *processes);
+    HLO_FAIL_IF(!processes, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    executable->launch_fingerprint =
+        hlo_hash_mix(executable->fingerprint, hlo_hash_bytes(executable->name, strlen(executable->name)));
+    for (int64_t d = 0; d < executable->device_count; d++) {
+        processes[d] = executable->devices[d]->process_index;
+        executable->launch_fingerprint =
+            hlo_hash_mix(executable->launch_fingerprint, (uint64_t)executable->devices[d]->id);
+    }
+    const HloStatus status =
+        cpu_span_new(executable->program, processes, target_client_process_index(client), &executable->span);
+    hlo_free(processes);
+    return status;
+}
+
 typedef struct CompileCall {
     const HloModule *module;
     const TargetCompileOptions *options;
@@ -233,6 +252,7 @@ static HloStatus fill_executable(void *argument) {
     executable->fingerprint =
         hlo_hash_mix(hlo_hash_mix(hlo_module_hash(module), (uint64_t)executable->numerics),
                      hlo_hash_mix((uint64_t)executable->replica_count, (uint64_t)executable->partition_count));
+    HLO_TRY(divide(executable));
     HLO_TRY(read_memories(module, executable));
     HLO_TRY(analyse_cost(module, executable));
     return check_capacity(module, options, executable);
@@ -265,6 +285,7 @@ TargetExecutable *target_executable_retain(TargetExecutable *executable) {
 void target_executable_release(TargetExecutable *executable) {
     if (!executable || atomic_fetch_sub(&executable->references, 1) != 1) return;
     cpu_share_plan_free(executable->sharing);
+    cpu_span_free(executable->span);
     cpu_executable_free(executable->program);
     hlo_free(executable->devices);
     hlo_free(executable->memory_kinds);

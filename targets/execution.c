@@ -11,6 +11,10 @@
 // it until `finish`. Until then it holds references to its buffers, storages and executable; `task` is its first
 // member, so that a task is cast to its execution. All memory of a launch is allocated before its first argument is
 // touched (take_buffers()), so that lack of memory rejects the whole launch.
+//
+// Several processes: each runs its own devices of a program. Lists have entries for all devices, which are NULL for
+// those of other processes; loops over devices skip these (is_here()). A program that exchanges anything with other
+// processes is announced to them when its turn comes, even if it fails before it runs.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +41,7 @@ typedef struct Execution {
     HloStatus *returned;  // where a synchronous caller requests a copy
     TargetHostTransfers transfers;
     TargetTrace trace;
+    CpuLaunch *launch;        // while it runs: what it exchanges with other processes, or NULL
     TargetDevice *elsewhere;  // where a program of one device runs; NULL: on its own device
     int64_t launch_id;
     HloStatus poison;  // set while it waits in the queue, under the queue's lock
@@ -53,9 +58,23 @@ static bool is_donated(const TargetExecutable *executable, const TargetExecuteOp
     return true;
 }
 
+// Whether this process runs the device at an index of the assignment.
+static bool is_here(const TargetExecutable *executable, int64_t place) {
+    return !executable->span || target_device_is_local(executable->devices[place]);
+}
+
 // Returns the device at an index of the assignment.
 static TargetDevice *device_at(const TargetExecutable *executable, TargetDevice *elsewhere, int64_t place) {
     return elsewhere ? elsewhere : executable->devices[place];
+}
+
+// The same of a launch on `elsewhere`, a local device that replaces the only one of the assignment.
+static bool is_present(const TargetExecutable *executable, const TargetDevice *elsewhere, int64_t place) {
+    return elsewhere || is_here(executable, place);
+}
+
+static bool runs_here(const Execution *execution, int64_t place) {
+    return is_present(execution->executable, execution->elsewhere, place);
 }
 
 static HloStatus check_argument(const TargetExecutable *executable, const TargetDevice *expected_device,
@@ -131,7 +150,7 @@ static HloStatus check_all_donations(const TargetExecutable *executable, const T
     HLO_FAIL_IF(!places, HLO_RESOURCE_EXHAUSTED, "no memory to run %s", executable->name);
     HloStatus status = HLO_SUCCESS;
     for (int64_t d = 0; d < executable->device_count && !status; d++)
-        status = check_donations(executable, options, arguments[d], places);
+        if (is_here(executable, d)) status = check_donations(executable, options, arguments[d], places);
     hlo_free(places);
     return status;
 }
@@ -158,7 +177,12 @@ static HloStatus check(const TargetExecutable *executable, const TargetExecuteOp
                 (long long)executable->device_count);
     HLO_FAIL_IF(options->device && options->device->client != executable->client, HLO_INVALID_ARGUMENT,
                 "%s cannot run on a device of another client", executable->name);
+    bool some = options->device && target_device_is_local(options->device);
+    for (int64_t d = 0; d < executable->device_count && !options->device; d++) some = some || is_here(executable, d);
+    HLO_FAIL_IF(!some, HLO_INVALID_ARGUMENT, "%s runs on no device of %s", executable->name,
+                target_client_process_name(executable->client, executable->client->process_index));
     for (int64_t d = 0; d < executable->device_count; d++) {
+        if (!is_present(executable, options->device, d)) continue;
         const TargetDevice *device = device_at(executable, options->device, d);
         for (int64_t i = 0; i < argument_count; i++) HLO_TRY(check_argument(executable, device, arguments[d][i], d, i));
     }
@@ -188,6 +212,7 @@ static HloStatus no_room(const Execution *execution, int64_t place) {
 static HloStatus take_arguments(Execution *execution) {
     const int64_t total = execution->device_count * execution->argument_count;
     for (int64_t i = 0; i < total; i++) {
+        if (!execution->arguments[i]) continue;
         HLO_TRY(target_event_wait(execution->arguments[i]->ready));
         if (execution->claimed[i]) execution->storages[i] = target_buffer_take_claimed(execution->arguments[i]);
         execution->claimed[i] = false;
@@ -238,21 +263,21 @@ static TargetMeter *meter_at(const Execution *execution, int64_t place) {
 // Results and temporaries are in the HBM of each device while the program runs.
 static HloStatus charge_run(Execution *execution, RunMemory *memory) {
     for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
-        HLO_TRY(target_buffer_charge(execution->results[i]));
+        if (execution->results[i]) HLO_TRY(target_buffer_charge(execution->results[i]));
     const int64_t bytes = execution->executable->signature->arena_bytes;
-    for (int64_t d = 0; d < execution->device_count; d++) {
-        if (!target_meter_add(meter_at(execution, d), bytes)) return no_room(execution, d);
-        memory->charged_devices++;
-    }
+    for (int64_t d = 0; d < execution->device_count; d++, memory->charged_devices++)
+        if (runs_here(execution, d) && !target_meter_add(meter_at(execution, d), bytes)) return no_room(execution, d);
     return HLO_SUCCESS;
 }
 
 // After a failure none of the results stays counted.
 static void discharge_run(Execution *execution, const RunMemory *memory) {
     for (int64_t d = 0; d < memory->charged_devices; d++)
-        target_meter_remove(meter_at(execution, d), execution->executable->signature->arena_bytes);
+        if (runs_here(execution, d))
+            target_meter_remove(meter_at(execution, d), execution->executable->signature->arena_bytes);
     for (int64_t i = 0; execution->status && i < execution->device_count * execution->result_count; i++) {
         TargetBuffer *result = execution->results[i];
+        if (!result) continue;
         pthread_mutex_lock(&result->lock);
         target_buffer_discharge(result);
         pthread_mutex_unlock(&result->lock);
@@ -266,14 +291,19 @@ static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
     const int64_t arguments = execution->argument_count, results = execution->result_count;
     memory->cells = hlo_allocate_zeroed((size_t)(devices * (arguments + results + 3)), sizeof(void *));
     memory->results = hlo_allocate_zeroed((size_t)(devices * results) + 1, sizeof(TargetStorage *));
-    memory->arena = target_storage_new(&execution->executable->client->store, devices * arena_stride(execution));
+    int64_t here = 0;
+    for (int64_t d = 0; d < devices; d++) here += runs_here(execution, d);
+    memory->arena = target_storage_new(&execution->executable->client->store, here * arena_stride(execution));
     if (!memory->cells || !memory->results || !memory->arena) return no_memory(execution->executable);
     memory->argument_lists = (void ***)(void *)(memory->cells + devices * (arguments + results));
     memory->result_lists = memory->argument_lists + devices;
     memory->arenas = (void **)(memory->result_lists + devices);
     void **next = memory->cells;
+    char *arena = memory->arena->data;
     for (int64_t d = 0; d < devices; d++) {
-        memory->arenas[d] = (char *)memory->arena->data + d * arena_stride(execution);
+        if (!runs_here(execution, d)) continue;
+        memory->arenas[d] = arena;
+        arena += arena_stride(execution);
         memory->argument_lists[d] = next;
         for (int64_t i = 0; i < arguments; i++) *next++ = execution->storages[d * arguments + i]->data;
         memory->result_lists[d] = next;
@@ -292,7 +322,7 @@ static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
 // the pool.
 static void share_results(Execution *execution, RunMemory *memory) {
     for (int64_t d = 0; d < execution->device_count; d++) {
-        for (int64_t i = 0; i < execution->result_count; i++) {
+        for (int64_t i = 0; i < execution->result_count && runs_here(execution, d); i++) {
             const int64_t leader = cpu_share_result_leader(execution->executable->sharing, i, d);
             if (leader == d) continue;
             target_storage_release(memory->results[d * execution->result_count + i]);
@@ -351,8 +381,9 @@ static HloStatus run_traced(Execution *execution, CpuExecution *run) {
     const HloStatus status = cpu_execute(executable->program, executable->client->pool, run);
     const int64_t end = now();
     for (int64_t d = 0; d < execution->device_count; d++)
-        execution->trace.event(execution->trace.context, device_at(executable, execution->elsewhere, d),
-                               executable->name, true, begin, end);
+        if (runs_here(execution, d))
+            execution->trace.event(execution->trace.context, device_at(executable, execution->elsewhere, d),
+                                   executable->name, true, begin, end);
     return status;
 }
 
@@ -364,7 +395,9 @@ static HloStatus run_program(Execution *execution, RunMemory *memory) {
     HLO_TRY(allocate_run(execution, memory));
     CpuExecution run = {.arguments = (void *const *const *)memory->argument_lists,
                         .results = (void *const *const *)memory->result_lists,
-                        .arenas = memory->arenas};
+                        .arenas = memory->arenas,
+                        .span = execution->executable->span,
+                        .launch = execution->launch};
     TargetExecutable *executable = execution->executable;
     const CpuHost host = {send_to_host, receive_from_host, execution};
     if (execution->transfers.send) run.host = &host;
@@ -378,10 +411,23 @@ static HloStatus run_program(Execution *execution, RunMemory *memory) {
     if (run.sharing) share_results(execution, memory);
     const int64_t total = execution->device_count * execution->result_count;
     for (int64_t i = 0; i < total; i++) {
+        if (!execution->results[i]) continue;
         target_buffer_fill(execution->results[i], memory->results[i]);
         memory->results[i] = NULL;
     }
     return HLO_SUCCESS;
+}
+
+// Runs the program, unless it was poisoned, between its announcement to other processes and its end.
+static HloStatus run_launch(Execution *execution, RunMemory *memory) {
+    TargetExecutable *executable = execution->executable;
+    if (cpu_span_has_peers(executable->span))
+        HLO_TRY(cpu_launch_begin(executable->client->hosts, executable->span, executable->name,
+                                 executable->launch_fingerprint, &execution->launch));
+    const HloStatus status = execution->poison ? target_status_copy(execution->poison) : run_program(execution, memory);
+    cpu_launch_end(execution->launch, status);
+    execution->launch = NULL;
+    return status;
 }
 
 // Releases claims that were never used (of a launch that failed before using them, or was poisoned): with one left, the
@@ -414,7 +460,8 @@ static void publish(Execution *execution, const struct HloError *status) {
     if (execution->transfers.release) execution->transfers.release(execution->transfers.context);
     if (execution->trace.release) execution->trace.release(execution->trace.context);
     const int64_t total = execution->device_count * execution->result_count;
-    for (int64_t i = 0; i < total; i++) target_event_publish(execution->ready[i], target_status_copy(status));
+    for (int64_t i = 0; i < total; i++)
+        if (execution->ready[i]) target_event_publish(execution->ready[i], target_status_copy(status));
 }
 
 // The part of a task that runs in line. Arguments are released before results become ready, so that a thread that waits
@@ -422,7 +469,7 @@ static void publish(Execution *execution, const struct HloError *status) {
 static void run_execution(TargetTask *task) {
     Execution *execution = (Execution *)task;
     RunMemory memory = {0};
-    execution->status = execution->poison ? target_status_copy(execution->poison) : run_program(execution, &memory);
+    execution->status = run_launch(execution, &memory);
     for (int64_t i = 0; memory.results && i < execution->device_count * execution->result_count; i++)
         target_storage_release(memory.results[i]);
     target_storage_release(memory.arena);
@@ -453,7 +500,7 @@ static void free_execution(Execution *execution) {
 static void finish_execution(TargetTask *task) {
     Execution *execution = (Execution *)task;
     for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
-        target_event_call(execution->ready[i]);
+        if (execution->ready[i]) target_event_call(execution->ready[i]);
     for (int64_t d = 0; d < execution->device_count; d++)
         if (execution->events[d]) target_event_set(execution->events[d], target_status_copy(execution->status));
     free_execution(execution);
@@ -472,7 +519,7 @@ static bool is_execution_ready(const TargetTask *task) {
     const Execution *execution = (const Execution *)task;
     const int64_t total = execution->device_count * execution->argument_count;
     for (int64_t i = 0; i < total; i++)
-        if (!target_event_is_ready(execution->arguments[i]->ready)) return false;
+        if (execution->arguments[i] && !target_event_is_ready(execution->arguments[i]->ready)) return false;
     return true;
 }
 
@@ -480,7 +527,7 @@ static bool is_execution_ready(const TargetTask *task) {
 
 // Allocates one block with all the lists after the struct. Sizes cannot overflow: counts come from a compiled program,
 // whose lists were themselves allocated. A program is `small` only if it makes no transfers, because those wait for a
-// host that may be the caller's own thread.
+// host that may be the caller's own thread, and waits for no other process, which may take any time.
 static Execution *new_execution(TargetExecutable *executable, const TargetExecuteOptions *options) {
     const int64_t devices = executable->device_count;
     const int64_t arguments = devices * executable->signature->argument_count;
@@ -489,13 +536,14 @@ static Execution *new_execution(TargetExecutable *executable, const TargetExecut
         sizeof(Execution) + sizeof(void *) * (size_t)(2 * arguments + 2 * results + devices) + 2 * (size_t)arguments;
     Execution *execution = hlo_allocate_zeroed(1, bytes);
     if (!execution) return NULL;
-    execution->task = (TargetTask){.run = run_execution,
-                                   .finish = finish_execution,
-                                   .abandon = abandon_execution,
-                                   .is_ready = is_execution_ready,
-                                   .small = executable->signature->cost * (double)devices < kSmallCost &&
-                                            executable->signature->transfer_count == 0,
-                                   .waits_for_host = executable->signature->transfer_count > 0};
+    execution->task =
+        (TargetTask){.run = run_execution,
+                     .finish = finish_execution,
+                     .abandon = abandon_execution,
+                     .is_ready = is_execution_ready,
+                     .small = executable->signature->cost * (double)devices < kSmallCost &&
+                              executable->signature->transfer_count == 0 && !cpu_span_has_peers(executable->span),
+                     .waits_for_host = executable->signature->transfer_count > 0};
     execution->elsewhere = options->device;
     execution->launch_id = options->launch_id;
     execution->executable = target_executable_retain(executable);
@@ -516,6 +564,7 @@ static Execution *new_execution(TargetExecutable *executable, const TargetExecut
 static bool make_results(Execution *execution, bool with_events) {
     const CpuSignature *signature = execution->executable->signature;
     for (int64_t d = 0; d < execution->device_count; d++) {
+        if (!runs_here(execution, d)) continue;
         const TargetDevice *device = device_at(execution->executable, execution->elsewhere, d);
         for (int64_t i = 0; i < execution->result_count; i++) {
             const TargetMemoryKind kind = target_executable_result_memory(execution->executable, i);
@@ -556,7 +605,7 @@ static void take_buffer(Execution *execution, TargetBuffer *buffer, int64_t plac
 static void take_buffers(Execution *execution, const TargetExecuteOptions *options,
                          TargetBuffer *const *const *arguments) {
     for (int64_t d = 0; d < execution->device_count; d++)
-        for (int64_t i = 0; i < execution->argument_count; i++)
+        for (int64_t i = 0; i < execution->argument_count && runs_here(execution, d); i++)
             take_buffer(execution, arguments[d][i], d * execution->argument_count + i,
                         is_donated(execution->executable, options, i));
 }
@@ -576,6 +625,7 @@ HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOption
         return no_memory(executable);
     }
     for (int64_t d = 0; d < execution->device_count; d++) {
+        if (!runs_here(execution, d)) continue;
         for (int64_t i = 0; i < execution->result_count; i++)
             results[d][i] = target_buffer_retain(execution->results[d * execution->result_count + i]);
         if (device_events) device_events[d] = target_event_retain(execution->events[d]);

@@ -89,7 +89,13 @@ struct TargetClient {
     CpuPool *pool;
     TargetStorePool store;
     TargetQueue queue;
+    Transport *transport;  // NULL: one process with all devices
+    CpuHosts *hosts;
+    int64_t process_index;
 };
+
+// Returns an error that names the process of a memory that is not of this one. Any thread.
+HLO_NODISCARD HloStatus target_memory_check_local(const TargetMemory *memory);
 
 struct TargetBuffer {
     _Atomic int64_t references;
@@ -141,7 +147,9 @@ struct TargetExecutable {
     const CpuSignature *signature;
     char *name;
     int64_t replica_count, partition_count, device_count;
-    TargetDevice **devices;  // by index in the assignment
+    TargetDevice **devices;       // by index in the assignment
+    CpuSpan *span;                // NULL: all of them are local
+    uint64_t launch_fingerprint;  // of the program, its name and devices: the same in all processes of a launch
     TargetNumerics numerics;
     uint8_t *memory_kinds;  // TargetMemoryKind of arguments, then of results
     int64_t host_temporary_bytes;

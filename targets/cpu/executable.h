@@ -21,6 +21,9 @@
 //   rendezvous     a group of devices at one collective. The last one to arrive runs the exchange.
 //   channel end    a send or recv-done between devices (CpuP2pTransfer). Messages under way are in the run's mail.
 //   sharing        running a costly kernel once for several devices whose operands are equal.
+//   host           a process of several that run one program, each its own devices. They share a transport.
+//   span           how an executable is divided among hosts; its peers are those that this process exchanges data with.
+//   launch         one run of an executable on several hosts, which they announce to each other.
 //   fallback       the reference evaluator runs a node that has no compiled form.
 #ifndef MESHLO_TARGETS_CPU_EXECUTABLE_H_
 #define MESHLO_TARGETS_CPU_EXECUTABLE_H_
@@ -28,6 +31,7 @@
 #include "hlo/base/text.h"
 #include "hlo/ir/module.h"
 #include "targets/cpu/host/pool.h"
+#include "transport/transport.h"
 
 HLO_BEGIN_C
 
@@ -99,6 +103,41 @@ typedef struct CpuTrace {
     void *context;
 } CpuTrace;
 
+// ---- several processes
+
+// What launches of one process share: the state of its exchanges with the other processes. One per transport.
+typedef struct CpuHosts CpuHosts;
+// How an executable is divided among processes.
+typedef struct CpuSpan CpuSpan;
+// One run of an executable that exchanges data with other processes.
+typedef struct CpuLaunch CpuLaunch;
+
+// Creates the state; the transport stays the caller's and must outlive it. `timeout_seconds`: how long a launch may
+// wait for another process. RESOURCE_EXHAUSTED; the transport's error.
+HLO_NODISCARD HloStatus cpu_hosts_new(Transport *transport, double timeout_seconds, CpuHosts **hosts);
+// Frees it; accepts NULL. No launch may be running.
+void cpu_hosts_free(CpuHosts *hosts);
+
+// Divides an executable: processes[d] runs device number d, `process` is this one. *span is NULL if all devices are
+// this one's. UNIMPLEMENTED for messages between processes on channels without pairs. The span must not outlive the
+// executable.
+HLO_NODISCARD HloStatus cpu_span_new(const CpuExecutable *executable, const int64_t *processes, int64_t process,
+                                     CpuSpan **span);
+// Frees the span; accepts NULL.
+void cpu_span_free(CpuSpan *span);
+// Whether this process exchanges data with others when it runs the executable.
+bool cpu_span_has_peers(const CpuSpan *span);
+
+// Announces a run to the span's peers. Every run of an executable with peers begins with this, even one that fails
+// before cpu_execute(). `fingerprint` and `name` tell whether all run the same program; both live as long as the
+// launch. RESOURCE_EXHAUSTED, and the error of a peer that is gone.
+HLO_NODISCARD HloStatus cpu_launch_begin(CpuHosts *hosts, const CpuSpan *span, const char *name, uint64_t fingerprint,
+                                         CpuLaunch **launch);
+// Ends the run; accepts NULL. An error is passed on to the peers, whose runs of this launch fail with it.
+void cpu_launch_end(CpuLaunch *launch, const struct HloError *status);
+
+// ---- running
+
 // One run. Addresses are by device number (replica * partitions + partition) and aligned to 64 bytes. A result may
 // share its address with the argument that result_alias names, and with nothing else.
 typedef struct CpuExecution {
@@ -108,6 +147,8 @@ typedef struct CpuExecution {
     const CpuSharePlan *sharing;  // made for these arguments, or NULL
     const CpuHost *host;          // NULL for programs without transfers
     const CpuTrace *trace;        // NULL: no tracing
+    const CpuSpan *span;          // NULL: all devices are here. Else those of other processes have no addresses (NULL)
+    CpuLaunch *launch;            // NULL if the span has no peers
 } CpuExecution;
 
 // Updates *plan (NULL at first) to match which argument addresses of this execution are equal. It becomes NULL when
@@ -120,7 +161,8 @@ int64_t cpu_share_result_leader(const CpuSharePlan *plan, int64_t result, int64_
 
 // Runs the program on all its devices and returns when all have finished. FAILED_PRECONDITION when devices wait for
 // each other forever, with a message that names which device waits where for which. Any thread; several runs of one
-// executable may proceed concurrently.
+// executable may proceed concurrently. With a launch also UNAVAILABLE for a process that has left, DEADLINE_EXCEEDED
+// for one that does not come, and the errors of other processes.
 HLO_NODISCARD HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuExecution *execution);
 
 HLO_END_C

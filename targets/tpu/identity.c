@@ -35,19 +35,24 @@ static int64_t local_number(const EmuTopology *topology, int64_t index) {
     return index - first;
 }
 
-// Finished texts stay in `device` even after an error, for the caller to free. With `one_host` a single process
-// represents all hosts: every device reports process 0 and local numbers are consecutive.
-HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, bool one_host, TargetDevice *device) {
+HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, TargetDevice *device) {
+    return target_tpu_identify_as(topology, index, topology->devices[index].process_index,
+                                  local_number(topology, index), device);
+}
+
+// Finished texts stay in `device` even after an error, for the caller to free.
+HloStatus target_tpu_identify_as(const EmuTopology *topology, int64_t index, int64_t process, int64_t local,
+                                 TargetDevice *device) {
     assert(index >= 0 && index < topology->device_count);
     EmuDevice seen = topology->devices[index];
     const EmuDevice *from = &seen;
-    if (one_host) seen.process_index = 0;
+    seen.process_index = process;
     HloText text = {0}, debug = {0};
     emu_device_print(topology, from, &text);
     print_debug(topology, from, &debug);
     device->id = from->id;
     device->process_index = from->process_index;
-    device->local_hardware_id = one_host ? index : local_number(topology, index);
+    device->local_hardware_id = local;
     memcpy(device->coords, from->coords, sizeof device->coords);
     device->core_on_chip = from->core_on_chip;
     device->slice_index = from->slice_index;

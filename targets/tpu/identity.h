@@ -10,9 +10,10 @@ HLO_BEGIN_C
 
 // Fills in the topology's description of device number `index`: id, process, coordinates, kind and the two texts, which
 // are on the heap (the caller frees them). Host devices have no coordinates. RESOURCE_EXHAUSTED when memory is short.
-// `one_host`: as seen by a process that has all hosts of the slice as its only one.
-HLO_NODISCARD HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, bool one_host,
-                                            TargetDevice *device);
+HLO_NODISCARD HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, TargetDevice *device);
+// Does the same for a device that is number `local` of process `process`, whatever its host.
+HLO_NODISCARD HloStatus target_tpu_identify_as(const EmuTopology *topology, int64_t index, int64_t process,
+                                               int64_t local, TargetDevice *device);
 
 HLO_END_C
 

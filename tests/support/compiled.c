@@ -255,6 +255,7 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
         inputs[d] = calloc((size_t)count + 1, sizeof **inputs);
         outputs[d] = calloc((size_t)result_count + 1, sizeof **outputs);
         int64_t next = 0;
+        if (!target_device_is_local(target_executable_device(executable, d))) continue;
         for (int64_t i = 0; i < module->entry->parameters.count && ok; i++) {
             const int64_t leaves = hlo_shape_leaf_count(arguments[d][i]->shape);
             for (int64_t k = 0; k < leaves && ok; k++, next++)
@@ -267,7 +268,7 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
     ok = ok && told(target_execute(executable, NULL, (TargetBuffer *const *const *)inputs, count, outputs, NULL),
                     "execute", message);
     for (int64_t d = 0; d < devices; d++) {
-        if (ok) {
+        if (ok && target_device_is_local(target_executable_device(executable, d))) {
             HloArena *arena = hlo_arena_new();
             int64_t first = 0;
             const HloShape *shape = NULL;

@@ -47,7 +47,8 @@ HloLiteral *compiled_random(const HloShape *shape, uint64_t seed);
 HloLiteral *compiled_extremes(const HloShape *shape, uint64_t seed);
 
 // Runs the module on all its devices with arguments from the seed. results[device] become heap literals, which
-// the caller frees. False with a message on failure; there are no results then.
+// the caller frees. False with a message on failure; there are no results then. A client that is one of several
+// processes runs its own devices; the results of the others are NULL.
 bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLiteral **results, HloText *message);
 
 // Runs the module on these arguments: arguments[device][parameter]. As compiled_run().

@@ -19,7 +19,9 @@ typedef struct CpuCollectiveGroup {
 typedef struct CpuCollective CpuCollective;
 
 // Exchanges part `part` of `parts` of the work. addresses[i][m] is the address of array i of member m: first the
-// operands, then the results. All parts together do the whole exchange; they may run concurrently.
+// operands, then the results. All parts together do the whole exchange; they may run concurrently. A result without an
+// address (NULL) is that of a device in another process and is not written; an operand without one is not needed, or
+// its part of the result is already in place.
 typedef HloStatus CpuExchangeFunction(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                       void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool);
 
@@ -29,6 +31,7 @@ typedef struct CpuCollectiveArray {
     int64_t outer, chunk_bytes;  // an operand as outer pieces of chunk bytes along the collective's dimension
     const CpuLoop **loops;       // reductions, by group: its operands to one or all results, a part of `loop_elements`
     const CpuLoop **tails;       // the last part
+    const CpuLoop *packed;       // reduce-scatter: one chunk of each member to one result, all of them dense
     int64_t loop_elements;
 } CpuCollectiveArray;
 

@@ -83,7 +83,7 @@ HloStatus cpu_mail_send(CpuMail *mail, const CpuP2pTransfer *peer, int64_t devic
     HLO_TRY(take_end(mail, peer, device));
     if (!peer->has_pairs) return put(mail, peer, device, -1, data);
     for (const int64_t *target = peer->targets[device]; *target >= 0; target++)
-        HLO_TRY(put(mail, peer, device, *target, data));
+        if (!mail->elsewhere || !mail->elsewhere[*target]) HLO_TRY(put(mail, peer, device, *target, data));
     return HLO_SUCCESS;
 }
 

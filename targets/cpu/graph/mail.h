@@ -19,6 +19,7 @@ typedef struct CpuMail {
     CpuBox *boxes;  // by receiver; messages on channels without pairs are in the first
     int64_t devices;
     struct CpuEnd *ends;
+    const bool *elsewhere;  // by device: of another process, whose messages are not stored here; NULL: none
 } CpuMail;
 
 // Makes an empty mail for this many devices. RESOURCE_EXHAUSTED.

@@ -2,10 +2,12 @@
 // Lowers collectives: what is exchanged, and the loops of those that reduce.
 //
 // A collective becomes a CpuCollective (graph/collective.h): its groups, its arrays, an exchange function, and for
-// those that reduce, compiled loops over the operands of all members. The devices are memory of one process, so an
-// exchange reads the others' operands and writes results in place. run/execute.c calls it once a whole group has
-// arrived, in parts that different workers may take. graph/collective_groups.c reads the groups and explains XLA's
-// modes.
+// those that reduce, compiled loops over the operands of all members. An exchange reads the operands of all members and
+// writes results in place. run/execute.c calls it once a whole group has arrived, in parts that different workers may
+// take. graph/collective_groups.c reads the groups and explains XLA's modes.
+//
+// Where members are devices of other processes, run/remote.c has received what this process needs of their operands.
+// Their results have no address here, and are not computed.
 //
 // The bits are always the same: every reduction runs in group order, member 0 first, whichever worker computes it and
 // in however many parts.
@@ -13,9 +15,9 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
-#include "targets/cpu/element/integer.h"
 #include "targets/cpu/graph/collective.h"
 #include "targets/cpu/lower/lower.h"
+#include "targets/cpu/lower/ragged.h"
 
 enum { kPartBytes = 256 * 1024, kMaximumParts = 16 };
 
@@ -30,7 +32,8 @@ typedef struct CollectiveLowering {
 // ---- exchanges
 
 // Reduces one of the pieces that the loops of an array are made for; their length is the array's over
-// collective->parts.
+// collective->parts. The loops store a result for each member; where that is not wanted, they store one of the others
+// again.
 static HloStatus all_reduce_piece(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                   void *const *const *addresses, int32_t index, int64_t piece, void **buffers,
                                   CpuPool *pool) {
@@ -40,9 +43,13 @@ static HloStatus all_reduce_piece(const CpuCollective *collective, const CpuColl
     if (first >= elements) return HLO_SUCCESS;
     const bool tail = first + array->loop_elements > elements;
     const int64_t offset = first * hlo_type_bytes(array->operand->type);
+    void *const *results = addresses[collective->array_count + index];
+    const char *any = NULL;
+    for (int64_t m = 0; m < group->count && !any; m++) any = results[m];
+    assert(any); /* some member is of this process */
     for (int64_t m = 0; m < group->count; m++) {
         buffers[m] = (char *)addresses[index][m] + offset;
-        buffers[group->count + m] = (char *)addresses[collective->array_count + index][m] + offset;
+        buffers[group->count + m] = (char *)(uintptr_t)(results[m] ? results[m] : any) + offset;
     }
     const int64_t number = group - collective->groups;
     return cpu_loop_run(tail ? array->tails[number] : array->loops[number], pool, buffers);
@@ -79,11 +86,17 @@ static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const 
         for (int64_t r = part; r < group->count && !status; r += parts) {
             for (int64_t m = 0; m < group->count; m++) buffers[m] = (char *)addresses[i][m] + r * array->chunk_bytes;
             buffers[group->count] = addresses[collective->array_count + i][r];
-            if (hlo_shape_elements(array->result)) status = cpu_loop_run(array->loops[0], pool, buffers);
+            if (buffers[group->count] && hlo_shape_elements(array->result))
+                status = cpu_loop_run(array->loops[0], pool, buffers);
         }
     }
     if (buffers != small) hlo_free(buffers);
     return status;
+}
+
+// Copies unless the array is already where it belongs: received from another process, or not wanted in this one.
+static void copy_array(void *to, const void *from, int64_t bytes) {
+    if (to && from && to != from && bytes) memcpy(to, from, (size_t)bytes);
 }
 
 // Concatenates the operands of all members. The dimensions outside the gathered one are `outer` runs; each contains the
@@ -96,9 +109,9 @@ static HloStatus exchange_all_gather(const CpuCollective *collective, const CpuC
         const int64_t chunk = array->chunk_bytes;
         for (int64_t r = part; r < group->count; r += parts) {
             char *to = addresses[collective->array_count + i][r];
-            for (int64_t o = 0; o < array->outer; o++)
+            for (int64_t o = 0; to && o < array->outer; o++)
                 for (int64_t m = 0; m < group->count; m++, to += chunk)
-                    memcpy(to, (const char *)addresses[i][m] + o * chunk, (size_t)chunk);
+                    copy_array(to, (const char *)addresses[i][m] + o * chunk, chunk);
         }
     }
     return HLO_SUCCESS;
@@ -112,9 +125,9 @@ static HloStatus exchange_all_to_all(const CpuCollective *collective, const CpuC
     const int64_t chunk = array->chunk_bytes, count = group->count;
     for (int64_t r = part; r < count; r += parts) {
         char *to = addresses[1][r];
-        for (int64_t o = 0; o < array->outer; o++)
+        for (int64_t o = 0; to && o < array->outer; o++)
             for (int64_t m = 0; m < count; m++, to += chunk)
-                memcpy(to, (const char *)addresses[0][m] + (o * count + r) * chunk, (size_t)chunk);
+                if (addresses[0][m]) copy_array(to, (const char *)addresses[0][m] + (o * count + r) * chunk, chunk);
     }
     return HLO_SUCCESS;
 }
@@ -123,10 +136,10 @@ static HloStatus exchange_all_to_all(const CpuCollective *collective, const CpuC
 static HloStatus exchange_all_to_all_tuple(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                            void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
-    const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[0].operand);
+    const int64_t bytes = hlo_shape_bytes(collective->arrays[0].operand);
     for (int64_t r = part; r < group->count; r += parts)
-        for (int64_t m = 0; m < group->count && bytes; m++)
-            memcpy(addresses[collective->array_count + m][r], addresses[r][m], bytes);
+        for (int64_t m = 0; m < group->count; m++)
+            copy_array(addresses[collective->array_count + m][r], addresses[r][m], bytes);
     return HLO_SUCCESS;
 }
 
@@ -135,14 +148,14 @@ static HloStatus exchange_permute(const CpuCollective *collective, const CpuColl
                                   void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
     for (int32_t i = 0; i < collective->array_count; i++) {
-        const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[i].operand);
-        for (int64_t r = part; r < group->count && bytes; r += parts) {
+        const int64_t bytes = hlo_shape_bytes(collective->arrays[i].operand);
+        for (int64_t r = part; r < group->count; r += parts) {
             const int64_t source = collective->sources[r];
             void *to = addresses[collective->array_count + i][r];
             if (source >= 0)
-                memcpy(to, addresses[i][source], bytes);
-            else
-                memset(to, 0, bytes);
+                copy_array(to, addresses[i][source], bytes);
+            else if (to && bytes)
+                memset(to, 0, (size_t)bytes);
         }
     }
     return HLO_SUCCESS;
@@ -153,37 +166,15 @@ static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCo
                                     void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
     for (int32_t i = 0; i < collective->array_count; i++) {
-        const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[i].operand);
-        for (int64_t r = part; r < group->count && bytes; r += parts) {
+        const int64_t bytes = hlo_shape_bytes(collective->arrays[i].operand);
+        for (int64_t r = part; r < group->count; r += parts) {
             void *to = addresses[collective->array_count + i][r];
-            if (group->is_left_out)
-                memset(to, 0, bytes);
-            else
-                memcpy(to, addresses[i][0], bytes);
+            if (!group->is_left_out)
+                copy_array(to, addresses[i][0], bytes);
+            else if (to && bytes)
+                memset(to, 0, (size_t)bytes);
         }
     }
-    return HLO_SUCCESS;
-}
-
-// Copies the rows of dimension 0 that a device sends. Operands are input, output, input offsets, send sizes, output
-// offsets (at the receiver), receive sizes. Entry e of the lists belongs to member e / (entries / members). Sizes and
-// offsets are values of the program: each is checked before any data moves, and values that do not fit are a run-time
-// error. Sums are written so that they cannot overflow.
-static HloStatus send_rows(const CpuCollective *collective, const CpuCollectiveGroup *group,
-                           void *const *const *addresses, int64_t from, int64_t entry) {
-    const CpuCollectiveArray *arrays = collective->arrays;
-    const int64_t each = hlo_shape_elements(arrays[2].operand) / group->count;
-    const int64_t start = cpu_read_integer(addresses[2][from], arrays[2].operand->type, entry);
-    const int64_t rows = cpu_read_integer(addresses[3][from], arrays[3].operand->type, entry);
-    const int64_t target = cpu_read_integer(addresses[4][from], arrays[4].operand->type, entry);
-    const int64_t sent = arrays[0].operand->dims[0], room = arrays[0].result->dims[0];
-    HLO_FAIL_IF(rows < 0 || start < 0 || target < 0 || rows > sent || start > sent - rows || rows > room ||
-                    target > room - rows,
-                HLO_INVALID_ARGUMENT, "rows from %lld on, %lld of them, do not fit", (long long)start, (long long)rows);
-    const int64_t width = arrays[0].chunk_bytes;
-    char *to = addresses[collective->array_count][entry / each];
-    if (rows > 0 && width > 0)
-        memcpy(to + target * width, (const char *)addresses[0][from] + start * width, (size_t)(rows * width));
     return HLO_SUCCESS;
 }
 
@@ -194,12 +185,17 @@ static HloStatus exchange_ragged(const CpuCollective *collective, const CpuColle
     (void)pool;
     assert(collective->array_count == 6); /* read_ragged() counted them */
     if (part > 0) return HLO_SUCCESS;     // senders may overlap: the last one in group order wins
-    const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[0].result);
-    for (int64_t m = 0; m < group->count && bytes; m++)
-        if (addresses[6][m] != addresses[1][m]) memcpy(addresses[6][m], addresses[1][m], bytes);
+    const int64_t bytes = hlo_shape_bytes(collective->arrays[0].result);
     const int64_t entries = hlo_shape_elements(collective->arrays[2].operand);
-    for (int64_t from = 0; from < group->count; from++)
-        for (int64_t e = 0; e < entries; e++) HLO_TRY(send_rows(collective, group, addresses, from, e));
+    for (int64_t m = 0; m < group->count; m++) copy_array(addresses[6][m], addresses[1][m], bytes);
+    for (int64_t from = 0; from < group->count; from++) {
+        for (int64_t e = 0; e < entries; e++) {
+            CpuRaggedRows rows;
+            HLO_TRY(cpu_ragged_rows(collective, group, addresses, from, e, &rows));
+            char *to = addresses[6][rows.receiver];
+            if (to) copy_array(to + rows.to, (const char *)addresses[0][from] + rows.from, rows.bytes);
+        }
+    }
     return HLO_SUCCESS;
 }
 
@@ -284,7 +280,7 @@ static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCol
 }
 
 // Makes a loop over the chunk of one member, as rows of `chunk` elements; the exchange determines where in the operands
-// the chunk begins.
+// the chunk begins. `packed` is the same over chunks whose rows are adjacent, as other processes send them.
 static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, CpuCollectiveArray *array) {
     const int64_t chunk = array->chunk_bytes / hlo_type_bytes(array->operand->type);
     const int64_t dims[2] = {array->outer, chunk};
@@ -292,7 +288,10 @@ static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, Cpu
     const CpuIndexMap load = {0, from}, store = {0, to};
     const CpuLoopDomain domain = {.outer = 2, .dims = dims};
     array->loops = HLO_ARENA_NEW(context->lowering->arena, const CpuLoop *, 1);  // all groups have one size
-    return make_loop(context, array->operand->type, &domain, &load, &store, 1, &array->loops[0]);
+    HLO_TRY(make_loop(context, array->operand->type, &domain, &load, &store, 1, &array->loops[0]));
+    array->packed = array->loops[0];
+    if (array->outer <= 1) return HLO_SUCCESS;
+    return make_loop(context, array->operand->type, &domain, &store, &store, 1, &array->packed);
 }
 
 // ---- lowering

@@ -13,7 +13,12 @@
 // when all devices have finished or an error has occurred; then every worker leaves, and the state of the run is no
 // longer used.
 //
-// A deadlock is detected immediately: nothing is queued, no worker is busy, and not all devices have finished.
+// A deadlock is detected immediately: nothing is queued, no worker is busy, not all devices have finished, and none
+// waits for another process.
+//
+// Several processes run the same program, each its own devices. When all members of a group that are here have arrived
+// at a collective, messages take the place of the other members (remote.h), and devices stay parked until these have
+// arrived.
 //
 // Memory: a device's slices are offsets from its own base addresses (arena, constants, arguments, results), so that one
 // list of thunks serves all devices. Devices, frames, rendezvous and the queue are allocated before a run starts.
@@ -28,12 +33,14 @@
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/jit/while_program.h"
 #include "targets/cpu/run/fallback.h"
+#include "targets/cpu/run/messages.h"
 #include "targets/cpu/run/share.h"
 
 enum {
     kSerialCost = 20000,  // elementary operations per device below which waking workers does not pay off
     kSpins = 2000,        // attempts to find work before yielding the processor
     kYields = 10000,      // further attempts before sleeping: a callback of the host may take seconds
+    kFewYields = 20,
     kSleepNanoseconds = 50000,
 };
 
@@ -160,15 +167,13 @@ static void trace(const CpuRun *run, const CpuDevice *device, const char *name, 
 
 // ---- messages between devices
 
-static void push_work(CpuRun *run, CpuWork work);
-
 // Resumes a device that is parked at a receive, if its message has arrived. Lock held.
 static void wake_receiver(CpuRun *run, int64_t d) {
     CpuDevice *device = &run->devices[d];
     const CpuThunk *waits_at = device->waits_at;
     if (!waits_at || waits_at->kind != CPU_STEP_RECEIVE || !cpu_mail_has(&run->mail, waits_at->kernel, d)) return;
     device->waits_at = NULL;
-    push_work(run, (CpuWork){.device = device});
+    cpu_run_push_work(run, (CpuWork){.device = device});
 }
 
 // Resumes the devices that a message has arrived for. Without pairs that may be any device, but then the channel has
@@ -184,13 +189,16 @@ static HloStatus run_send(CpuRun *run, const CpuDevice *device, const CpuThunk *
     const CpuP2pTransfer *peer = thunk->kernel;
     memset(address(device, thunk->slices[1]), 0, sizeof(uint32_t));
     pthread_mutex_lock(&run->lock);
-    const HloStatus status = cpu_mail_send(&run->mail, peer, device->number, address(device, thunk->slices[0]));
+    const void *data = address(device, thunk->slices[0]);
+    HloStatus status = cpu_mail_send(&run->mail, peer, device->number, data);
+    if (!status) status = cpu_messages_send(run, peer, device->number, data);
     wake_receivers(run, peer, device->number);
     pthread_mutex_unlock(&run->lock);
     return status;
 }
 
-// Sets *taken to false when the message has not arrived yet. A device that no one sends to gets zeros immediately.
+// Sets *taken to false when the message has not arrived yet. A device that no one sends to gets zeros immediately. The
+// device of a message from another process parks, and is resumed after the thunk.
 static HloStatus try_receive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, bool *taken) {
     pthread_mutex_lock(&run->lock);
     const HloStatus status =
@@ -268,7 +276,9 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
             continue;
         }
         const CpuThunk *thunk = &frame->list->thunks[frame->next++];
-        if (thunk->kind == CPU_STEP_COLLECTIVE || shared_leaders(run, device, thunk)) {
+        const bool is_from_elsewhere =
+            thunk->kind == CPU_STEP_RECEIVE && cpu_messages_come_from_elsewhere(run, thunk->kernel, device->number);
+        if (thunk->kind == CPU_STEP_COLLECTIVE || is_from_elsewhere || shared_leaders(run, device, thunk)) {
             *waits_at = thunk;
             return HLO_SUCCESS;
         }
@@ -297,7 +307,8 @@ static CpuRendezvous *rendezvous_of(CpuRun *run, const CpuCollective *collective
 }
 
 // Gathers addresses[i][m] for array i of member m. The table is made once per rendezvous and kept for its later
-// iterations; only the addresses are filled in again, as arrays of a loop may move.
+// iterations; only the addresses are filled in again, as arrays of a loop may move. Members in other processes have
+// none.
 static HloStatus gather_addresses(const CpuRun *run, CpuRendezvous *rendezvous, const CpuThunk *thunk) {
     assert(rendezvous && thunk);
     const CpuCollectiveGroup *group = rendezvous->group;
@@ -308,28 +319,41 @@ static HloStatus gather_addresses(const CpuRun *run, CpuRendezvous *rendezvous, 
         rendezvous->addresses = (void ***)cells;
         for (int32_t i = 0; i < arrays; i++) cells[i] = (void *)(cells + arrays + i * group->count);
     }
-    for (int32_t i = 0; i < arrays; i++)
-        for (int64_t m = 0; m < group->count; m++)
-            rendezvous->addresses[i][m] = address(&run->devices[group->devices[m]], thunk->slices[i]);
+    for (int32_t i = 0; i < arrays; i++) {
+        for (int64_t m = 0; m < group->count; m++) {
+            const CpuDevice *device = &run->devices[group->devices[m]];
+            rendezvous->addresses[i][m] = device->bases ? address(device, thunk->slices[i]) : NULL;
+        }
+    }
     return HLO_SUCCESS;
 }
 
 // ---- the work queue (run->lock held)
 
-// Appends to the ring. Its capacity is devices x (1 + parts), which is more than can be queued at any time, so it never
-// overtakes itself.
-static void push_work(CpuRun *run, CpuWork work) {
-    run->queue[run->queue_end++ % run->queue_capacity] = work;
+void cpu_run_notify(CpuRun *run) {
     atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
+    if (run->messages.is_asleep) transport_wake(cpu_launch_transport(run->launch));
 }
 
-// Records the first error; all workers stop when they see it. Takes ownership of the status.
-static void fail(CpuRun *run, HloStatus status) {
+// Appends to the ring. Its capacity is devices x (1 + parts), which is more than can be queued at any time, so it never
+// overtakes itself.
+void cpu_run_push_work(CpuRun *run, CpuWork work) {
+    run->queue[run->queue_end++ % run->queue_capacity] = work;
+    cpu_run_notify(run);
+}
+
+void cpu_run_resume(CpuRun *run, CpuDevice *device) {
+    trace(run, device, device->waits_at->name, device->waits_since);
+    device->waits_at = NULL;
+    cpu_run_push_work(run, (CpuWork){.device = device});
+}
+
+void cpu_run_fail(CpuRun *run, HloStatus status) {
     if (run->status)
         hlo_status_free(status);
     else
         run->status = status;
-    atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
+    cpu_run_notify(run);
 }
 
 // Returns all devices of the group to the queue, where any worker may take them.
@@ -338,31 +362,33 @@ static void release_group(CpuRun *run, CpuRendezvous *rendezvous) {
     rendezvous->arrived = 0;
     for (int64_t m = 0; m < rendezvous->group->count; m++) {
         CpuDevice *device = &run->devices[rendezvous->group->devices[m]];
-        trace(run, device, device->waits_at->name, device->waits_since);
-        device->waits_at = NULL;
-        push_work(run, (CpuWork){.device = device});
+        if (device->bases) cpu_run_resume(run, device);
     }
 }
 
 // Registers the device at the rendezvous. The last one to arrive starts the exchange, divided into parts that any
 // worker may take. Results of the exchange may overlap the operands' memory, so it begins only when all have arrived.
-// Lock held.
+// Where members are in other processes, it proceeds in phases instead. Lock held.
 static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     assert(thunk && device);
     const CpuCollective *collective = thunk->kernel;
     CpuRendezvous *rendezvous = rendezvous_of(run, collective, device);
     device->waits_at = thunk;
     device->waits_since = now(run);
-    if (++rendezvous->arrived < rendezvous->group->count) return;
+    if (++rendezvous->arrived < rendezvous->expected) return;
     const HloStatus status = gather_addresses(run, rendezvous, thunk);
     if (status) {
-        fail(run, status);
+        cpu_run_fail(run, status);
+        return;
+    }
+    if (rendezvous->expected < rendezvous->group->count) {
+        cpu_run_push_work(run, (CpuWork){.rendezvous = rendezvous, .is_remote = true});
         return;
     }
     rendezvous->parts = run->alone ? 1 : collective->parts;
     rendezvous->parts_left = rendezvous->parts;
     for (int64_t part = 0; part < rendezvous->parts; part++)
-        push_work(run, (CpuWork){.rendezvous = rendezvous, .collective = collective, .part = part});
+        cpu_run_push_work(run, (CpuWork){.rendezvous = rendezvous, .part = part});
 }
 
 // ---- shared kernels
@@ -389,14 +415,12 @@ static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk,
     }
     pthread_mutex_lock(&run->lock);
     if (status) {
-        fail(run, hlo_status_annotate(status, "%%%s", thunk->name));
+        cpu_run_fail(run, hlo_status_annotate(status, "%%%s", thunk->name));
         return;
     }
     for (int64_t d = 0; d < run->device_count; d++) {
         if (leaders[d] != leader) continue;
-        trace(run, &run->devices[d], thunk->name, run->devices[d].waits_since);
-        run->devices[d].waits_at = NULL;
-        push_work(run, (CpuWork){.device = &run->devices[d]});
+        cpu_run_resume(run, &run->devices[d]);
     }
 }
 
@@ -410,7 +434,7 @@ static void print_missing(const CpuRun *run, const CpuDevice *waiting, HloText *
     int64_t count = 0;
     for (int64_t m = 0; m < group->count; m++) {
         const CpuDevice *other = &run->devices[group->devices[m]];
-        if (other->waits_at == waiting->waits_at) continue;
+        if (!other->bases || other->waits_at == waiting->waits_at) continue;
         hlo_text_format(text, "%s%lld", count ? ", " : "", (long long)other->number);
         if (++count == 8) {
             hlo_text_string(text, ", ...");
@@ -451,7 +475,7 @@ static HloStatus deadlock(const CpuRun *run) {
         print_missing(run, device, &text);
     }
     for (int64_t d = 0; d < run->device_count; d++) {
-        if (run->devices[d].waits_at) continue;
+        if (run->devices[d].waits_at || !run->devices[d].bases) continue;
         hlo_text_format(&text, "; device %lld has finished", (long long)d);
         break;
     }
@@ -464,53 +488,71 @@ static HloStatus deadlock(const CpuRun *run) {
 // ---- workers
 
 // Parks the device until its message arrives, unless it has arrived meanwhile. Lock held.
-static void park(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
-    device->waits_at = thunk;
+static HloStatus park(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     device->waits_since = now(run);
+    if (cpu_messages_come_from_elsewhere(run, thunk->kernel, device->number))
+        return cpu_messages_receive(run, device, thunk, address(device, thunk->slices[0]));
+    device->waits_at = thunk;
     wake_receiver(run, device->number);
+    return HLO_SUCCESS;
 }
 
 // Runs a device. Returns with the lock held: errors are recorded under the lock, where the first one counts.
 static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
     assert(device);
     const CpuThunk *waits_at;
-    const HloStatus status = advance(run, device, pool, &waits_at);
+    HloStatus status = advance(run, device, pool, &waits_at);
     pthread_mutex_lock(&run->lock);
+    if (!status && waits_at && waits_at->kind == CPU_STEP_RECEIVE) status = park(run, device, waits_at);
     if (status)
-        fail(run, status);
+        cpu_run_fail(run, status);
     else if (waits_at && waits_at->kind == CPU_STEP_COLLECTIVE)
         arrive(run, device, waits_at);
-    else if (waits_at && waits_at->kind == CPU_STEP_RECEIVE)
-        park(run, device, waits_at);
-    else if (waits_at)
+    else if (waits_at && waits_at->kind != CPU_STEP_RECEIVE)
         arrive_shared(run, device, waits_at, pool);
-    else if (++run->finished == run->device_count)
-        atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
+    else if (!waits_at && ++run->finished == run->local_count)
+        cpu_run_notify(run);
 }
 
 // Runs a part of an exchange; the last part releases the group. Returns with the lock held.
 static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
     assert(work);
     CpuRendezvous *rendezvous = work->rendezvous;
+    const CpuCollective *collective = rendezvous->collective;
     const HloStatus status =
-        work->collective->exchange(work->collective, rendezvous->group, (void *const *const *)rendezvous->addresses,
-                                   work->part, rendezvous->parts, pool);
+        collective->exchange(collective, rendezvous->group, (void *const *const *)rendezvous->addresses, work->part,
+                             rendezvous->parts, pool);
     pthread_mutex_lock(&run->lock);
     if (status)
-        fail(run, hlo_status_annotate(status, "%%%s", work->collective->instruction->name));
+        cpu_run_fail(run, hlo_status_annotate(status, "%%%s", collective->instruction->name));
     else if (--rendezvous->parts_left == 0)
         release_group(run, rendezvous);
 }
 
-// Spins, then yields, then sleeps: exchanges take microseconds, host callbacks seconds. Compares counts rather than
-// flags: news between the look and the wait changes the count.
+// Runs a phase of an exchange with other processes; the last one releases the members here. Returns with the lock held.
+static void run_phase(CpuRun *run, CpuRendezvous *rendezvous) {
+    bool done = false;
+    const HloStatus status = cpu_messages_advance(run, rendezvous, &done);
+    pthread_mutex_lock(&run->lock);
+    if (status)
+        cpu_run_fail(run, hlo_status_annotate(status, "%%%s", rendezvous->collective->instruction->name));
+    else if (done)
+        release_group(run, rendezvous);
+    else
+        cpu_messages_add(run, rendezvous);
+}
+
+// Spins, then yields, then sleeps: exchanges take microseconds, host callbacks seconds. Where several processes share
+// the machine, it sleeps soon, since they need the processors. Compares counts rather than flags: news between the look
+// and the wait changes the count.
 static void wait_for_news(CpuRun *run, uint32_t seen) {
+    const int yields = run->launch ? kFewYields : kYields;
     for (int i = 0; atomic_load_explicit(&run->news, memory_order_acquire) == seen; i++) {
         if (i < kSpins) {
 #if defined(__x86_64__)
             __builtin_ia32_pause();
 #endif
-        } else if (i < kSpins + kYields) {
+        } else if (i < kSpins + yields) {
             sched_yield();
         } else {
             nanosleep(&(struct timespec){.tv_nsec = kSleepNanoseconds}, NULL);
@@ -519,23 +561,30 @@ static void wait_for_news(CpuRun *run, uint32_t seen) {
 }
 
 // Works until the run is over. Any number of workers may do this concurrently, and one is enough. The lock is held at
-// the top of the loop; run_device() and run_part() return with it.
+// the top of the loop; run_device(), run_part() and run_phase() return with it.
 static void work_on_run(CpuRun *run, CpuPool *pool) {
     pthread_mutex_lock(&run->lock);
-    while (run->finished < run->device_count && !run->status) {
+    while (run->finished < run->local_count && !run->status) {
+        cpu_messages_poll(run);
         if (run->queue_begin != run->queue_end) {
             const CpuWork work = run->queue[run->queue_begin++ % run->queue_capacity];
             run->busy++;
             pthread_mutex_unlock(&run->lock);
             if (work.device)
                 run_device(run, work.device, pool);
+            else if (work.is_remote)
+                run_phase(run, work.rendezvous);
             else
                 run_part(run, &work, pool);
             run->busy--;
             continue;
         }
-        if (run->busy == 0) {
-            fail(run, deadlock(run));
+        if (cpu_messages_are_awaited(run) && !run->messages.is_driven) {
+            cpu_messages_wait(run);
+            continue;
+        }
+        if (run->busy == 0 && !cpu_messages_are_awaited(run)) {
+            cpu_run_fail(run, deadlock(run));
             break;
         }
         const uint32_t seen = atomic_load_explicit(&run->news, memory_order_relaxed);
@@ -562,6 +611,7 @@ static void worker_task(void *argument, int64_t begin, int64_t end, int worker) 
 // On failure, free_run() frees what has been allocated.
 static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     HLO_TRY(cpu_mail_init(&run->mail, run->device_count));
+    if (run->span) run->mail.elsewhere = run->span->elsewhere;
     const CpuSignature *signature = &run->executable->signature;
     const int64_t bases = CPU_BASE_FIRST_ARGUMENT + signature->argument_count + signature->result_count;
     const int64_t frames = run->executable->depth + 1;
@@ -573,6 +623,7 @@ static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     for (int64_t d = 0; d < run->device_count; d++) {
         CpuDevice *device = &run->devices[d];
         device->number = d;
+        if (run->span && run->span->elsewhere[d]) continue;
         device->draws = hlo_draws_start(0, d / run->executable->partition_count);
         device->bases = run->bases + d * bases;
         device->frames = run->frames + d * frames;
@@ -607,14 +658,21 @@ static HloStatus allocate_rendezvous(CpuRun *run) {
     HLO_FAIL_IF(!run->rendezvous_list || !run->queue || !run->shared_arrivals, HLO_RESOURCE_EXHAUSTED,
                 "no memory for an execution");
     run->rendezvous_count = total;
-    for (int32_t i = 0; i < executable->collective_count; i++)
-        for (int64_t g = 0; g < executable->collectives[i]->group_count; g++)
-            run->rendezvous_list[run->first_rendezvous[i] + g].group = &executable->collectives[i]->groups[g];
+    CpuRendezvous *next = run->rendezvous_list;
+    for (int32_t i = 0; i < executable->collective_count; i++) {
+        const CpuCollective *collective = executable->collectives[i];
+        for (const CpuCollectiveGroup *group = collective->groups; group < collective->groups + collective->group_count;
+             group++, next++) {
+            const int64_t expected = run->span ? run->span->members[next - run->rendezvous_list] : group->count;
+            *next = (CpuRendezvous){.collective = collective, .group = group, .expected = expected};
+        }
+    }
     return HLO_SUCCESS;
 }
 
 // Frees everything that was allocated, also by a run that failed half-way.
 static void free_run(CpuRun *run) {
+    cpu_messages_free(run);
     for (int64_t i = 0; i < run->rendezvous_count; i++) hlo_free(run->rendezvous_list[i].addresses);
     cpu_mail_free(&run->mail);
     hlo_free(run->rendezvous_list);
@@ -636,19 +694,23 @@ HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuE
                   .sharing = execution->sharing,
                   .host = execution->host,
                   .trace = execution->trace,
+                  .span = execution->span,
+                  .launch = execution->launch,
                   .device_count = executable->replica_count * executable->partition_count};
+    run.local_count = run.span ? run.span->local_count : run.device_count;
     pthread_mutex_init(&run.lock, NULL);
     const int workers = cpu_pool_worker_count(pool);
-    run.alone = run.device_count < workers || workers == 1 || executable->signature.iteration_cost < kSerialCost;
+    run.alone = run.local_count < workers || workers == 1 || executable->signature.iteration_cost < kSerialCost;
     HloStatus status = allocate_devices(&run, execution);
     if (!status) status = allocate_rendezvous(&run);
     if (!status) {
-        for (int64_t d = 0; d < run.device_count; d++) push_work(&run, (CpuWork){.device = &run.devices[d]});
+        for (int64_t d = 0; d < run.device_count; d++)
+            if (run.devices[d].bases) cpu_run_push_work(&run, (CpuWork){.device = &run.devices[d]});
         if (run.alone)
             work_on_run(&run, pool);
         else
             cpu_pool_parallel_claim(pool, workers, worker_task, &run);
-        status = run.status;
+        status = run.status ? run.status : cpu_messages_finish(&run);
     }
     free_run(&run);
     return status;

@@ -14,6 +14,10 @@
 //     all-reduce    0 0 0 0    all members get the same result, whatever the operands
 //     optimiser     0 0 0 0    computed by device 0 for all four
 //
+// Where other processes run some of the devices, those share nothing with devices here: the classes that the run uses
+// are divided between here and elsewhere. Their arguments are unknown, and so count as different from all others; a
+// collective may make them equal.
+//
 // A device that waits for another to share its work must be sure that the other one arrives there as often as itself.
 // So classes are split by everything that makes control flow diverge (`control` below), including the conditions of
 // loops.
@@ -21,12 +25,15 @@
 
 #include <string.h>
 
+#include "targets/cpu/run/hosts.h"
+
 enum { kMaximumDevices = 64 };
 
 typedef int16_t Classes[kMaximumDevices];
 
 typedef struct Analysis {
     const CpuExecutable *executable;
+    const CpuSpan *span;
     int64_t devices;
     int16_t *classes;  // [array][device]
     int16_t *leaders;  // [share index][device]
@@ -187,12 +194,15 @@ static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *co
 // Returns false when no two devices share an argument.
 static bool read_pattern(const CpuExecutable *executable, const CpuExecution *execution, int64_t devices,
                          int16_t *pattern) {
+    const bool *elsewhere = execution->span ? execution->span->elsewhere : NULL;
     bool some = false;
     for (int64_t i = 0; i < executable->signature.argument_count; i++) {
         int16_t *row = pattern + i * devices;
         for (int16_t d = 0; d < devices; d++) {
             int16_t e = 0;
-            while (execution->arguments[e][i] != execution->arguments[d][i]) e++;
+            while (e < d && ((elsewhere && (elsewhere[d] || elsewhere[e])) ||
+                             execution->arguments[e][i] != execution->arguments[d][i]))
+                e++;
             row[d] = e;
             some = some || e != d;
         }
@@ -216,11 +226,19 @@ static CpuSharePlan *new_plan(const CpuExecutable *executable, int64_t devices) 
     return plan;
 }
 
+// Divides the classes between devices here and elsewhere: leaders become devices of the same process.
+static void divide(const Analysis *analysis, int16_t *leaders) {
+    if (!analysis->span) return;
+    Classes place;
+    for (int16_t d = 0; d < analysis->devices; d++) place[d] = analysis->span->elsewhere[d] ? d : -1;
+    refine(analysis, leaders, place);
+}
+
 // Returns false when memory is short: then nothing is shared, which is correct too.
-static bool analyse(const CpuExecutable *executable, CpuSharePlan *plan) {
+static bool analyse(const CpuExecutable *executable, const CpuSpan *span, CpuSharePlan *plan) {
     const int64_t devices = plan->devices;
     const CpuSignature *signature = &executable->signature;
-    Analysis analysis = {.executable = executable, .devices = devices};
+    Analysis analysis = {.executable = executable, .span = span, .devices = devices};
     analysis.classes = hlo_allocate_zeroed((size_t)(executable->array_count * devices) + 1, sizeof(int16_t));
     if (!analysis.classes) return false;
     analysis.leaders = (int16_t *)(uintptr_t)plan->result_leaders + signature->result_count * devices;
@@ -229,11 +247,14 @@ static bool analyse(const CpuExecutable *executable, CpuSharePlan *plan) {
                sizeof(int16_t) * (size_t)devices);
     const Classes everywhere = {0};
     walk(&analysis, &executable->entry, everywhere);
-    for (int64_t i = 0; i < signature->result_count; i++)
-        memcpy((int16_t *)(uintptr_t)plan->result_leaders + i * devices,
-               classes_of(&analysis, executable->entry.results[i]), sizeof(int16_t) * (size_t)devices);
+    for (int64_t i = 0; i < signature->result_count; i++) {
+        int16_t *leaders = (int16_t *)(uintptr_t)plan->result_leaders + i * devices;
+        memcpy(leaders, classes_of(&analysis, executable->entry.results[i]), sizeof(int16_t) * (size_t)devices);
+        divide(&analysis, leaders);
+    }
     for (int32_t i = 0; i < executable->shareable_count; i++) {
-        const int16_t *leaders = analysis.leaders + i * devices;
+        int16_t *leaders = analysis.leaders + i * devices;
+        divide(&analysis, leaders);
         for (int16_t d = 0; d < devices; d++)
             if (leaders[d] != d) plan->leaders[i] = leaders;
     }
@@ -260,7 +281,7 @@ void cpu_share_plan_update(const CpuExecutable *executable, const CpuExecution *
     }
     cpu_share_plan_free(*plan);
     *plan = NULL;
-    if (some && analyse(executable, fresh))
+    if (some && analyse(executable, execution->span, fresh))
         *plan = fresh;
     else
         cpu_share_plan_free(fresh);
