@@ -22,6 +22,7 @@
 enum { kIndexBits = 24, kNumberBits = 20, kChannelBit = 46, kLaunchBit = 47 };
 enum {
     kControlTag = 0,
+    kUnusedTag = 2,  // never sent
     kControlDepth = 4,
     kControlBytes = 1024,
     kNameBytes = 256,
@@ -77,8 +78,9 @@ typedef struct EarlyFailure {
 } EarlyFailure;
 
 typedef struct Peer {
-    int64_t launched;  // launches here that this peer takes part in
-    int64_t compared;  // how many of them have been compared
+    int64_t launched;   // launches here that this peer takes part in
+    int64_t compared;   // how many of them have been compared
+    int64_t discarded;  // 1 + the last one whose messages are dropped; 0: none
     AnnouncementList own, theirs;
     EarlyFailure *failures;
     TransportRequest *requests[kControlDepth];  // a ring
@@ -106,6 +108,7 @@ typedef struct LaunchPeer {
     CpuWaitReport report;
     int64_t reported_at;  // 0: never
     bool is_stable;       // the last two reports show no progress in between
+    int64_t finished_at;  // when it was first seen to have ended the launch; 0: it has not
 } LaunchPeer;
 
 struct CpuLaunch {
@@ -458,10 +461,21 @@ static void take_early_failures(CpuLaunch *launch, const LaunchPeer *peer) {
     }
 }
 
+// Numbers of launches in tags wrap around. Well before a number comes again, the transport's rules that drop its
+// messages are displaced by others.
+static void forget_discards(CpuHosts *hosts, int64_t process) {
+    Peer *peer = &hosts->peers[process];
+    if (!peer->discarded || peer->launched - peer->discarded < INT64_C(1) << (kNumberBits - 1)) return;
+    for (int i = 0; i < TRANSPORT_DISCARD_RULES; i++)
+        transport_discard(hosts->transport, process, kUnusedTag, (UINT64_C(1) << TRANSPORT_TAG_BITS) - 1);
+    peer->discarded = 0;
+}
+
 // Lock held. The number counts up even if the message cannot be sent: the peer counts this launch too.
 static HloStatus announce_to(CpuLaunch *launch, LaunchPeer *peer, int64_t process, uint64_t fingerprint) {
     CpuHosts *hosts = launch->hosts;
     *peer = (LaunchPeer){.process = process, .number = hosts->peers[process].launched++};
+    forget_discards(hosts, process);
     Announcement *own = new_announcement(peer->number, launch->ordinal, fingerprint, launch->name);
     HLO_FAIL_IF(!own, HLO_RESOURCE_EXHAUSTED, "no memory to launch %s", launch->name);
     const Announcement *known = hosts->peers[process].theirs.first;
@@ -529,7 +543,9 @@ HloStatus cpu_launch_begin(CpuHosts *hosts, const CpuSpan *span, const char *nam
 static void tell_failure(CpuLaunch *launch, const struct HloError *status) {
     CpuHosts *hosts = launch->hosts;
     HloText text = {0};
-    if (launch->failure)
+    const bool is_theirs =
+        launch->failure && strcmp(hlo_status_message(launch->failure), hlo_status_message(status)) == 0;
+    if (is_theirs)
         hlo_text_string(&text, hlo_status_message(status));
     else
         hlo_text_format(&text, "%s failed in launch %lld, %s: %s",
@@ -537,7 +553,7 @@ static void tell_failure(CpuLaunch *launch, const struct HloError *status) {
                         launch->name, hlo_status_message(status));
     for (int64_t i = 0; i < launch->span->peer_count; i++) {
         const LaunchPeer *peer = &launch->peers[i];
-        if (launch->failure && launch->failed_by == peer->process) continue;
+        if (is_theirs && launch->failed_by == peer->process) continue;
         Control control = {0};
         control.text.head = (ControlHead){.kind = CONTROL_FAILURE,
                                           .number = peer->number,
@@ -558,8 +574,11 @@ static uint64_t tag_of(const LaunchPeer *peer) {
 // Drops what peers have sent for a launch that has failed here: they may wait for that.
 static void discard_messages(const CpuLaunch *launch) {
     const uint64_t mask = UINT64_C(1) << kLaunchBit | ((UINT64_C(1) << kNumberBits) - 1) << kIndexBits;
-    for (int64_t i = 0; i < launch->span->peer_count; i++)
-        transport_discard(launch->hosts->transport, launch->peers[i].process, tag_of(&launch->peers[i]), mask);
+    for (int64_t i = 0; i < launch->span->peer_count; i++) {
+        const LaunchPeer *peer = &launch->peers[i];
+        transport_discard(launch->hosts->transport, peer->process, tag_of(peer), mask);
+        launch->hosts->peers[peer->process].discarded = peer->number + 1;
+    }
 }
 
 void cpu_launch_end(CpuLaunch *launch, const struct HloError *status) {
@@ -633,9 +652,8 @@ void cpu_launch_report(CpuLaunch *launch, const CpuWaitReport *report) {
     pthread_mutex_unlock(&hosts->lock);
 }
 
-// Whether the peer has ended this launch, so that nothing more comes from it: its activity shows that, or that it has
-// gone on to a later launch. What it sent before has arrived, as its run does not end before.
-static bool has_finished(const CpuLaunch *launch, const LaunchPeer *peer) {
+// Whether the peer has ended this launch: its activity shows that, or that it has gone on to a later launch.
+static bool seems_finished(const CpuLaunch *launch, const LaunchPeer *peer) {
     if (!peer->their_ordinal) return false;
     char *activity = transport_activity(launch->hosts->transport, peer->process, NULL);
     long long ordinal = 0;
@@ -644,6 +662,14 @@ static bool has_finished(const CpuLaunch *launch, const LaunchPeer *peer) {
                                     (ordinal == peer->their_ordinal && strstr(activity, kFinished) != NULL));
     hlo_free(activity);
     return finished;
+}
+
+// Whether nothing more can come from the peer: it ended the launch some time ago, so that what it sent before has
+// arrived.
+static bool has_finished(const CpuLaunch *launch, LaunchPeer *peer, int64_t now) {
+    if (!seems_finished(launch, peer)) return false;
+    if (!peer->finished_at) peer->finished_at = now;
+    return now - peer->finished_at >= report_interval(launch->hosts);
 }
 
 // The iteration of a loop does not matter: a process that is there in another one has sent, or will send, what the
@@ -714,8 +740,8 @@ static void fill_set(const CpuLaunch *launch, const CpuWaitReport *own, WaitSet 
     set->stuck[0] = own->is_complete;
     set->count = 1;
     for (int64_t i = 0; i < launch->span->peer_count; i++) {
-        const LaunchPeer *peer = &launch->peers[i];
-        const bool finished = has_finished(launch, peer);
+        LaunchPeer *peer = &launch->peers[i];
+        const bool finished = has_finished(launch, peer, now);
         const bool fresh =
             peer->reported_at && now - peer->reported_at < kFreshReports * report_interval(launch->hosts);
         set->processes[set->count] = peer->process;
