@@ -98,6 +98,9 @@ void spmd_boundary_put_results(HloModule *module, const SpmdResultMarks *marks) 
     HloInstruction *root = module->entry->root;
     if (!marks->sharding && !marks->dims) return;
     if (hlo_is(root, HLO_OP_PARAMETER)) {
+        const char *dims = hlo_instruction_frontend_attribute(root, dims_key);
+        const bool same_dims = dims && marks->dims ? !strcmp(dims, marks->dims) : dims == marks->dims;
+        if (same_dims && hlo_sharding_equal(root->sharding, marks->sharding)) return;
         root = hlo_instruction_new(module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
         hlo_computation_set_root(module->entry, root);
     }

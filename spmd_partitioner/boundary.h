@@ -18,7 +18,8 @@ typedef struct SpmdResultMarks {
 } SpmdResultMarks;
 // Takes the marks off the root.
 SpmdResultMarks spmd_boundary_take_results(HloModule *module);
-// Puts them on the root that there is now. A parameter has marks of its own: then the result becomes a copy of it.
+// Puts them on the root that there is now. A parameter has marks of its own: where they differ, the result becomes a
+// copy of it.
 void spmd_boundary_put_results(HloModule *module, const SpmdResultMarks *marks);
 // Number of parts into which a written sharding splits dimension `dim`; 1 where it has no entry.
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim);

@@ -181,6 +181,7 @@ HloStatus cli_write_output(CliContext *context, const HloText *text) {
 HloStatus cli_write_program(CliContext *context, HloModule *module) {
     HloPrintOptions options = hlo_print_default();
     HloText text = {0};
+    hlo_order_as_printed(module);
     hlo_module_renumber_frames(module);
     options.print_large_constants = true;
     HloStatus status = hlo_print(module, &options, &text);

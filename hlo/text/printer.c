@@ -447,16 +447,21 @@ static void sort_by_content(HloPrinter *printer, CallWalk *walk) {
     for (int64_t i = 0; i < walk->count; i++) walk->order[i] = keys[i].computation;
 }
 
-// Callees come before their callers, as the parser requires; computations that only an async op's sugar contains are
-// omitted.
-static void print_module(HloPrinter *printer, const HloModule *module) {
-    assert(module->entry);
+static CallWalk walk_calls(HloPrinter *printer, const HloModule *module) {
     CallWalk walk = {.order = HLO_ARENA_NEW(printer->scratch, const HloComputation *, module->computations.count),
                      .seen = HLO_ARENA_NEW(printer->scratch, bool, module->computation_limit)};
     for (int64_t i = 0; i < module->computations.count; i++) {
         const HloComputation *computation = module->computations.items[i];
         if (computation->callers.count == 0) visit_calls(&walk, computation);
     }
+    return walk;
+}
+
+// Callees come before their callers, as the parser requires; computations that only an async op's sugar contains are
+// omitted.
+static void print_module(HloPrinter *printer, const HloModule *module) {
+    assert(module->entry);
+    CallWalk walk = walk_calls(printer, module);
     if (printer->options.sort_computations) sort_by_content(printer, &walk);
     print_header(printer, module);
     if (printer->options.print_metadata && module->stack.frames.count)
@@ -479,12 +484,16 @@ typedef struct Job {
 } Job;
 
 // Tables by instruction id, since ids are dense.
+static void make_tables(HloPrinter *printer, const HloModule *module) {
+    printer->canonical = HLO_ARENA_NEW(printer->scratch, int32_t, module->instruction_limit);
+    printer->shapes = HLO_ARENA_NEW(printer->scratch, HloPrintedShape, HLO_PRINTED_SHAPES);
+    printer->state = HLO_ARENA_NEW(printer->scratch, uint8_t, module->instruction_limit);
+}
+
 static HloStatus run_job(void *argument) {
     Job *job = argument;
     HloPrinter *printer = &job->printer;
-    printer->canonical = HLO_ARENA_NEW(printer->scratch, int32_t, job->module->instruction_limit);
-    printer->shapes = HLO_ARENA_NEW(printer->scratch, HloPrintedShape, HLO_PRINTED_SHAPES);
-    printer->state = HLO_ARENA_NEW(printer->scratch, uint8_t, job->module->instruction_limit);
+    make_tables(printer, job->module);
     if (job->instruction) {
         hlo_printer_instruction(printer, job->instruction, printer->options.indent);
     } else if (job->computation) {
@@ -522,4 +531,30 @@ HloStatus hlo_print_computation(const HloComputation *computation, const HloPrin
 HloStatus hlo_print_instruction(const HloInstruction *instruction, const HloPrintOptions *options, HloText *text) {
     Job job = {.module = instruction->parent->module, .instruction = instruction};
     return run(&job, options, text);
+}
+
+// The order of printing is one of dependencies, so that instructions can be relinked as they are.
+static void relink_as_printed(HloPrinter *printer, HloComputation *computation) {
+    printer->order.count = 0;
+    order_instructions(printer, computation);
+    HloInstruction *before = NULL;
+    for (int64_t i = 0; i < printer->order.count; i++) {
+        HloInstruction *at = (HloInstruction *)(intptr_t)printer->order.items[i];
+        at->previous = before;
+        if (before) before->next = at;
+        before = at;
+    }
+    if (before) before->next = NULL;
+    computation->first = printer->order.count ? (HloInstruction *)(intptr_t)printer->order.items[0] : NULL;
+    computation->last = before;
+}
+
+void hlo_order_as_printed(HloModule *module) {
+    HloPrinter printer = {.scratch = hlo_arena_scratch_new(), .options = hlo_print_default()};
+    make_tables(&printer, module);
+    for (int64_t i = 0; i < module->computations.count; i++) relink_as_printed(&printer, module->computations.items[i]);
+    const CallWalk walk = walk_calls(&printer, module);
+    HLO_BUG_IF(walk.count != module->computations.count);  // calls have no cycles
+    for (int64_t i = 0; i < walk.count; i++) module->computations.items[i] = (HloComputation *)(intptr_t)walk.order[i];
+    hlo_arena_free(printer.scratch);
 }

@@ -91,6 +91,9 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_padding(HloArena *arena, const char
 // Appends the module's text. `options` NULL: the default (long) form, which omits large constants as XLA's does: set
 // print_large_constants for a text that is to be read again. RESOURCE_EXHAUSTED. Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_print(const HloModule *module, const HloPrintOptions *options, HloText *text);
+// Puts the lists of instructions and of computations into the order in which they are printed, so that a program whose
+// text is read again prints the same text. Schedules are kept. Jumps to hlo_protect() when memory is short.
+HLO_EXPORT void hlo_order_as_printed(HloModule *module);
 // Appends one computation, without its module's header.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_print_computation(const HloComputation *computation,
                                                          const HloPrintOptions *options, HloText *text);

@@ -3,11 +3,13 @@
 // of all kinds, and floating-point ops that round only once. MESHLO_RANDOM_PROGRAMS sets how many are tried,
 // MESHLO_RANDOM_SEED the first.
 #include <criterion/criterion.h>
+#include <glob.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "hlo/base/file.h"
 #include "hlo/eval/eval.h"
 #include "tests/support/cases.h"
 #include "tests/support/random_module.h"
@@ -242,4 +244,62 @@ Test(pass_random, optimised_programs_compute_the_same_at_the_ends, .timeout = 90
         check_same_at_the_ends(passes[seed % (int64_t)HLO_COUNT_OF(passes)], text.data, (uint64_t)seed);
         hlo_text_free(&text);
     }
+}
+
+// The text that `meshlo opt` writes.
+static char *optimised(const char *text) {
+    HloModule *module = check_parse(text);
+    const char *name = "simplify";
+    HloText printed = {0};
+    HloPrintOptions options = hlo_print_default();
+    options.print_large_constants = true;
+    HloStatus status = hlo_run_passes(module, &name, 1, NULL);
+    cr_assert_null(status, "%s in\n%s", hlo_status_message(status), text);
+    hlo_order_as_printed(module);
+    hlo_module_renumber_frames(module);
+    cr_assert_null(hlo_print(module, &options, &printed));
+    hlo_module_free(module);
+    return printed.data;
+}
+
+static void check_fixed_point(const char *text) {
+    char *once = optimised(text), *twice = optimised(once);
+    cr_expect_str_eq(twice, once);
+    hlo_free(once);
+    hlo_free(twice);
+}
+
+Test(pass_random, a_second_run_finds_nothing, .timeout = 600) {
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 300);
+    for (int64_t seed = first; seed < first + count; seed++) {
+        HloText texts[2] = {{0}, {0}};
+        random_module((uint64_t)seed, 6 + (int)(seed % 30), &texts[0]);
+        random_exact_module((uint64_t)seed, 6 + (int)(seed % 30), &texts[1]);
+        for (int i = 0; i < 2; i++) {
+            check_fixed_point(texts[i].data);
+            hlo_text_free(&texts[i]);
+        }
+        HloModule *module = make_program((uint64_t)seed);
+        HloText text = {0};
+        cr_assert_null(hlo_print(module, NULL, &text));
+        check_fixed_point(text.data);
+        hlo_text_free(&text);
+        hlo_module_free(module);
+    }
+}
+
+Test(pass_random, a_second_run_finds_nothing_in_real_programs, .timeout = 600) {
+    glob_t files;
+    cr_assert_eq(glob(MESHLO_SOURCE_DIR "/benchmarks/programs/*.hlo", 0, NULL, &files), 0);
+    cr_assert_eq(glob(MESHLO_SOURCE_DIR "/tests/cpu/programs/*.hlo", GLOB_APPEND, NULL, &files), 0);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        HloFileContent content;
+        HloText text = {0};
+        cr_assert_null(hlo_file_read(files.gl_pathv[i], SIZE_MAX / 4, &content));
+        hlo_text_append(&text, content.data, content.size);
+        check_fixed_point(text.data);
+        hlo_text_free(&text);
+        hlo_file_content_free(&content);
+    }
+    globfree(&files);
 }

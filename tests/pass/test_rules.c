@@ -191,6 +191,10 @@ static const RuleCase rules[] = {
      X("f32[]") C("f32[]", "l", "3") C("f32[]", "h", "4") "  ROOT r = f32[] clamp(l, x, h)\n"},
     {X("s32[]") C("s32[]", "l", "0") C("s32[]", "h", "4") "  m = s32[] minimum(h, x)\n  ROOT r = s32[] maximum(l, m)\n",
      X("s32[]") C("s32[]", "l", "0") C("s32[]", "h", "4") "  ROOT r = s32[] clamp(l, x, h)\n"},
+    {X("f32[4]") P("f32[]", "l", 1) P("f32[]", "h", 2) SPLAT("f32[4]", "a", "l") SPLAT("f32[4]", "b", "h")
+         "  ROOT r = f32[4] clamp(a, x, b)\n",
+     X("f32[4]") P("f32[]", "l", 1) P("f32[]", "h", 2) "  ROOT r = f32[4] clamp(l, x, h)\n"},
+    STAYS(X("f32[4]") P("f32[4]", "l", 1) P("f32[]", "h", 2) SPLAT("f32[4]", "b", "h") "  ROOT r = f32[4] clamp(l, x, b)\n"),
     STAYS(X("f32[]") C("f32[]", "l", "5") C("f32[]", "h", "4") "  m = f32[] maximum(x, l)\n  ROOT r = f32[] minimum(m, h)\n"),
     {XY("f32[4]") "  a = f32[4] minimum(x, y)\n  ROOT r = f32[4] minimum(a, y)\n",
      XY("f32[4]") "  ROOT a = f32[4] minimum(x, y)\n"},
@@ -246,6 +250,15 @@ static const RuleCase reductions[] = {
          "  ROOT r = f32[5,7] reduce(b, z), dimensions={0}, to_apply=add\n}\n",
      ADDER("f32") X("f32[3,35]") C("f32[]", "z", "0")
          "  b = f32[35] reduce(x, z), dimensions={0}, to_apply=add\n  ROOT r = f32[5,7] reshape(b)\n}\n"},
+    // One element each: the sum with 0 stays, which makes -0 a 0.
+    {ADDER("f32") X("f32[4,1]") C("f32[]", "z", "0") "  ROOT r = f32[4] reduce(x, z), dimensions={1}, to_apply=add\n}\n",
+     "HloModule m\n\nENTRY main {\n" C("f32[]", "z", "0") SPLAT("f32[4]", "b", "z") X("f32[4,1]")
+         "  y = f32[4] reshape(x)\n  ROOT r = f32[4] add(b, y)\n}\n"},
+    {ADDER("f32") X("f32[4]") P("f32[]", "z", 1) "  ROOT r = f32[4] reduce-window(x, z), window={size=1}, to_apply=add\n}\n",
+     "HloModule m\n\nENTRY main {\n" P("f32[]", "z", 1) SPLAT("f32[4]", "b", "z") X("f32[4]")
+         "  ROOT r = f32[4] add(b, x)\n}\n"},
+    {ADDER("f32") X("f32[4,1]") C("f32[]", "z", "-0.0") "  ROOT r = f32[4] reduce(x, z), dimensions={1}, to_apply=add\n}\n",
+     "HloModule m\n\nENTRY main {\n" X("f32[4,1]") "  ROOT r = f32[4] reshape(x)\n}\n"},
     // The reshape cuts through what is reduced.
     STAYS(ADDER("f32") X("f32[32]") C("f32[]", "z", "0") "  b = f32[8,4] reshape(x)\n"
               "  ROOT r = f32[8] reduce(b, z), dimensions={1}, to_apply=add\n}\n"),

@@ -499,6 +499,47 @@ Test(pass_structure, state_that_nothing_reads_is_dropped) {
     check_same_results("while-loop-simplifier,dce", LOOP("5"), 0);
 }
 
+typedef struct Counter {
+    const char *type, *start, *step, *limit, *direction;
+} Counter;
+
+// Steps that end beyond the limit, counts downwards, unsigned ones and the ends of narrow types.
+static const Counter counters[] = {
+    {"s32", "0", "1", "5", "LT"},  {"s32", "1", "3", "11", "LE"},   {"s32", "9", "-2", "0", "GT"},
+    {"s64", "5", "1", "2", "LT"},  {"u8", "250", "2", "254", "LT"}, {"s8", "-120", "-4", "-128", "GT"},
+    {"u32", "3", "4", "20", "LE"}, {"s32", "-3", "1", "4", "NE"},
+};
+
+Test(pass_structure, what_a_counter_ends_with_is_known) {
+    for (size_t k = 0; k < HLO_COUNT_OF(counters); k++) {
+        const Counter *c = &counters[k];
+        HloText text = {0};
+        hlo_text_format(
+            &text,
+            "HloModule m\n\nbody {\n  s = (%s[], f32[]) parameter(0)\n  i = %s[] get-tuple-element(s), index=0\n"
+            "  x = f32[] get-tuple-element(s), index=1\n  d = %s[] constant(%s)\n  n = %s[] add(i, d)\n"
+            "  y = f32[] negate(x)\n  ROOT t = (%s[], f32[]) tuple(n, y)\n}\n\n",
+            c->type, c->type, c->type, c->step, c->type, c->type);
+        hlo_text_format(&text,
+                        "condition {\n  s = (%s[], f32[]) parameter(0)\n  i = %s[] get-tuple-element(s), index=0\n"
+                        "  k = %s[] constant(%s)\n  ROOT c = pred[] compare(i, k), direction=%s\n}\n\n",
+                        c->type, c->type, c->type, c->limit, c->direction);
+        hlo_text_format(
+            &text,
+            "ENTRY main {\n  x = f32[] parameter(0)\n  z = %s[] constant(%s)\n  t = (%s[], f32[]) tuple(z, x)\n"
+            "  l = (%s[], f32[]) while(t), condition=condition, body=body\n"
+            "  ROOT r = %s[] get-tuple-element(l), index=0\n}\n",
+            c->type, c->start, c->type, c->type, c->type);
+        HloModule *module = check_parse(text.data);
+        const char *names[] = {"while-loop-simplifier", "tuple-simplifier", "dce"};
+        cr_assert_null(hlo_run_passes(module, names, 3, NULL));
+        cr_expect(hlo_is(module->entry->root, HLO_OP_CONSTANT), "%s", text.data);
+        check_same_results("while-loop-simplifier,dce", text.data, 0);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
 Test(pass_structure, invariant_code_leaves_the_loop) {
     HloModule *module = check_parse(LOOP("5"));
     const char *names[] = {"while-loop-invariant-code-motion", "while-loop-simplifier", "dce"};

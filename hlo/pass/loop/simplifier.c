@@ -2,11 +2,12 @@
 // Simplifies loops: loops that run at most once disappear; users read elements of the state that never change from
 // before the loop, and the body reads constants among them inside it; unused elements are dropped.
 //
-// There are four rewrites. A loop with a known trip count of zero or one becomes its initial state or its body. Users
-// after a loop read invariant elements from before it. Unchanged scalar constants become constants inside, where other
-// rules see them. Elements on which neither users, nor the condition, nor effects of the body depend, even through
-// other elements in later iterations, are dropped (live_elements() is a fixed point over iterations). The unroller
-// below expands loops of a few small iterations completely.
+// There are five rewrites. A loop with a known trip count of zero or one becomes its initial state or its body. Users
+// after a loop read invariant elements from before it, and the counter of a counted loop as a constant. Unchanged
+// scalar constants become constants inside, where other rules see them. Elements on which neither users, nor the
+// condition, nor effects of the body depend, even through other elements in later iterations, are dropped
+// (live_elements() is a fixed point over iterations). The unroller below expands loops of a few small iterations
+// completely.
 //
 //   state (i, w, unused, x)   ->   (i, w, x), where nothing reads `unused`; after the loop, w is read from before it
 #include <assert.h>
@@ -27,6 +28,10 @@ static bool run_at_most_once(HloInstruction *loop, const HloPassEnv *env) {
     return hlo_pass_loop_replace(loop, result);
 }
 
+static bool is_read(const HloInstruction *element) {
+    return element->users.count > 0 || hlo_instruction_is_root(element);
+}
+
 // Users outside of the loop need not wait for an element that the loop does not change.
 static bool read_invariants_before(HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE));
@@ -36,7 +41,22 @@ static bool read_invariants_before(HloInstruction *loop) {
         if (user->opcode != HLO_OP_GET_TUPLE_ELEMENT) continue;
         int64_t index = HLO_ATTRIBUTES(user, TupleIndex)->index;
         if (loop->operands[0]->opcode != HLO_OP_TUPLE || !hlo_loop_element_is_invariant(loop, index)) continue;
-        changed |= user->users.count > 0 && hlo_pass_replace(user, hlo_pass_loop_initial(loop, index));
+        changed |= is_read(user) && hlo_pass_replace(user, hlo_pass_loop_initial(loop, index));
+    }
+    return changed;
+}
+
+// The last value of the counter that ends a loop is known.
+static bool read_counter_after(HloInstruction *loop) {
+    HloCountedLoop counted;
+    bool changed = false;
+    if (!hlo_counted_loop(loop, &counted) || counted.index < 0) return false;
+    const int64_t last = counted.start + counted.step * counted.trip_count;
+    for (int64_t i = loop->users.count - 1; i >= 0; i--) {
+        HloInstruction *user = loop->users.items[i];
+        if (user->opcode != HLO_OP_GET_TUPLE_ELEMENT || HLO_ATTRIBUTES(user, TupleIndex)->index != counted.index)
+            continue;
+        changed |= is_read(user) && hlo_pass_replace(user, hlo_pass_integer(user, user->shape->type, last));
     }
     return changed;
 }
@@ -173,6 +193,7 @@ static bool simplify(HloInstruction *loop, const HloPassEnv *env) {
     if (run_at_most_once(loop, env)) return true;
     if (!hlo_pass_is_plain_loop(loop)) return false;
     bool changed = read_invariants_before(loop);
+    changed |= read_counter_after(loop);
     changed |= sink_constants(loop);
     return drop_dead_state(loop, env) || changed;
 }

@@ -46,17 +46,30 @@ static HloOpcode reducer_of(const HloInstruction *i) {
     return i->called_count == 1 ? hlo_computation_binary_opcode(i->called[0]) : HLO_OPCODE_COUNT;
 }
 
-// A reduction of one array whose reduced dimensions all have size 1, from a neutral initial value, is a reshape.
+// What a reduction to elements of one each makes of `x`, its elements: themselves where the initial value is neutral,
+// else one operation with it. NULL where the reducer is more than one operation.
+static HloInstruction *reduced_once(const HloInstruction *i, HloInstruction *x) {
+    const HloOpcode opcode = reducer_of(i);
+    if (opcode == HLO_OPCODE_COUNT || i->operand_count != 2) return NULL;
+    HloInstruction *initial = i->operands[1];
+    const HloType type = i->shape->type;
+    if (x->shape->type != type || initial->shape->type != type || i->called[0]->root->shape->type != type) return NULL;
+    const bool is_neutral_value = is_neutral(opcode, initial);
+    if (!hlo_same_dims(x->shape, i->shape)) x = hlo_pass_reshape(i, x, hlo_shape_dims(i->shape));
+    if (is_neutral_value) return x;
+    if (i->shape->rank) initial = hlo_pass_broadcast(i, initial, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+    return hlo_pass_binary(i, opcode, initial, x);
+}
+
+// A reduction of one array whose reduced dimensions all have size 1.
 static HloInstruction *reduce_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
     HloInts dimensions = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
-    if (i->operand_count != 2 || !is_neutral(reducer_of(i), i->operands[1])) return NULL;
-    HloInstruction *x = i->operands[0];
+    if (i->operand_count != 2) return NULL;
     for (int64_t d = 0; d < dimensions.count; d++) {
-        if (x->shape->dims[dimensions.items[d]] != 1) return NULL;
+        if (i->operands[0]->shape->dims[dimensions.items[d]] != 1) return NULL;
     }
-    if (x->shape->type != i->shape->type) return NULL;
-    return dimensions.count == 0 ? x : hlo_pass_reshape(i, x, hlo_shape_dims(i->shape));
+    return reduced_once(i, i->operands[0]);
 }
 
 // A reduction of no elements is the initial value.
@@ -106,16 +119,16 @@ static HloInstruction *reduce_of_transpose(HloInstruction *i) {
     return reduced_over(i, x->operands[0], (HloInts){dimensions, count});
 }
 
-// A reduction over windows of one element, without padding and gaps, from a neutral value, is its operand.
+// A reduction over windows of one element, without padding and gaps.
 static HloInstruction *window_of_one(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE_WINDOW));
     const HloWindow *window = HLO_ATTRIBUTES(i, Window)->window;
-    if (i->operand_count != 2 || !window || !is_neutral(reducer_of(i), i->operands[1])) return NULL;
+    if (i->operand_count != 2 || !window) return NULL;
     for (int64_t d = 0; d < window->count; d++) {
         const HloWindowDimension *w = &window->dims[d];
         if (w->size != 1 || w->stride != 1 || w->padding_low || w->padding_high || w->base_dilation != 1) return NULL;
     }
-    return i->operands[0]->shape->type == i->shape->type ? i->operands[0] : NULL;
+    return reduced_once(i, i->operands[0]);
 }
 
 // A dot over no terms is zero.

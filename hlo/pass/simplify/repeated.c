@@ -201,6 +201,19 @@ static HloInstruction *gather_of_one(HloInstruction *i) {
     return i->shape->rank ? hlo_pass_broadcast(i, scalar, hlo_shape_dims(i->shape), (HloInts){NULL, 0}) : scalar;
 }
 
+// clamp(broadcast(a), x, broadcast(b)) of scalars a and b = clamp(a, x, b). Programs from StableHLO have either form.
+static HloInstruction *clamp_by_scalars(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_CLAMP));
+    HloInstruction *operands[] = {i->operands[0], i->operands[1], i->operands[2]};
+    if (i->shape->rank == 0 || (operands[0]->shape->rank == 0 && operands[2]->shape->rank == 0)) return NULL;
+    for (int k = 0; k < 3; k += 2) {
+        if (operands[k]->shape->rank == 0) continue;
+        if (!is_scalar_broadcast(operands[k])) return NULL;
+        operands[k] = operands[k]->operands[0];
+    }
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_CLAMP, .operands = operands, .operand_count = 3});
+}
+
 // clang-format off
 static const HloSimplifyRule rules[] = {
     {HLO_OP_ABS, broadcast_later},
@@ -229,6 +242,7 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_SUBTRACT, broadcast_later},
     {HLO_OP_XOR, broadcast_later},
     {HLO_OP_CLAMP, broadcast_later},
+    {HLO_OP_CLAMP, clamp_by_scalars},
     {HLO_OP_SELECT, broadcast_later},
     {HLO_OP_DYNAMIC_SLICE, dynamic_slice_of_broadcast},
     {HLO_OP_REDUCE, reduce_of_broadcast},

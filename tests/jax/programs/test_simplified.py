@@ -1,22 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """What JAX sees of a compiled program is the simplified one: no more operations are left than XLA:CPU leaves."""
 
+import pathlib
 import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import CPU, on_cpu
+from jaxlib import _hlo, _jax
+from support import CPU, DEVICES, on_cpu
 
 # Fusions are counted by what they hold; copies and bitcasts only name layouts, and XLA wraps reducers in calls.
 UNCOUNTED = {"parameter", "constant", "tuple", "get-tuple-element", "fusion", "copy", "bitcast", "call"}
 OPERATION = re.compile(r"^\s+(?:ROOT )?%?[\w.-]+ = \(?[^=]*?\)? ?([a-z][a-z0-9-]*)\(")
 
 
-def operations(compiled):
-    found = [OPERATION.match(line) for line in compiled.as_text().splitlines()]
-    return sorted(match.group(1) for match in found if match and match.group(1) not in UNCOUNTED)
+# The rows of the table that the C tests read: name, computations, body, what is left, what XLA leaves.
+TABLE = pathlib.Path(__file__).parents[2] / "compile" / "cases.def"
+ROW = re.compile(r'SIMPLIFIES\("(.*?)", "(.*?)",\n\s+"(.*?)",\n\s+"(.*?)", "(.*?)"\)')
+
+
+def operations(text, uncounted=UNCOUNTED):
+    found = [OPERATION.match(line) for line in text.splitlines()]
+    return sorted(match.group(1) for match in found if match and match.group(1) not in uncounted)
+
+
+def compiled_text(device, program):
+    stablehlo = _jax.mlir.hlo_to_stablehlo(_hlo.hlo_module_from_text(program).as_serialized_hlo_module_proto())
+    executable = device.client.compile_and_load(stablehlo, _jax.DeviceList((device,)), _jax.CompileOptions())
+    return executable.hlo_modules()[0].to_string()
 
 
 def dead_loop(x):
@@ -51,8 +64,23 @@ def test_no_more_is_left_than_xla_leaves(name):
     ours = jax.jit(function).lower(x).compile()
     with jax.default_device(CPU):
         theirs = jax.jit(function).lower(x).compile()
-    assert len(operations(ours)) <= len(operations(theirs)), (operations(ours), operations(theirs))
+    ours_left, theirs_left = operations(ours.as_text()), operations(theirs.as_text())
+    assert len(ours_left) <= len(theirs_left), (ours_left, theirs_left)
     np.testing.assert_allclose(np.float32(ours(x)), np.float32(on_cpu(function, x)), rtol=1e-2, atol=1e-6)
+
+
+def test_table_of_what_is_left():
+    """The plugin leaves what the table of the C tests says, and XLA:CPU what its last column says."""
+    rows = [[part.replace("\\n", "\n") for part in row] for row in ROW.findall(TABLE.read_text())]
+    assert len(rows) > 80
+    wrong = []
+    for name, computations, body, left, left_by_xla in rows:
+        program = (f"HloModule t\n{computations}ENTRY e {{\n p = f32[6] parameter(0)\n n = s32[6] parameter(1)\n {body}\n}}\n")
+        ours = " ".join(operations(compiled_text(DEVICES[0], program), {"parameter", "constant", "tuple"}))
+        theirs = " ".join(operations(compiled_text(CPU, program)))
+        if (ours, theirs) != (left, left_by_xla):
+            wrong.append(f"{name}: {ours} | {theirs} instead of {left} | {left_by_xla}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_costs_are_those_of_the_simplified_program():

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every verb works on the simplified program: the cases of tests/compile/cases.def leave the operations that their
+# third column lists, whichever verb compiles them. (The fourth is what XLA leaves.)
+cat >simplified.py <<'PYTHON'
+import os, pathlib, re, subprocess, sys
+
+meshlo, table = sys.argv[1:]
+ROW = re.compile(r'SIMPLIFIES\("(.*?)", "(.*?)",\n\s+"(.*?)",\n\s+"(.*?)", ".*?"\)')
+OPERATION = re.compile(r"^\s+(?:ROOT )?%?[\w.-]+ = \(?[^=]*?\)? ?([a-z][a-z0-9-]*)\(")
+# One of each kind through the verbs that compile for a machine; `opt` is asked for all.
+THROUGH_ALL = {"product with one", "double negation", "double reversal", "double transposition", "constants",
+               "a loop that nothing reads", "equal gathers of equal constants", "equal values", "the chain of all"}
+VERBS = {"run": ["--on", "cpu"], "emulate": ["--on", "v5e-1"], "explain": [], "partition": ["-o", os.devnull]}
+
+
+def left(text):
+    found = [OPERATION.match(line) for line in text.splitlines()]
+    return " ".join(sorted(m.group(1) for m in found if m and m.group(1) not in ("parameter", "constant", "tuple")))
+
+
+rows = [[part.replace("\\n", "\n") for part in row] for row in ROW.findall(pathlib.Path(table).read_text())]
+assert len(rows) > 80 and THROUGH_ALL <= {row[0] for row in rows}, len(rows)
+wrong = []
+for number, (name, computations, body, wanted) in enumerate(rows):
+    file = pathlib.Path(f"case{number}.hlo")
+    file.write_text(f"HloModule t\n{computations}ENTRY e {{\n p = f32[6] parameter(0)\n n = s32[6] parameter(1)\n {body}\n}}\n")
+    answers = {"opt": subprocess.run([meshlo, "opt", file], capture_output=True, text=True, check=True).stdout}
+    for verb in VERBS if name in THROUGH_ALL else []:
+        folder = pathlib.Path(f"{verb}{number}")
+        subprocess.run([meshlo, verb, file, *VERBS[verb], "--dump-to", folder], capture_output=True, check=True)
+        (dump,) = folder.glob("*.after_optimizations.txt")
+        answers[verb] = dump.read_text()
+    wrong += [f"{verb}: {name}: {left(text)} instead of {wanted}" for verb, text in answers.items() if left(text) != wanted]
+print("\n".join(wrong))
+sys.exit(bool(wrong))
+PYTHON
+check "simplified: every verb leaves what the table says" python3 simplified.py "$MESHLO" "$SOURCE/tests/compile/cases.def"
