@@ -26,6 +26,26 @@ meshlo_require("${ZSTD_FOUND}" "libzstd" libzstd-dev)
 pkg_check_modules(HWLOC QUIET IMPORTED_TARGET hwloc)
 meshlo_require("${HWLOC_FOUND}" "hwloc" libhwloc-dev)
 
+# Optional: processes that are the hosts of one machine exchange messages over UCX, and authenticate with libnettle. Both
+# are opened when they are needed, so that only their headers count here. A build without refuses to join, by name.
+set(MESHLO_UCX AUTO CACHE STRING "Messages between processes over UCX: ON, OFF or AUTO (if it is there)")
+set(MESHLO_NETTLE AUTO CACHE STRING "Secrets between processes by libnettle: ON, OFF or AUTO (if it is there)")
+function(meshlo_optional option module package)
+  if(${option} STREQUAL OFF)
+    return()
+  endif()
+  pkg_check_modules(FOUND_${option} QUIET ${module})
+  if(${option} STREQUAL ON)
+    meshlo_require("${FOUND_${option}_FOUND}" "${module} (-D${option}=OFF builds without)" ${package})
+  endif()
+  if(FOUND_${option}_FOUND)
+    set(has_${option} ON PARENT_SCOPE)
+    set(includes_${option} ${FOUND_${option}_INCLUDE_DIRS} PARENT_SCOPE)
+  endif()
+endfunction()
+meshlo_optional(MESHLO_UCX "ucx>=1.13" libucx-dev)
+meshlo_optional(MESHLO_NETTLE "nettle>=3.7" nettle-dev)
+
 if(MESHLO_TESTS)
   pkg_check_modules(CRITERION QUIET IMPORTED_TARGET criterion)
   meshlo_require("${CRITERION_FOUND}" "Criterion (needed by the tests; -DMESHLO_TESTS=OFF builds without)"

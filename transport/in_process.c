@@ -7,14 +7,15 @@
 
 #include "hlo/base/clock.h"
 #include "hlo/base/text.h"
+#include "transport/channel.h"
 #include "transport/internal.h"
 
 typedef struct InProcess InProcess;
 
-// The pending requests from one process to another, oldest first.
-typedef struct Channel {
-    TransportRequest *first, *last;
-} Channel;
+typedef struct InProcessRequest {
+    TransportRequest base;
+    bool is_moving;  // a thread copies the message
+} InProcessRequest;
 
 // What the transports share. `lock` protects the members and all channels.
 typedef struct Hub {
@@ -26,50 +27,26 @@ typedef struct Hub {
 struct InProcess {
     Transport base;
     Hub *hub;
-    Channel *sends, *receives;   // by the other process: its sends to this one, and this one's receives from it
-    _Atomic int64_t progressed;  // events that transport_progress() has reported
-    pthread_mutex_t wait_lock;   // taken after the hub's
+    TransportChannel *sends, *receives;  // by the other process: its sends to this one, and this one's receives from it
+    _Atomic int64_t progressed;          // events that transport_progress() has reported
+    pthread_mutex_t wait_lock;           // taken after the hub's
     pthread_cond_t changed;
 };
 
-static void append(Channel *channel, TransportRequest *request) {
-    request->previous = channel->last;
-    request->next = NULL;
-    *(channel->last ? &channel->last->next : &channel->first) = request;
-    channel->last = request;
-}
-
-static void take(Channel *channel, TransportRequest *request) {
-    *(request->previous ? &request->previous->next : &channel->first) = request->next;
-    *(request->next ? &request->next->previous : &channel->last) = request->previous;
-    request->previous = request->next = NULL;
-}
-
-static TransportRequest *find(const Channel *channel, uint64_t tag) {
-    for (TransportRequest *request = channel->first; request; request = request->next)
-        if (request->tag == tag) return request;
-    return NULL;
-}
-
 // The channel of a request whose other process is a member.
-static Channel *channel_of(TransportRequest *request) {
+static TransportChannel *channel_of(TransportRequest *request) {
     InProcess *own = (InProcess *)request->transport;
     if (!request->is_send) return &own->receives[request->process];
     return &own->hub->members[request->process]->sends[own->base.process_index];
 }
 
-static HloStatus left_error(const Transport *transport, int64_t process) {
-    return hlo_error(HLO_UNAVAILABLE, "%s has left", transport->peers[process].name);
-}
-
-// Both requests are out of their channels and marked by `handle`: the copy needs no lock.
+// Both requests are out of their channels and marked as moving: the copy needs no lock.
 static void transfer(Hub *hub, TransportRequest *send, TransportRequest *receive) {
     if (send->bytes == receive->bytes && send->bytes > 0) memcpy(receive->data, send->data, (size_t)send->bytes);
     Transport *receiver = receive->transport;
     HloStatus error = HLO_SUCCESS;
     if (send->bytes != receive->bytes)
-        error = hlo_error(HLO_INTERNAL, "a message of %s has %lld bytes, where %lld were expected",
-                          receiver->peers[receive->process].name, (long long)send->bytes, (long long)receive->bytes);
+        error = transport_size_error(receiver, receive->process, send->bytes, receive->bytes);
     HloStatus copy = transport_copy_error(error);
     pthread_mutex_lock(&hub->lock);
     // Neither transport can be released before its request is done and the lock is free.
@@ -94,18 +71,18 @@ static HloStatus start(Transport *transport, TransportRequest *request) {
     if (atomic_load(&transport->has_failed)) {
         error = transport_error(transport);
     } else if (!other) {
-        error = left_error(transport, request->process);
+        error = transport_left_error(transport, request->process);
     } else {
-        Channel *opposite =
+        TransportChannel *opposite =
             request->is_send ? &other->receives[transport->process_index] : &own->sends[request->process];
-        match = find(opposite, request->tag);
+        match = transport_find(opposite, request->tag);
         if (match) {
-            take(opposite, match);
-            match->handle = request->handle = hub;
+            transport_take(opposite, match);
+            ((InProcessRequest *)match)->is_moving = ((InProcessRequest *)request)->is_moving = true;
         } else if (request->is_send && transport_drops(&other->base, transport->process_index, request->tag)) {
             transport_complete(request, HLO_SUCCESS);
         } else {
-            append(channel_of(request), request);
+            transport_append(channel_of(request), request);
         }
     }
     pthread_mutex_unlock(&hub->lock);
@@ -135,8 +112,8 @@ static void cancel(Transport *transport, TransportRequest *request) {
     enum { kMoment = 1000000 };
     InProcess *own = (InProcess *)transport;
     pthread_mutex_lock(&own->hub->lock);
-    if (atomic_load(&request->state) != kTransportDone && !request->handle) {
-        take(channel_of(request), request);
+    if (atomic_load(&request->state) != kTransportDone && !((InProcessRequest *)request)->is_moving) {
+        transport_take(channel_of(request), request);
         transport_complete(request, hlo_error(HLO_CANCELLED, "the request was cancelled"));
     }
     pthread_mutex_unlock(&own->hub->lock);
@@ -152,7 +129,7 @@ static void discard(Transport *transport, int64_t from, uint64_t tag, uint64_t m
     for (TransportRequest *request = own->sends[from].first, *next; request; request = next) {
         next = request->next;
         if (!transport_drops(transport, from, request->tag)) continue;
-        take(&own->sends[from], request);
+        transport_take(&own->sends[from], request);
         transport_complete(request, HLO_SUCCESS);
     }
     pthread_mutex_unlock(&own->hub->lock);
@@ -165,29 +142,23 @@ static bool progress(Transport *transport) {
     return atomic_exchange(&own->progressed, events) != events;
 }
 
-// Makes the requests of a channel done with an error.
-static void fail_channel(Channel *channel, const struct HloError *error) {
-    while (channel->first) {
-        TransportRequest *request = channel->first;
-        take(channel, request);
-        transport_complete(request, transport_copy_error(error));
-    }
-}
-
 // Whoever is told holds the lock. Only this transport's own requests fail here: its sends are in the others' channels.
-static void fail(Transport *transport, bool told) {
+static void fail(Transport *transport, TransportFailure failure) {
+    const bool told = failure == kTransportToldFailure;
     InProcess *own = (InProcess *)transport;
     Hub *hub = own->hub;
     if (!told) pthread_mutex_lock(&hub->lock);
     for (int64_t i = 0; i < hub->count; i++) {
-        fail_channel(&own->receives[i], transport->error);
-        if (hub->members[i]) fail_channel(&hub->members[i]->sends[transport->process_index], transport->error);
+        transport_fail_channel(&own->receives[i], transport->error);
+        if (hub->members[i])
+            transport_fail_channel(&hub->members[i]->sends[transport->process_index], transport->error);
     }
     for (int64_t i = 0; i < hub->count && !told; i++) {
         if (!hub->members[i] || hub->members[i] == own) continue;
         HloStatus copy = transport_copy_error(transport->error);
         transport_fail(&hub->members[i]->base,
-                       hlo_status_annotate(copy, "%s", transport->peers[transport->process_index].name), true);
+                       hlo_status_annotate(copy, "%s", transport->peers[transport->process_index].name),
+                       kTransportToldFailure);
     }
     if (!told) pthread_mutex_unlock(&hub->lock);
 }
@@ -228,10 +199,10 @@ static void release(Transport *transport) {
     for (int64_t i = 0; i < hub->count; i++) {
         InProcess *member = hub->members[i];
         if (!member || member == own) continue;
-        HloStatus error = left_error(&member->base, transport->process_index);
+        HloStatus error = transport_left_error(&member->base, transport->process_index);
         atomic_store(&member->base.peers[transport->process_index].has_left, true);
-        fail_channel(&own->sends[i], error);
-        fail_channel(&member->receives[transport->process_index], error);
+        transport_fail_channel(&own->sends[i], error);
+        transport_fail_channel(&member->receives[transport->process_index], error);
         hlo_status_free(error);
     }
     hub->members[transport->process_index] = NULL;
@@ -246,7 +217,8 @@ static void abandon(Transport *transport) {
     (void)transport;
 }
 
-static const TransportEngine kEngine = {.start = start,
+static const TransportEngine kEngine = {.request_bytes = sizeof(InProcessRequest),
+                                        .start = start,
                                         .cancel = cancel,
                                         .discard = discard,
                                         .progress = progress,

@@ -13,8 +13,15 @@
 #include "hlo/base/memory.h"
 #include "transport/transport.h"
 
+typedef enum TransportFailure {
+    kTransportOwnFailure,   // the caller of this process has aborted: the others' errors name this process
+    kTransportSeenFailure,  // this process has seen that another one failed, or found an error in what it sent
+    kTransportToldFailure,  // another process has told it to all
+} TransportFailure;
+
 // What an engine implements. The functions of transport.c have checked the arguments and that the transport works.
 typedef struct TransportEngine {
+    size_t request_bytes;  // of its requests, which begin with a TransportRequest
     // Starts a transfer; may complete it at once.
     HloStatus (*start)(Transport *transport, TransportRequest *request);
     // Makes a request done, unless it is; returns when its memory is no longer touched.
@@ -29,13 +36,15 @@ typedef struct TransportEngine {
     void (*wake)(Transport *transport);
     // Called once, after `error` has been set, from the thread that set it: tells the other processes the error, unless
     // one of them has told it, and makes pending requests done, now or later.
-    void (*fail)(Transport *transport, bool told);
+    void (*fail)(Transport *transport, TransportFailure failure);
     // Tells the other processes an activity that has changed, or leaves that to the next heartbeat. May be NULL.
     void (*tell_activity)(Transport *transport);
     // Leaves and frees what the engine owns, the transport itself too.
     void (*release)(Transport *transport);
     // The same in a child of the process that created the transport: must not touch what the parent still uses.
     void (*abandon)(Transport *transport);
+    // Called in a child when it has been forked off; may only close files. May be NULL.
+    void (*forked)(Transport *transport);
 } TransportEngine;
 
 // Messages to drop: those whose tag, masked, is `tag`.
@@ -64,6 +73,7 @@ struct Transport {
     pthread_mutex_t state_lock;
     HloStatus error;          // once set, never changed
     _Atomic bool has_failed;  // `error` is set
+    Transport *next;          // of all transports of this process
 };
 
 typedef enum TransportRequestState {
@@ -83,7 +93,6 @@ struct TransportRequest {
     HloStatus status;   // constant once done
     // The engine's.
     TransportRequest *previous, *next;  // a list of pending requests
-    void *handle;
 };
 
 // Initialises the common part for `count` processes without names; false when memory is short (nothing is left to
@@ -102,11 +111,16 @@ bool transport_note_rule(Transport *transport, int64_t from, uint64_t tag, uint6
 bool transport_drops(const Transport *transport, int64_t from, uint64_t tag);
 // Counts an event and wakes waiting threads.
 void transport_count_event(Transport *transport);
-// Ends the transport with `error`, of which it takes ownership; `told` if another process has told it to all. The first
-// failure counts, others are dropped.
-void transport_fail(Transport *transport, HloStatus error, bool told);
+// Ends the transport with `error`, of which it takes ownership. The first failure counts, others are dropped.
+void transport_fail(Transport *transport, HloStatus error, TransportFailure failure);
+// The error of requests with a process that has left.
+HloStatus transport_left_error(const Transport *transport, int64_t process);
+// The error when a message of `process` has another size than its receive.
+HloStatus transport_size_error(const Transport *transport, int64_t process, int64_t sent, int64_t expected);
 // Stores the activity of a process (NULL or "": none).
 void transport_note_activity(Transport *transport, int64_t process, const char *text, size_t length);
+// transport_join() with checked options and more than one process.
+HloStatus transport_join_processes(const TransportOptions *options, Transport **transport);
 // True in a child of the process that created the transport.
 bool transport_is_forked(const Transport *transport);
 

@@ -13,12 +13,29 @@
 // number would be a system call for each message.
 static _Atomic int64_t fork_count;
 
-static void count_fork(void) {
-    atomic_fetch_add(&fork_count, 1);
+// The transports of this process.
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static Transport *list;
+
+static void before_fork(void) {
+    pthread_mutex_lock(&list_lock);
 }
 
-static void register_fork_handler(void) {
-    (void)pthread_atfork(NULL, NULL, count_fork);  // fails without memory only; a child's calls are then undetected
+static void after_fork_in_parent(void) {
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void after_fork_in_child(void) {
+    atomic_fetch_add(&fork_count, 1);
+    for (Transport *transport = list; transport; transport = transport->next)
+        if (transport->engine->forked) transport->engine->forked(transport);
+    list = NULL;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void register_fork_handlers(void) {
+    // Fails without memory only; then the calls of a child are not detected.
+    (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 bool transport_initialise(Transport *transport, const TransportEngine *engine, int64_t count, int64_t index) {
@@ -26,7 +43,7 @@ bool transport_initialise(Transport *transport, const TransportEngine *engine, i
     transport->process_count = count;
     transport->process_index = index;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, register_fork_handler);
+    pthread_once(&once, register_fork_handlers);
     transport->fork_count = atomic_load(&fork_count);
     transport->peers = hlo_allocate_zeroed((size_t)count, sizeof *transport->peers);
     if (!transport->peers) return false;
@@ -37,10 +54,19 @@ bool transport_initialise(Transport *transport, const TransportEngine *engine, i
     }
     const int64_t now = hlo_clock_nanoseconds();
     for (int64_t i = 0; i < count; i++) atomic_store(&transport->peers[i].last_seen, now);
+    pthread_mutex_lock(&list_lock);
+    transport->next = list;
+    list = transport;
+    pthread_mutex_unlock(&list_lock);
     return true;
 }
 
 void transport_finalise(Transport *transport) {
+    pthread_mutex_lock(&list_lock);
+    Transport **link = &list;
+    while (*link != transport) link = &(*link)->next;
+    *link = transport->next;
+    pthread_mutex_unlock(&list_lock);
     for (int64_t i = 0; i < transport->process_count; i++) {
         hlo_free(transport->peers[i].name);
         hlo_free(transport->peers[i].activity);
@@ -101,7 +127,7 @@ static HloStatus start(Transport *transport, int64_t process, uint64_t tag, void
     HLO_TRY(check(transport, process, tag, data, bytes));
     if (transport_is_forked(transport)) return forked_error();
     if (atomic_load(&transport->has_failed)) return transport_error(transport);
-    TransportRequest *request = hlo_allocate_zeroed(1, sizeof *request);
+    TransportRequest *request = hlo_allocate_zeroed(1, transport->engine->request_bytes);
     HLO_FAIL_IF(!request, HLO_RESOURCE_EXHAUSTED, "no memory for a message of %lld bytes", (long long)bytes);
     *request = (TransportRequest){
         .transport = transport, .process = process, .tag = tag, .data = data, .bytes = bytes, .is_send = is_send};
@@ -244,7 +270,8 @@ char *transport_activity(Transport *transport, int64_t process, double *age_seco
     TransportPeer *peer = &transport->peers[process];
     if (age_seconds) {
         const bool is_self = process == transport->process_index;
-        *age_seconds = is_self ? 0 : (double)(hlo_clock_nanoseconds() - atomic_load(&peer->last_seen)) * 1e-9;
+        const int64_t last_seen = atomic_load(&peer->last_seen);
+        *age_seconds = is_self ? 0 : (double)(hlo_clock_nanoseconds() - last_seen) * 1e-9;
     }
     pthread_mutex_lock(&transport->state_lock);
     char *copy = hlo_allocate_text(peer->activity ? peer->activity : "");
@@ -260,7 +287,16 @@ HloStatus transport_error(Transport *transport) {
     return copy;
 }
 
-void transport_fail(Transport *transport, HloStatus error, bool told) {
+HloStatus transport_left_error(const Transport *transport, int64_t process) {
+    return hlo_error(HLO_UNAVAILABLE, "%s has left", transport->peers[process].name);
+}
+
+HloStatus transport_size_error(const Transport *transport, int64_t process, int64_t sent, int64_t expected) {
+    return hlo_error(HLO_INTERNAL, "a message of %s has %lld bytes, where %lld were expected",
+                     transport->peers[process].name, (long long)sent, (long long)expected);
+}
+
+void transport_fail(Transport *transport, HloStatus error, TransportFailure failure) {
     assert(error);
     pthread_mutex_lock(&transport->state_lock);
     const bool is_first = !transport->error;
@@ -273,7 +309,7 @@ void transport_fail(Transport *transport, HloStatus error, bool told) {
         hlo_status_free(error);
         return;
     }
-    transport->engine->fail(transport, told);
+    transport->engine->fail(transport, failure);
     transport_count_event(transport);
 }
 
@@ -282,7 +318,7 @@ void transport_abort(Transport *transport, HloStatus error) {
         hlo_status_free(error);
         return;
     }
-    transport_fail(transport, error, false);
+    transport_fail(transport, error, kTransportOwnFailure);
 }
 
 void transport_release(Transport *transport) {
@@ -292,4 +328,27 @@ void transport_release(Transport *transport) {
     } else {
         transport->engine->release(transport);
     }
+}
+
+// ---- joining
+
+#ifndef MESHLO_UCX
+HloStatus transport_join_processes(const TransportOptions *options, Transport **transport) {
+    (void)transport;
+    return hlo_error(HLO_UNIMPLEMENTED,
+                     "this build has no UCX (libucx-dev), which connects the %lld processes of a machine",
+                     (long long)options->process_count);
+}
+#endif
+
+HloStatus transport_join(const TransportOptions *options, Transport **transport) {
+    const int64_t count = options->process_count, index = options->process_index;
+    *transport = NULL;
+    HLO_FAIL_IF(count < 1 || count > TRANSPORT_MAXIMUM_PROCESSES, HLO_INVALID_ARGUMENT,
+                "%lld processes, where 1 to %d are possible", (long long)count, TRANSPORT_MAXIMUM_PROCESSES);
+    HLO_FAIL_IF(index < 0 || index >= count, HLO_INVALID_ARGUMENT, "process %lld is not one of %lld processes",
+                (long long)index, (long long)count);
+    HLO_FAIL_IF(!(options->timeout_seconds >= 0 && options->timeout_seconds < 1e9), HLO_INVALID_ARGUMENT,
+                "a timeout of %g s", options->timeout_seconds);
+    return count == 1 ? transport_in_process(1, transport) : transport_join_processes(options, transport);
 }

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/base/clock.h"
@@ -10,6 +11,75 @@
 void make_in_process(int64_t count, Transport **list) {
     expect_success(transport_in_process(count, list));
 }
+
+#ifdef MESHLO_UCX
+// ---- a key-value store
+
+typedef struct Store {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int count;
+    char keys[kMaximumCount][64], values[kMaximumCount][64];
+} Store;
+
+static HloStatus put(void *context, const char *key, const char *value, int64_t bytes) {
+    Store *store = context;
+    pthread_mutex_lock(&store->lock);
+    snprintf(store->keys[store->count], sizeof store->keys[0], "%s", key);
+    snprintf(store->values[store->count++], sizeof store->values[0], "%.*s", (int)bytes, value);
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+    return HLO_SUCCESS;
+}
+
+static HloStatus get(void *context, const char *key, double timeout_seconds, char **value, int64_t *bytes) {
+    Store *store = context;
+    (void)timeout_seconds;
+    pthread_mutex_lock(&store->lock);
+    for (int i = 0;; i++) {
+        while (i == store->count) {
+            pthread_cond_wait(&store->changed, &store->lock);
+            i = 0;
+        }
+        if (strcmp(store->keys[i], key) != 0) continue;
+        *value = hlo_allocate_text(store->values[i]);
+        *bytes = (int64_t)strlen(store->values[i]);
+        break;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return HLO_SUCCESS;
+}
+
+typedef struct JoinCall {
+    TransportOptions options;
+    Transport *transport;
+    HloStatus status;
+} JoinCall;
+
+static void *join_one(void *argument) {
+    JoinCall *call = argument;
+    call->status = transport_join(&call->options, &call->transport);
+    return NULL;
+}
+
+void make_ucx(int64_t count, Transport **list) {
+    Store store = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    const TransportStore functions = {.put = put, .get = get, .context = &store};
+    pthread_t threads[kMaximumCount];
+    JoinCall calls[kMaximumCount];
+    for (int64_t i = 0; i < count; i++) {
+        calls[i] = (JoinCall){.options = {.process_count = count, .process_index = i, .store = &functions}};
+        cr_assert_eq(pthread_create(&threads[i], NULL, join_one, &calls[i]), 0);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+        expect_success(calls[i].status);
+        list[i] = calls[i].transport;
+    }
+}
+#endif
+
+// ---- transports
 
 void *release_one(void *transport) {
     transport_release(transport);

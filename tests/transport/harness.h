@@ -12,13 +12,26 @@ enum { kMaximumCount = 8 };
 // Makes `count` connected transports, at most kMaximumCount.
 typedef void MakeTransports(int64_t count, Transport **list);
 MakeTransports make_in_process;
+#ifdef MESHLO_UCX
+// By transport_join(), in as many threads, with a key-value store in memory.
+MakeTransports make_ucx;
+#endif
 
 // A test of transports that are all in this process, for each engine.
+#ifdef MESHLO_UCX
+#define TEST_UCX(name)          \
+    Test(transport_ucx, name) { \
+        name(make_ucx);         \
+    }
+#else
+#define TEST_UCX(name)
+#endif
 #define TEST_EACH_ENGINE(name)              \
     static void name(MakeTransports *make); \
     Test(transport_in_process, name) {      \
         name(make_in_process);              \
     }                                       \
+    TEST_UCX(name)                          \
     static void name(MakeTransports *make)
 
 // Releases one transport, as the function of a thread.
