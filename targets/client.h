@@ -402,6 +402,7 @@ typedef struct TargetMemoryAnalysis {
     int64_t host_argument_bytes, host_output_bytes, host_alias_bytes;  // the same in host memory, counted separately
     int64_t host_temporary_bytes;                                      // of values that the program keeps there
     int64_t peak_bytes;                                                // arguments + outputs - aliased + temporaries
+    int64_t dense_temporary_bytes;  // what the temporaries take on this host while the program runs
 } TargetMemoryAnalysis;
 // Returns the memory that one device needs. Any thread.
 HLO_EXPORT void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis);

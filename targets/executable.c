@@ -375,7 +375,8 @@ void target_dense_memory(const TargetExecutable *executable, TargetMemoryAnalysi
     *analysis =
         (TargetMemoryAnalysis){.temporary_bytes = signature->arena_bytes > host ? signature->arena_bytes - host : 0,
                                .constant_bytes = signature->constant_bytes,
-                               .host_temporary_bytes = host};
+                               .host_temporary_bytes = host,
+                               .dense_temporary_bytes = signature->arena_bytes};
     for (int64_t i = 0; i < signature->argument_count; i++) {
         const bool here = target_executable_argument_memory(executable, i) == TARGET_MEMORY_DEVICE;
         *(here ? &analysis->argument_bytes : &analysis->host_argument_bytes) +=

@@ -181,8 +181,13 @@ static void say_what_is_missing(CliContext *context, const HloShape *const *shap
 static HloStatus fill_missing(CliContext *context, const HloShape *const *shapes, CliArrays *inputs) {
     say_what_is_missing(context, shapes, inputs);
     uint64_t seed = (uint64_t)cli_integer(context, "seed", 0);
+    double bytes = 0, done = 0;
+    for (int64_t i = 0; i < inputs->count; ++i)
+        if (!inputs->items[i]) bytes += (double)hlo_shape_bytes(shapes[i]);
     for (int64_t i = 0; i < inputs->count; ++i) {
         if (inputs->items[i]) continue;
+        cli_progress_share(context, "making inputs", bytes > 0 ? done / bytes : 0);
+        done += (double)hlo_shape_bytes(shapes[i]);
         inputs->items[i] = hlo_literal_new(shapes[i]);
         HLO_FAIL_IF(!inputs->items[i], HLO_RESOURCE_EXHAUSTED, "out of memory for input %lld (%lld bytes)",
                     (long long)i, (long long)hlo_shape_bytes(shapes[i]));

@@ -117,6 +117,29 @@ void cli_progress(const CliContext *context, const char *what) {
     fflush(stderr);
 }
 
+void cli_progress_share(CliContext *context, const char *what, double share) {
+    const double now = cli_seconds();
+    if (!context->under_way || strcmp(context->under_way, what) != 0) {
+        context->under_way = hlo_arena_text(context->arena, what);
+        context->under_way_since = now;
+        cli_progress(context, what);
+    } else if (context->progress && !context->log && share > 0 && share <= 1 && now - context->shown >= 0.1) {
+        const double left = (now - context->under_way_since) * (1 - share) / share;
+        fprintf(stderr, "\r\033[K%s, %.0f %%, %.0f s left …", what, 100 * share, left);
+        fflush(stderr);
+        context->shown = now;
+    }
+}
+
+void cli_note(CliContext *context, const char *text) {
+    if (context->log)
+        fprintf(stderr, "meshlo: %8.3f ms  %s\n", (cli_seconds() - context->start) * 1e3, text);
+    else if (context->progress)
+        fprintf(stderr, "\r\033[K%s\n", text);
+    else
+        hlo_text_format(&context->complaint, "note: %s\n", text);
+}
+
 // Writes to a standard stream. A reader that has gone (a pipe to head) is not an error, as for other commands; SIGPIPE
 // is ignored so that write() reports it. Returns false for any other failure.
 static bool write_stream(int descriptor, const char *data, size_t length) {

@@ -101,6 +101,9 @@ struct CliContext {
     bool progress;  // stderr is a terminal
     bool log;       // MESHLO_LOG: each step is a line with its time
     double start;   // cli_seconds() when the run began
+    // Of cli_progress_share(): what is under way, since when, and when it was shown last.
+    const char *under_way;
+    double under_way_since, shown;
 };
 
 // The verb that the completion scripts of the shells call (complete.c). The help does not list it.
@@ -160,6 +163,11 @@ double cli_seconds(void);
 
 // Shows what is being done on one line of a terminal; does nothing when stderr is not one. "" clears the line.
 void cli_progress(const CliContext *context, const char *what);
+
+// The same with the share that is done, and the time that is left if the rest is as fast; at most ten times a second.
+void cli_progress_share(CliContext *context, const char *what, double share);
+// Prints a line to stderr at once if that is a terminal or a log, else with the other notes.
+void cli_note(CliContext *context, const char *text);
 
 // The name among `count` that `name` was probably meant to be (few edits away), or NULL.
 const char *cli_nearest(const char *name, const char *const *names, int64_t count);

@@ -29,6 +29,7 @@ static const struct {
     {"MESHLO_CPU_FEATURES", "lowers the instruction set in use: baseline, avx2, avx512, avx512_bf16, amx"},
     {"MESHLO_NUMERICS", "exact or tpu, if --numerics is not given"},
     {"MESHLO_FLAGS", "options to insert before those of the command line"},
+    {"MESHLO_HOST_MEMORY", "bytes of this host that run may use (KiB, MiB, GiB; default: what is free)"},
     {"MESHLO_LOG", "1 prints what is done, with times, to stderr"},
     {"NO_COLOR", "no colour and no progress messages"},
 };

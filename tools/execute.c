@@ -179,9 +179,8 @@ typedef struct Job {
     const CliExecution *execution;
     const CliBoundary *boundary;
     int64_t devices, argument_count, result_count;
-    TargetClient *client;
-    TargetExecutable *executable;
-    TargetBuffer ***arguments;  // by device, then argument
+    TargetExecutable *executable;  // the execution's
+    TargetBuffer ***arguments;     // by device, then argument
     TargetBuffer ***results;
     HloLiteral **shards;  // of the array that is being split or joined
 } Job;
@@ -214,28 +213,6 @@ static void job_free(Job *job) {
     drop_shards(job);
     release_table(job->arguments, job->devices, job->argument_count);
     release_table(job->results, job->devices, job->result_count);
-    target_executable_release(job->executable);
-    target_client_release(job->client);
-}
-
-// Times are of compiling only: making the client (finding the machine) is not the program's doing.
-static HloStatus job_compile(Job *job, CliTimes *times) {
-    const CliExecution *execution = job->execution;
-    bool exceeds_device = false;
-    TargetCompileOptions options = {.replica_count = execution->program->replica_count,
-                                    .partition_count = execution->program->num_partitions,
-                                    .device_assignment = execution->assignment,
-                                    .numerics = execution->numerics,
-                                    .exceeds_device = &exceeds_device};
-    HLO_TRY(target_client_new(execution->machine, &job->client));
-    cli_progress(job->context, "compiling");
-    double start = cli_seconds();
-    job->context->stage = CLI_STAGE_RUN;
-    const HloStatus status = target_compile(job->client, execution->program->per_device, &options, &job->executable);
-    if (exceeds_device) job->context->stage = CLI_STAGE_COMPILE;  // a prediction; all else is this machine's lack
-    HLO_TRY(status);
-    times->compile_seconds = cli_seconds() - start;
-    return HLO_SUCCESS;
 }
 
 // One input at a time, so that host memory holds the parts of one array only.
@@ -268,7 +245,7 @@ static HloStatus job_run(Job *job, CliTimes *times) {
     times->count = job->execution->repeat;
     times->run_seconds = HLO_ARENA_NEW(job->context->arena, double, times->count);
     for (int64_t i = 0; i < times->count; ++i) {
-        cli_progress(job->context, "running");
+        cli_progress_share(job->context, "running", (double)i / (double)times->count);
         release_table(job->results, job->devices, job->result_count);
         cli_feeds_rewind(job->execution->feeds);
         double start = cli_seconds();
@@ -283,6 +260,7 @@ static HloStatus job_run(Job *job, CliTimes *times) {
 static HloStatus job_collect(Job *job, CliArrays *results) {
     for (int64_t i = 0; i < job->result_count; ++i) {
         const SpmdBoundaryArray *array = &job->boundary->spmd->results[i];
+        cli_progress_share(job->context, "collecting results", (double)i / (double)job->result_count);
         for (int64_t d = 0; d < job->devices; ++d) {
             if (hlo_shape_is_array(array->local)) {
                 HLO_TRY(target_buffer_to_literal(job->results[d][i], &job->shards[d]));
@@ -300,10 +278,13 @@ static HloStatus job_collect(Job *job, CliArrays *results) {
 // Argument and result counts of the compiled program and of the boundary come from the same module: a difference is a
 // bug.
 static HloStatus job_do(Job *job, const CliArrays *inputs, CliArrays *results, CliTimes *times) {
-    HLO_TRY(job_compile(job, times));
     assert(target_executable_argument_count(job->executable) == job->argument_count &&
            target_executable_result_count(job->executable) == job->result_count);
-    for (int64_t i = 0; i < job->argument_count; ++i) HLO_TRY(job_place_argument(job, i, inputs->items[i]));
+    job->context->stage = CLI_STAGE_RUN;
+    for (int64_t i = 0; i < job->argument_count; ++i) {
+        cli_progress_share(job->context, "placing arguments", (double)i / (double)job->argument_count);
+        HLO_TRY(job_place_argument(job, i, inputs->items[i]));
+    }
     HLO_TRY(job_run(job, times));
     return job_collect(job, results);
 }
@@ -314,12 +295,15 @@ static HloStatus execute_compiled(CliContext *context, const CliExecution *execu
     Job job = {.context = context,
                .execution = execution,
                .boundary = boundary,
+               .executable = execution->executable,
                .devices = execution->program->device_count,
                .argument_count = boundary->spmd->parameter_count,
                .result_count = boundary->spmd->result_count};
     job.shards = HLO_ARENA_NEW(context->arena, HloLiteral *, job.devices);
     job.arguments = new_table(context->arena, job.devices, job.argument_count);
     job.results = new_table(context->arena, job.devices, job.result_count);
+    assert(job.executable); /* cli_execution_compile() was called */
+    times->compile_seconds = execution->compile_seconds;
     HloStatus status = job_do(&job, inputs, results, times);
     job_free(&job);
     return status;
@@ -423,6 +407,35 @@ static HloStatus execute_evaluated(CliContext *context, const CliExecution *exec
         hlo_literal_free(evaluation.shards[d]);
     }
     return status;
+}
+
+// Times are of compiling only: making the client (finding the machine) is not the program's doing.
+HloStatus cli_execution_compile(CliContext *context, CliExecution *execution) {
+    bool exceeds_device = false;
+    TargetCompileOptions options = {.replica_count = execution->program->replica_count,
+                                    .partition_count = execution->program->num_partitions,
+                                    .device_assignment = execution->assignment,
+                                    .numerics = execution->numerics,
+                                    .exceeds_device = &exceeds_device};
+    if (execution->evaluate) return HLO_SUCCESS;
+    context->stage = CLI_STAGE_USAGE;  // the environment's settings
+    HLO_TRY(target_client_new(execution->machine, &execution->client));
+    cli_progress(context, "compiling");
+    const double start = cli_seconds();
+    context->stage = CLI_STAGE_RUN;
+    const HloStatus status =
+        target_compile(execution->client, execution->program->per_device, &options, &execution->executable);
+    if (exceeds_device) context->stage = CLI_STAGE_COMPILE;  // a prediction; all else is this machine's lack
+    HLO_TRY(status);
+    execution->compile_seconds = cli_seconds() - start;
+    return HLO_SUCCESS;
+}
+
+void cli_execution_free(CliExecution *execution) {
+    target_executable_release(execution->executable);
+    target_client_release(execution->client);
+    execution->executable = NULL;
+    execution->client = NULL;
 }
 
 HloStatus cli_execute(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,

@@ -20,6 +20,9 @@ typedef struct CliExecution {
     bool per_device;            // arrays carry a leading axis of devices instead of being split by their shardings
     int64_t repeat;             // runs; the first result counts
     CliFeeds *feeds;            // of the program's infeeds and outfeeds; rewound at each run
+    TargetClient *client;       // made by cli_execution_compile(); NULL for the evaluator
+    TargetExecutable *executable;
+    double compile_seconds;
 } CliExecution;
 
 // The shapes of a program's global arguments and results, in the context's arena.
@@ -46,6 +49,26 @@ typedef struct CliTimes {
     double *run_seconds;  // one a repeat, in the context's arena
     int64_t count;
 } CliTimes;
+
+// Compiles the program for its machine, before there are any inputs; does nothing for the evaluator. Free with
+// cli_execution_free(), also after an error.
+HLO_NODISCARD HloStatus cli_execution_compile(CliContext *context, CliExecution *execution);
+// Frees what cli_execution_compile() made.
+void cli_execution_free(CliExecution *execution);
+
+// What a run takes of this host's memory.
+typedef struct CliMemory {
+    int64_t inputs, arguments;  // global arrays, and the devices' parts of them
+    int64_t temporaries;        // of all devices
+    int64_t results;            // the devices' parts, and global arrays
+    int64_t total;
+} CliMemory;
+
+// Adds up what a run will take, from the shapes of its arrays and from buffer assignment. Counts end at INT64_MAX.
+CliMemory cli_memory_of(const CliExecution *execution, const CliBoundary *boundary);
+// The bytes that this host has for it: MESHLO_HOST_MEMORY, else what the system and its control group have left; 0 if
+// unknown. A usage error for a value that is no size.
+HLO_NODISCARD HloStatus cli_host_memory(CliContext *context, int64_t *bytes);
 
 // Runs the program on global `inputs` and reassembles its global `results`, to be freed with cli_arrays_free().
 HLO_NODISCARD HloStatus cli_execute(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,

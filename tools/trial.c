@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulator/report.h"
 #include "hlo/base/decimal.h"
 #include "tools/prepare.h"
 
@@ -34,27 +33,10 @@ void cli_trial_free(CliTrial *trial) {
     *trial = (CliTrial){0};
 }
 
-const char *cli_time(CliContext *context, int64_t picoseconds) {
-    HloText text = {0};
-    emu_print_time(picoseconds, &text);
-    return hlo_text_to_arena(context->arena, &text);
-}
-
 HloStatus cli_budget(CliContext *context, double otherwise, double *seconds) {
-    static const struct {
-        const char *unit;
-        double factor;
-    } kUnits[] = {{"s", 1}, {"", 1}, {"m", 60}, {"ms", 1e-3}};
     const char *text = cli_text(context, "budget");
     *seconds = otherwise;
-    if (!text) return HLO_SUCCESS;
-    char *end;
-    const double number = hlo_strtod(text, &end);
-    for (size_t i = 0; end != text && number >= 0 && number < 1e9 && i < HLO_COUNT_OF(kUnits); ++i) {
-        if (strcmp(end, kUnits[i].unit) != 0) continue;
-        *seconds = number * kUnits[i].factor;
-        return HLO_SUCCESS;
-    }
+    if (!text || cli_duration_parse(text, seconds)) return HLO_SUCCESS;
     return cli_usage_error(context, "--budget wants a time like 30s, 2m or 500ms, not '%s'", text);
 }
 

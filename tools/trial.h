@@ -6,6 +6,7 @@
 
 #include "advice/trial.h"
 #include "tools/machine.h"
+#include "tools/sizes.h"
 
 // One alternative. Texts live as long as the context.
 typedef struct CliTrialOptions {
@@ -28,8 +29,6 @@ HLO_NODISCARD HloStatus cli_trial_run(CliContext *context, const HloModule *modu
 // Frees what the trial holds; also after an error.
 void cli_trial_free(CliTrial *trial);
 
-// A time as all tables of the command print it: "15.500 ms". In the context's arena.
-const char *cli_time(CliContext *context, int64_t picoseconds);
 // Reads the value of --budget: seconds (s), minutes (m) or milliseconds (ms); `otherwise` where it was not given.
 HLO_NODISCARD HloStatus cli_budget(CliContext *context, double otherwise, double *seconds);
 

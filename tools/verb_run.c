@@ -16,6 +16,7 @@
 #include "hlo/text/text.h"
 #include "tools/execute.h"
 #include "tools/machine.h"
+#include "tools/sizes.h"
 
 static const CliOption kOptions[] = {
     {"input", CLI_LIST, "K=F.npy",
@@ -48,6 +49,7 @@ typedef struct Run {
     CliArrays inputs, results, expected;
     CliFeeds feeds, expected_feeds;  // of the run, and of the evaluator's for comparison
     CliTimes times;
+    CliMemory memory;  // that the run takes
     EmuTopology *topology;
     HloLiteral *evaluated;
     // The same in f64, for results that differ: made when the first one does.
@@ -399,6 +401,7 @@ static void print_json(const Run *run, const double *worst) {
     hlo_json_begin_array(&json);
     for (int64_t i = 0; i < run->times.count; ++i) hlo_json_double(&json, run->times.run_seconds[i]);
     hlo_json_end_array(&json);
+    hlo_json_member_int64(&json, "host_memory_bytes", run->memory.total);
     hlo_json_member_int64(&json, "num_results", run->results.count);
     hlo_json_member_int64(&json, "collective_bytes_per_device", run->program.report->total_bytes_per_device);
     hlo_json_member_int64(&json, "collective_bytes",
@@ -480,6 +483,30 @@ static void say_what_is_made_up(CliContext *context, const HloModule *module) {
     }
 }
 
+// Says what the run will take of this host, and refuses what it does not have before any array is made. Small needs are
+// not worth a line.
+static HloStatus check_memory(Run *run) {
+    CliContext *context = run->context;
+    const int64_t kNotable = (int64_t)1 << 30;
+    int64_t available;
+    run->memory = cli_memory_of(&run->execution, &run->boundary);
+    const CliMemory *memory = &run->memory;
+    HLO_TRY(cli_host_memory(context, &available));
+    const char *words = hlo_arena_format(
+        context->arena,
+        "the run needs %s of this host: inputs %s, arguments of %lld device%s %s, temporaries %s, results %s",
+        cli_size(context, memory->total), cli_size(context, memory->inputs), (long long)run->program.device_count,
+        run->program.device_count == 1 ? "" : "s", cli_size(context, memory->arguments),
+        cli_size(context, memory->temporaries), cli_size(context, memory->results));
+    if (available > 0 && memory->total > available) {
+        context->stage = CLI_STAGE_COMPILE;  // a prediction
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "%s; it has %s (MESHLO_HOST_MEMORY sets another limit)", words,
+                         cli_size(context, available));
+    }
+    if (memory->total >= kNotable || context->progress || context->log) cli_note(context, words);
+    return HLO_SUCCESS;
+}
+
 // Everything that can be refused is refused before the program runs.
 // The order matters: options that need no program come first, then those that need its number of partitions, then
 // files.
@@ -493,6 +520,8 @@ static HloStatus run_all(Run *run) {
     say_what_is_made_up(context, run->program.original);
     context->stage = CLI_STAGE_PROGRAM;
     HLO_TRY(cli_boundary_read(context, &run->program, run->execution.per_device, &run->boundary));
+    HLO_TRY(cli_execution_compile(context, &run->execution));
+    HLO_TRY(check_memory(run));
     HLO_TRY(cli_inputs_read(context, run->program.original, run->boundary.parameters, run->boundary.shared,
                             run->boundary.spmd->parameter_count, &run->inputs));
     HLO_TRY(cli_feeds_read(context, run->program.device_count, &run->feeds));
@@ -514,6 +543,7 @@ static HloStatus run_run(CliContext *context) {
     hlo_literal_free(run.wide_result);
     hlo_module_free(run.wide);
     hlo_text_free(&run.no_reference);
+    cli_execution_free(&run.execution);
     cli_boundary_free(&run.boundary);
     cli_program_free(&run.program);
     emu_topology_free(run.topology);

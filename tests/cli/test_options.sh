@@ -105,7 +105,7 @@ done <<'CASES'
 2|0 is not a device of v5e-4, or is listed twice|emulate dot.hlo --topology v5e-4 --mesh a=2 --device-assignment 0,0
 2|there is no link between devices 0 and 3|emulate dot.hlo --topology v5e-4 --fault link:0-3:0.5
 2|'all-sum' is not a collective|check dot.hlo --mesh a=2 --forbid all-sum
-2|nothing to check: --forbid, --max-bytes or --baseline|check dot.hlo --mesh a=2
+2|nothing to check: --forbid, --max-bytes, --max-step, --max-memory or --baseline|check dot.hlo --mesh a=2
 1|check failed: |check dot.hlo --mesh a=2 --shard p0=-,a --forbid all-reduce
 2|'(' is not a regular expression|opt dot.hlo --dump-to dumps --dump-pass-re '('
 2|--mesh is missing|shardings --shape 8,8 --spec a,-
