@@ -146,6 +146,8 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_named_axes(HloArena *arena, const HloMod
                                                    int64_t *count);
 // A mesh as --mesh takes it: "data=4,model=2". In `arena`. Memory errors jump to hlo_protect().
 HLO_EXPORT const char *spmd_mesh_text(HloArena *arena, const SpmdMeshAxis *axes, int64_t count);
+// Whether annotations name devices by number, as {devices=[4,2]<=[8]} does.
+HLO_EXPORT bool spmd_has_device_lists(const HloModule *module);
 // Lays the annotations of `module` out on another mesh, axis by axis, also on one of another number of devices:
 // *remeshed is a new module (free with hlo_module_free()), or NULL where `module` is for that mesh already or names no
 // axes. spmd_partition(), spmd_propagate() and spmd_device_count() do it for SpmdOptions.mesh. INVALID_ARGUMENT, with

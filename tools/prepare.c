@@ -48,21 +48,6 @@ const char *cli_machine(CliContext *context) {
     return count > 0 && count <= kMostDevices ? hlo_arena_format(context->arena, "cpu:%lld", (long long)count) : NULL;
 }
 
-static bool lists_devices(const HloSharding *sharding) {
-    if (!sharding) return false;
-    bool lists = sharding->kind == HLO_SHARDING_TILED;
-    for (int64_t i = 0; sharding->kind == HLO_SHARDING_TUPLE && i < sharding->element_count && !lists; ++i)
-        lists = lists_devices(sharding->elements[i]);
-    return lists;
-}
-
-static bool has_device_lists(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; ++c)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (lists_devices(at->sharding)) return true;
-    return false;
-}
-
 // True if some --shard uses the axis: it is a word of the option's value.
 static bool shards_use(const HloStringVector *shards, const char *axis) {
     const size_t length = strlen(axis);
@@ -99,7 +84,7 @@ HloStatus cli_mesh_check(CliContext *context, const HloModule *module, const Cli
     context->stage = CLI_STAGE_PROGRAM;
     HLO_TRY(spmd_named_axes(context->arena, module, &known, &count));
     context->stage = CLI_STAGE_USAGE;
-    if (count == 0 && (shards->count == 0 || has_device_lists(module))) return HLO_SUCCESS;
+    if (count == 0 && (shards->count == 0 || spmd_has_device_lists(module))) return HLO_SUCCESS;
     const char **names = HLO_ARENA_NEW(context->arena, const char *, count);
     for (int64_t i = 0; i < count; ++i) {
         names[i] = known[i].name;
@@ -153,9 +138,9 @@ void cli_mesh_describe(CliContext *context, const HloModule *module, const CliMe
     if (!count) {
         HloStatus status = spmd_named_axes(context->arena, module, &named, &named_count);
         if (!status) status = spmd_module_mesh(context->arena, module, &axes, &count);
-        *source = named_count                ? "the program's"
-                  : has_device_lists(module) ? "from the program's device lists"
-                                             : "the program's number of partitions";
+        *source = named_count                     ? "the program's"
+                  : spmd_has_device_lists(module) ? "from the program's device lists"
+                                                  : "the program's number of partitions";
         if (status) count = 0;
         hlo_status_free(status);
     }
@@ -231,11 +216,8 @@ static bool ends_with(const char *text, const char *end) {
 // compiler makes before it partitions, or its entry has the name that XLA gives to what it partitioned. Explicit
 // partitioning options override this heuristic. A hand-written program may have the same traces: hence the note, and
 // the flag that silences it.
-static bool is_foreign_dump(CliContext *context, const HloModule *module) {
-    if (module->num_partitions <= 1 || cli_flag(context, "mesh") || cli_flag(context, "shard") ||
-        cli_flag(context, "num-partitions"))
-        return false;
-    return module->is_scheduled || ends_with(module->entry->name, "_spmd");
+bool cli_is_foreign_dump(const HloModule *module) {
+    return module->num_partitions > 1 && (module->is_scheduled || ends_with(module->entry->name, "_spmd"));
 }
 
 // Rejects what the program of one device can no longer follow: another sharding, another number of devices. A mesh of
@@ -306,7 +288,9 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     options.async = program->overlap || cli_flag(context, "async");
     context->stage = CLI_STAGE_PROGRAM;
     program->was_partitioned = cli_flag(context, "partitioned") || spmd_is_partitioned(program->original);
-    if (!program->was_partitioned && is_foreign_dump(context, program->original)) {
+    const bool explicit_options =
+        cli_flag(context, "mesh") || cli_flag(context, "shard") || cli_flag(context, "num-partitions");
+    if (!program->was_partitioned && !explicit_options && cli_is_foreign_dump(program->original)) {
         program->was_partitioned = true;
         hlo_text_format(
             &context->complaint,

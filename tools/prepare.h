@@ -17,6 +17,10 @@ extern const CliOptionTable cli_machine_options;
 // "cpu".
 const char *cli_machine(CliContext *context);
 
+// Whether a module for several devices looks like what some compiler's partitioner wrote: the program of one device.
+// --mesh, --shard and --num-partitions say otherwise.
+bool cli_is_foreign_dump(const HloModule *module);
+
 // A program that runs on replica_count * num_partitions devices: device number = replica * num_partitions + partition.
 typedef struct CliProgram {
     HloModule *original;       // as read

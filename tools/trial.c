@@ -12,7 +12,8 @@
 HloStatus cli_trial_run(CliContext *context, const HloModule *module, const CliTrialOptions *options, CliTrial *trial) {
     assert(module && options && options->topology && trial);
     *trial = (CliTrial){0};
-    const bool per_device = spmd_is_partitioned(module) || (module->is_scheduled && module->num_partitions > 1);
+    const bool per_device =
+        spmd_is_partitioned(module) || (!options->mesh.count && !options->shard_count && cli_is_foreign_dump(module));
     CompileOptions compile = {.spmd = {.mesh = options->mesh.axes,
                                        .mesh_axis_count = options->mesh.count,
                                        .shards = options->shards,

@@ -391,7 +391,8 @@ static HloStatus check_lists(const Remesh *remesh) {
     return HLO_SUCCESS;
 }
 
-static bool has_lists(const HloModule *module) {
+bool spmd_has_device_lists(const HloModule *module) {
+    assert(module);
     for (int64_t c = 0; c < module->computations.count; c++)
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
             if (at->sharding && hlo_sharding_device_count(at->sharding)) return true;
@@ -467,7 +468,7 @@ HloStatus spmd_mesh_apply(HloArena *arena, const HloModule *module, const SpmdMe
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
     HLO_TRY(spmd_shardy_read(arena, module, &shardy));
     const HloMesh *named = program_mesh(module, shardy);
-    if (named ? same_mesh(named, axes, count) : !has_lists(module)) return HLO_SUCCESS;
+    if (named ? same_mesh(named, axes, count) : !spmd_has_device_lists(module)) return HLO_SUCCESS;
     Remesh remesh = {.arena = arena};
     HLO_TRY(spmd_mesh_new(arena, axes, count, &remesh.after));
     *result = remesh.module = hlo_module_clone(module);
