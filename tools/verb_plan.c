@@ -6,8 +6,11 @@
 // Reported is the plan with every parameter's sharding written out, as it was partitioned, timed once more in that
 // form.
 #include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "advice/advice.h"
 #include "hlo/base/decimal.h"
@@ -50,24 +53,95 @@ typedef struct Planner {
     HloStringVector kept;
     double deadline;  // of the mesh that is searched now, by cli_seconds()
     CliTrialOptions trial;
+    CompileOptions compile;  // of the trials that are searched now, without shards
+    const char *mesh_text;
+    HloStringMap known;  // costs by mesh and shards
     int64_t evaluated;
+    double begin, end;  // of the budget
+    int64_t best_step;  // so far, of what fits
     SpmdSearchObjective objective;
     bool by_cost;
     Candidates candidates;
 } Planner;
 
-static HloStatus cost(void *argument, const char *const *shards, int64_t count, SpmdSearchCost *result) {
+static void show_progress(Planner *planner) {
+    CliContext *context = planner->context;
+    if (!context->progress) return;
+    const double now = cli_seconds();
+    const char *best = planner->best_step ? cli_time(context, planner->best_step) : "none";
+    cli_progress(context,
+                 hlo_arena_format(context->arena, "searching: %lld plans timed, best step %s, %.0f %% of the budget",
+                                  (long long)planner->evaluated, best,
+                                  100 * (now - planner->begin) / (planner->end - planner->begin)));
+}
+
+// Trials that threads take one by one.
+typedef struct Batch {
+    Planner *planner;
+    SpmdSearchTrial *trials;
+    int64_t count;
+    atomic_llong next;
+} Batch;
+
+static void cost_one(const Planner *planner, SpmdSearchTrial *trial) {
+    AdviceTrial result;
+    CompileOptions compile = planner->compile;
+    compile.spmd.shards = trial->shards;
+    compile.spmd.shard_count = trial->shard_count;
+    trial->status = advice_trial_run(planner->module, &compile, planner->trial.topology, NULL, &result);
+    if (!trial->status) trial->cost = (SpmdSearchCost){result.report->step_picoseconds, result.report->hbm_peak_bytes};
+    advice_trial_free(&result);
+}
+
+static void *cost_some(void *argument) {
+    Batch *batch = argument;
+    for (long long i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;)
+        cost_one(batch->planner, &batch->trials[i]);
+    return NULL;
+}
+
+// The key of a plan on the mesh that is searched now.
+static const char *key_of(const Planner *planner, const SpmdSearchTrial *trial) {
+    HloText text = {0};
+    hlo_text_format(&text, "%s;%s", planner->trial.topology->name, planner->mesh_text);
+    for (int64_t i = 0; i < trial->shard_count; ++i) hlo_text_format(&text, ";%s", trial->shards[i]);
+    return hlo_text_to_arena(planner->context->arena, &text);
+}
+
+// Costs what is new on as many threads as there are processors. Without a second thread the first does it all.
+static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
+    enum { kMostThreads = 16 };
     Planner *planner = argument;
-    CliTrial trial;
-    planner->trial.shards = shards;
-    planner->trial.shard_count = count;
-    HloStatus status = cli_trial_run(planner->context, planner->module, &planner->trial, &trial);
-    if (!status) *result = (SpmdSearchCost){trial.result.report->step_picoseconds, trial.result.report->hbm_peak_bytes};
-    cli_trial_free(&trial);
-    if (++planner->evaluated % 8 == 0)
-        cli_progress(planner->context, hlo_arena_format(planner->context->arena, "searching: %lld plans timed",
-                                                        (long long)planner->evaluated));
-    return status;
+    HloArena *arena = planner->context->arena;
+    SpmdSearchTrial *fresh = HLO_ARENA_NEW(arena, SpmdSearchTrial, count);
+    int64_t *places = HLO_ARENA_NEW(arena, int64_t, count);
+    Batch batch = {.planner = planner, .trials = fresh};
+    for (int64_t i = 0; i < count; ++i) {
+        const char *key = key_of(planner, &trials[i]);
+        const SpmdSearchCost *known = hlo_string_map_get(&planner->known, key, strlen(key));
+        if (known) trials[i].cost = *known;
+        if (known) continue;
+        places[batch.count] = i;
+        fresh[batch.count++] = trials[i];
+    }
+    pthread_t threads[kMostThreads];
+    int64_t started = 0;
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    while (started + 1 < batch.count && started + 1 < processors && started < kMostThreads &&
+           !pthread_create(&threads[started], NULL, cost_some, &batch))
+        started++;
+    cost_some(&batch);
+    for (int64_t i = 0; i < started; ++i) pthread_join(threads[i], NULL);
+    for (int64_t i = 0; i < batch.count; ++i) {
+        SpmdSearchTrial *trial = &trials[places[i]];
+        *trial = fresh[i];
+        if (trial->status) continue;
+        const char *key = key_of(planner, trial);
+        SpmdSearchCost *kept = hlo_arena_copy(arena, &trial->cost, sizeof(trial->cost));
+        hlo_string_map_set(arena, &planner->known, key, strlen(key), kept);
+    }
+    planner->evaluated += batch.count;
+    show_progress(planner);
 }
 
 static bool is_over(void *argument) {
@@ -109,9 +183,15 @@ static HloStatus close_plan(Planner *planner, const SpmdSearchResult *found, Can
     return status;
 }
 
-static HloStatus plan_mesh(Planner *planner, Candidate *candidate) {
+// Searches one mesh: only the starts for a first look at it.
+static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_only) {
     const EmuTopology *topology = candidate->topology;
     planner->trial = (CliTrialOptions){.topology = topology, .mesh = candidate->mesh};
+    planner->mesh_text = candidate->mesh_text;
+    planner->compile = (CompileOptions){.spmd = {.mesh = candidate->mesh.axes,
+                                                 .mesh_axis_count = candidate->mesh.count,
+                                                 .async = topology->chip.overlaps_collectives != 0},
+                                        .is_verified = true};
     SpmdSearchResult found;
     HloModule *remeshed = NULL;
     planner->context->stage = CLI_STAGE_PROGRAM;
@@ -126,14 +206,19 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate) {
         .objective = planner->objective,
         .cost = cost,
         .is_over = is_over,
-        .context = planner};
+        .context = planner,
+        .starts_only = starts_only};
     HloStatus status = spmd_search(planner->context->arena, remeshed ? remeshed : planner->module, &options, &found);
     hlo_module_free(remeshed);
     if (status && planner->kept.count)
         return cli_blame_options(planner->context, planner->module, hlo_status_annotate(status, "--keep"));
     HLO_TRY(status);
     candidate->exact = found.is_exact;
-    return close_plan(planner, &found, candidate);
+    candidate->shards.count = 0;
+    HLO_TRY(close_plan(planner, &found, candidate));
+    if (candidate->fits && (!planner->best_step || candidate->step_picoseconds < planner->best_step))
+        planner->best_step = candidate->step_picoseconds;
+    return HLO_SUCCESS;
 }
 
 // ---- all of them
@@ -325,6 +410,42 @@ static HloStatus list_candidates(Planner *planner, EmuTopology *const *topologie
     return HLO_SUCCESS;
 }
 
+// The starts of every mesh. Each may take an equal part of the time that is left.
+static HloStatus look_at_all(Planner *planner) {
+    for (int64_t i = 0; i < planner->candidates.count; ++i) {
+        const double now = cli_seconds();
+        planner->deadline = now + (planner->end - now) / (double)(planner->candidates.count - i);
+        HLO_TRY(plan_mesh(planner, &planner->candidates.items[i], true));
+    }
+    return HLO_SUCCESS;
+}
+
+// Improves the plans of meshes in the order of their starts. After the first two, meshes that are far from the best
+// plan so far are left as they are; each may take half of the time that is left.
+static HloStatus improve_some(Planner *planner) {
+    const double kFar = 1.15;
+    const int64_t count = planner->candidates.count;
+    bool *done = HLO_ARENA_NEW(planner->context->arena, bool, count);
+    for (int64_t round = 0; round < count; ++round) {
+        Candidate *next = NULL;
+        const Candidate *best = NULL;
+        for (int64_t i = 0; i < count; ++i) {
+            Candidate *one = &planner->candidates.items[i];
+            if (!done[i] && (!next || better(planner, one, next))) next = one;
+            if (!best || better(planner, one, best)) best = one;
+        }
+        done[next - planner->candidates.items] = true;
+        const bool near = (double)next->step_picoseconds <= kFar * (double)best->step_picoseconds || !best->fits ||
+                          planner->by_cost || planner->objective == SPMD_SEARCH_MEMORY;
+        if (next->exact || (round >= 2 && !near)) continue;
+        const double now = cli_seconds();
+        if (now >= planner->end) break;
+        planner->deadline = round + 1 < count ? now + (planner->end - now) / 2 : planner->end;
+        HLO_TRY(plan_mesh(planner, next, false));
+    }
+    return HLO_SUCCESS;
+}
+
 static HloStatus plan_program(Planner *planner, EmuTopology *const *topologies, int64_t count) {
     CliContext *context = planner->context;
     double budget;
@@ -333,15 +454,13 @@ static HloStatus plan_program(Planner *planner, EmuTopology *const *topologies, 
         return cli_usage_error(context, "the program is that of one device already, and no longer sharded");
     HLO_TRY(list_candidates(planner, topologies, count));
     HLO_TRY(read_objective(planner, topologies, count));
-    const double end = cli_seconds() + budget;
+    planner->begin = cli_seconds();
+    planner->end = planner->begin + budget;
     Candidate *best = NULL;
-    for (int64_t i = 0; i < planner->candidates.count; ++i) {
-        Candidate *candidate = &planner->candidates.items[i];
-        const double now = cli_seconds();
-        planner->deadline = now + (end - now) / (double)(planner->candidates.count - i);
-        HLO_TRY(plan_mesh(planner, candidate));
-        if (!best || better(planner, candidate, best)) best = candidate;
-    }
+    HLO_TRY(look_at_all(planner));
+    HLO_TRY(improve_some(planner));
+    for (int64_t i = 0; i < planner->candidates.count; ++i)
+        if (!best || better(planner, &planner->candidates.items[i], best)) best = &planner->candidates.items[i];
     assert(best);
     if (!best->fits) context->exit_code = CLI_EXIT_OUT_OF_MEMORY;
     HLO_TRY(write_plan(planner, best));

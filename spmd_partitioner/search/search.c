@@ -236,59 +236,109 @@ static bool better(const Search *search, const Plan *a, const Plan *b) {
     return by_time ? a->cost.memory < b->cost.memory : a->cost.time < b->cost.time;
 }
 
-// Costs a plan, once.
-static HloStatus evaluate(Search *search, const int32_t *choice, Plan *plan) {
+// The plan with these choices, if it was costed; else NULL.
+static const Plan *find_known(const Search *search, const int32_t *choice) {
     const size_t bytes = (size_t)search->groups.count * sizeof(int32_t);
-    for (int64_t i = 0; i < search->known.count; i++) {
-        if (bytes && memcmp(search->known.items[i].choice, choice, bytes) != 0) continue;
-        *plan = search->known.items[i];
-        return HLO_SUCCESS;
-    }
+    for (int64_t i = 0; i < search->known.count; i++)
+        if (!bytes || !memcmp(search->known.items[i].choice, choice, bytes)) return &search->known.items[i];
+    return NULL;
+}
+
+// Costs plans, each once, all that are new in one call. Plans that are ruled out cost nothing that counts.
+static HloStatus evaluate_part(Search *search, Plan *plans, int64_t count) {
     const SpmdSearchOptions *options = search->options;
-    *plan = (Plan){.choice = HLO_ARENA_NEW(search->arena, int32_t, search->groups.count + 1), .ruled_out = true};
-    if (bytes) memcpy(plan->choice, choice, bytes);
+    SpmdSearchTrial *trials = HLO_ARENA_NEW(search->arena, SpmdSearchTrial, count + 1);
+    const int64_t first = search->known.count;
     search->over |= search->evaluated && options->is_over && options->is_over(options->context);
-    if (search->over) return HLO_SUCCESS;
-    const HloStringVector shards = shards_of(search, choice);
-    HloStatus status = options->cost(options->context, shards.items, shards.count, &plan->cost);
-    if (status && (search->evaluated == 0 || hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED)) return status;
-    plan->ruled_out = status != NULL;
-    hlo_status_free(status);
-    search->evaluated++;
-    hlo_vector_push(search->arena, &search->known, *plan);
+    for (int64_t i = 0; i < count && !search->over; i++) {
+        if (find_known(search, plans[i].choice)) continue;
+        const HloStringVector shards = shards_of(search, plans[i].choice);
+        trials[search->known.count - first] = (SpmdSearchTrial){.shards = shards.items, .shard_count = shards.count};
+        const Plan made = {.choice = plans[i].choice};
+        hlo_vector_push(search->arena, &search->known, made);
+    }
+    const int64_t new_count = search->known.count - first;
+    if (new_count) options->cost(options->context, trials, new_count);
+    HloStatus fatal = NULL;
+    for (int64_t i = 0; i < new_count; i++) {
+        const bool ends =
+            trials[i].status && (search->evaluated == 0 || hlo_status_code(trials[i].status) == HLO_RESOURCE_EXHAUSTED);
+        search->known.items[first + i].cost = trials[i].cost;
+        search->known.items[first + i].ruled_out = trials[i].status != NULL;
+        search->evaluated++;
+        if (ends && !fatal)
+            fatal = trials[i].status;
+        else
+            hlo_status_free(trials[i].status);
+    }
+    for (int64_t i = 0; i < count && !fatal; i++) {
+        const Plan *known = find_known(search, plans[i].choice);
+        plans[i].ruled_out = !known;
+        if (known) plans[i] = *known;
+    }
+    return fatal;
+}
+
+// The same in parts, so that a search that is over ends soon.
+static HloStatus evaluate_all(Search *search, Plan *plans, int64_t count) {
+    enum { PART = 8 };
+    for (int64_t i = 0; i < count; i += PART)
+        HLO_TRY(evaluate_part(search, &plans[i], count - i < PART ? count - i : PART));
     return HLO_SUCCESS;
+}
+
+static int32_t *copy_choice(const Search *search, const int32_t *choice) {
+    int32_t *copy = HLO_ARENA_NEW(search->arena, int32_t, search->groups.count + 1);
+    if (choice && search->groups.count) memcpy(copy, choice, (size_t)search->groups.count * sizeof(int32_t));
+    return copy;
 }
 
 // ---- the search
 
 static HloStatus search_all(Search *search, Plan *best) {
-    int32_t *choice = HLO_ARENA_NEW(search->arena, int32_t, search->groups.count + 1);
+    HLO_VECTOR(Plan) plans = {0};
+    int32_t *choice = copy_choice(search, NULL);
     for (;;) {
-        Plan plan;
-        HLO_TRY(evaluate(search, choice, &plan));
-        if (better(search, &plan, best)) *best = plan;
+        const Plan plan = {.choice = copy_choice(search, choice)};
+        hlo_vector_push(search->arena, &plans, plan);
         int64_t g = 0;
         while (g < search->groups.count && ++choice[g] == search->groups.items[g].choice_count) choice[g++] = 0;
-        if (g == search->groups.count || search->over) return HLO_SUCCESS;
+        if (g == search->groups.count) break;
     }
+    HLO_TRY(evaluate_all(search, plans.items, plans.count));
+    for (int64_t i = 0; i < plans.count; i++)
+        if (better(search, &plans.items[i], best)) *best = plans.items[i];
+    return HLO_SUCCESS;
+}
+
+// Biases and scales of norms: small arrays of rank 1 of floating-point numbers, whose shardings follow from those of
+// others.
+static bool is_minor(const Search *search, const Group *group) {
+    int64_t bytes = 0;
+    for (int64_t g = 0; g < search->groups.count; g++)
+        bytes += search->groups.items[g].leaf_count * hlo_shape_bytes(search->groups.items[g].shape);
+    return group->shape->rank == 1 && hlo_type_is_float(group->shape->type) &&
+           hlo_shape_bytes(group->shape) * group->leaf_count < bytes / 1000;
 }
 
 // Gives each group in turn its best choice until nothing improves.
 static HloStatus descend(Search *search, Plan *plan) {
-    int32_t *choice = HLO_ARENA_NEW(search->arena, int32_t, search->groups.count + 1);
     for (bool improved = true; improved && !search->over;) {
         improved = false;
         for (int64_t g = 0; g < search->groups.count && !search->over; g++) {
-            Plan best = *plan;
-            for (int32_t c = 0; c < search->groups.items[g].choice_count && !search->over; c++) {
-                Plan trial;
-                memcpy(choice, plan->choice, (size_t)search->groups.count * sizeof(int32_t));
-                choice[g] = c;
-                HLO_TRY(evaluate(search, choice, &trial));
-                if (better(search, &trial, &best)) best = trial;
+            const int32_t count = search->groups.items[g].choice_count;
+            Plan *plans = HLO_ARENA_NEW(search->arena, Plan, count);
+            if (is_minor(search, &search->groups.items[g])) continue;
+            for (int32_t c = 0; c < count; c++) {
+                plans[c].choice = copy_choice(search, plan->choice);
+                plans[c].choice[g] = c;
             }
-            improved |= better(search, &best, plan);
-            *plan = best;
+            HLO_TRY(evaluate_all(search, plans, count));
+            for (int32_t c = 0; c < count; c++) {
+                if (!better(search, &plans[c], plan)) continue;
+                *plan = plans[c];
+                improved = true;
+            }
         }
     }
     return HLO_SUCCESS;
@@ -310,11 +360,11 @@ static int32_t choice_with(const Search *search, const Group *group, int32_t dim
 
 // Every group's largest dimension over the axes of `mask`: all parameters in parts, as fully sharded data parallelism
 // has them.
-static void shard_largest(const Search *search, unsigned mask, int32_t *choice) {
+static int32_t *shard_largest(const Search *search, unsigned mask) {
+    int32_t *choice = copy_choice(search, NULL);
     for (int64_t g = 0; g < search->groups.count; g++) {
         const Group *group = &search->groups.items[g];
         int64_t size = 0;
-        choice[g] = 0;
         for (int32_t d = 0; d < group->shape->rank; d++) {
             const int32_t found = choice_with(search, group, d, mask);
             if (!found || group->shape->dims[d] <= size) continue;
@@ -322,44 +372,37 @@ static void shard_largest(const Search *search, unsigned mask, int32_t *choice) 
             choice[g] = found;
         }
     }
+    return choice;
 }
 
 // Starts: nothing; every parameter in parts, over each axis and over all; one group's dimension over all axes, the best
-// of which is data parallelism in most programs. The best three are improved.
+// of which is data parallelism in most programs. The best two are improved.
 static HloStatus search_from_starts(Search *search, Plan *best) {
-    enum { STARTS = 3 };
+    enum { STARTS = 2 };
     const unsigned all = (1u << search->options->mesh_axis_count) - 1;
-    Plan starts[STARTS], plan;
-    int64_t count = 0;
-    int32_t *choice = HLO_ARENA_NEW(search->arena, int32_t, search->groups.count + 1);
     HLO_VECTOR(Plan) candidates = {0};
     hlo_vector_push(search->arena, &candidates, *best);
-    for (unsigned mask = 1; mask <= all && !search->over; mask++) {
-        shard_largest(search, mask, choice);
-        HLO_TRY(evaluate(search, choice, &plan));
-        hlo_vector_push(search->arena, &candidates, plan);
-    }
-    for (int64_t g = 0; g < search->groups.count && !search->over; g++) {
-        for (int32_t d = 0; d < search->groups.items[g].shape->rank && !search->over; d++) {
-            for (int64_t i = 0; i < search->groups.count; i++) choice[i] = 0;
-            choice[g] = choice_with(search, &search->groups.items[g], d, all);
-            if (!choice[g]) continue;
-            HLO_TRY(evaluate(search, choice, &plan));
+    for (unsigned mask = 1; mask <= all; mask++)
+        hlo_vector_push(search->arena, &candidates, ((Plan){.choice = shard_largest(search, mask)}));
+    for (int64_t g = 0; g < search->groups.count; g++) {
+        for (int32_t d = 0; d < search->groups.items[g].shape->rank; d++) {
+            const int32_t choice = choice_with(search, &search->groups.items[g], d, all);
+            if (!choice || is_minor(search, &search->groups.items[g])) continue;
+            const Plan plan = {.choice = copy_choice(search, NULL)};
+            plan.choice[g] = choice;
             hlo_vector_push(search->arena, &candidates, plan);
         }
     }
-    for (; count < STARTS && count < candidates.count; count++) {
+    HLO_TRY(evaluate_all(search, candidates.items, candidates.count));
+    for (int64_t count = 0; count < STARTS && count < candidates.count; count++) {
         int64_t first = 0;
         for (int64_t i = 1; i < candidates.count; i++)
             if (better(search, &candidates.items[i], &candidates.items[first])) first = i;
-        starts[count] = candidates.items[first];
+        Plan start = candidates.items[first];
+        if (start.ruled_out) break;
         candidates.items[first].ruled_out = true;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        if (starts[i].ruled_out) continue;
-        if (better(search, &starts[i], best)) *best = starts[i];
-        HLO_TRY(descend(search, &starts[i]));
-        if (better(search, &starts[i], best)) *best = starts[i];
+        if (!search->options->starts_only) HLO_TRY(descend(search, &start));
+        if (better(search, &start, best)) *best = start;
     }
     return HLO_SUCCESS;
 }
@@ -418,9 +461,8 @@ HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearch
     HLO_FAIL_IF(options->mesh_axis_count > 8, HLO_INVALID_ARGUMENT, "a mesh of more than 8 axes is not searched");
     HLO_TRY(begin(arena, module, options, &search));
     for (int64_t i = 0; i < search.groups.count; i++) list_choices(&search, &search.groups.items[i]);
-    Plan best;
-    int32_t *nothing = HLO_ARENA_NEW(arena, int32_t, search.groups.count + 1);
-    HLO_TRY(evaluate(&search, nothing, &best));
+    Plan best = {.choice = copy_choice(&search, NULL)};
+    HLO_TRY(evaluate_all(&search, &best, 1));
     int64_t space = 1;
     for (int64_t g = 0; g < search.groups.count && space <= EXACT_PLANS; g++)
         space *= search.groups.items[g].choice_count;

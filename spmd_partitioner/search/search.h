@@ -19,6 +19,14 @@ typedef struct SpmdSearchCost {
     int64_t time, memory;
 } SpmdSearchCost;
 
+// A plan to be costed.
+typedef struct SpmdSearchTrial {
+    const char *const *shards;  // for SpmdOptions.shards
+    int64_t shard_count;
+    SpmdSearchCost cost;  // set by the caller's function, or:
+    HloStatus status;     // an error rules the plan out
+} SpmdSearchTrial;
+
 typedef enum SpmdSearchObjective {
     SPMD_SEARCH_TIME,    // the least time of what fits
     SPMD_SEARCH_MEMORY,  // the least memory
@@ -31,11 +39,12 @@ typedef struct SpmdSearchOptions {
     int64_t kept_count;
     int64_t memory_limit;  // of a cost; 0: none
     SpmdSearchObjective objective;
-    // The cost of the program with these values for SpmdOptions.shards. An error rules the plan out; that of the plan
-    // without decisions ends the search.
-    HloStatus (*cost)(void *context, const char *const *shards, int64_t shard_count, SpmdSearchCost *cost);
-    bool (*is_over)(void *context);  // asked before each cost: the search then ends with the best so far; may be NULL
+    // Sets the cost or the status of each trial; they do not depend on each other, and may be costed at the same time.
+    // The first call is for the plan without decisions, whose error ends the search.
+    void (*cost)(void *context, SpmdSearchTrial *trials, int64_t count);
+    bool (*is_over)(void *context);  // asked before each call: the search then ends with the best so far; may be NULL
     void *context;
+    bool starts_only;  // only cost the starts: a quick look, for choosing among meshes
 } SpmdSearchOptions;
 
 typedef struct SpmdSearchResult {

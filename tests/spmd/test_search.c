@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for shardings with made-up costs, so that the best plan is known.
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
@@ -23,8 +24,7 @@ typedef struct Wanted {
     bool refuses;  // rules out plans with an option that is not wanted
 } Wanted;
 
-static HloStatus cost(void *context, const char *const *shards, int64_t count, SpmdSearchCost *result) {
-    Wanted *wanted = context;
+static HloStatus cost_of(Wanted *wanted, const char *const *shards, int64_t count, SpmdSearchCost *result) {
     *result = (SpmdSearchCost){100, wanted->memory_of_nothing - count};
     wanted->calls++;
     for (int64_t i = 0; i < count; i++) {
@@ -34,6 +34,11 @@ static HloStatus cost(void *context, const char *const *shards, int64_t count, S
         if (!found && wanted->refuses) return hlo_error(HLO_UNIMPLEMENTED, "not this one");
     }
     return HLO_SUCCESS;
+}
+
+static void cost(void *context, SpmdSearchTrial *trials, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        trials[i].status = cost_of(context, trials[i].shards, trials[i].shard_count, &trials[i].cost);
 }
 
 static bool is_over(void *context) {
@@ -106,12 +111,129 @@ Test(search, keeps_what_it_is_told_and_ends_when_it_is_over) {
     options.kept = kept;
     options.kept_count = 1;
     must_succeed(spmd_search(arena, module, &options, &result));
-    cr_assert_eq(result.evaluated, 5);
+    cr_assert_leq(result.evaluated, 5 + 8);  // it is asked before each few
     cr_assert_not(result.is_exact);
     cr_assert_str_eq(result.shards[0], "w0=model,-");
     for (int64_t i = 1; i < result.shard_count; i++) cr_assert_str_eq(result.shards[i], "p0=data,?");
     hlo_module_free(module);
     hlo_arena_free(arena);
+}
+
+// ---- the optimum of small programs
+
+enum { RANDOM_PROGRAMS = 60 };
+
+// Costs as a machine has them: a product is divided by the axes that its dimensions have, summing over a sharded one
+// costs an all-reduce, and dimensions of one class that are sharded differently are gathered.
+typedef struct Toy {
+    int32_t weights;
+    int64_t rows, sizes[8];
+} Toy;
+
+static void axes_of(const char *const *shards, int64_t count, int32_t parameter, int dims[2][2]) {
+    char target[16];
+    snprintf(target, sizeof(target), "p%d=", parameter);
+    memset(dims, 0, 4 * sizeof(int));
+    for (int64_t i = 0; i < count; i++) {
+        if (strncmp(shards[i], target, strlen(target)) != 0) continue;
+        int d = 0;
+        for (const char *at = shards[i] + strlen(target); *at; at++) {
+            d += *at == ',';
+            if (!strncmp(at, "data", 4)) dims[d][0] = 1;
+            if (!strncmp(at, "model", 5)) dims[d][1] = 1;
+        }
+    }
+}
+
+static int64_t toy_cost(const Toy *toy, const char *const *shards, int64_t count) {
+    static const int64_t sizes[2] = {2, 4};
+    int x[2][2];
+    int64_t cost = 1000, rows = toy->rows;
+    axes_of(shards, count, 0, x);
+    for (int32_t w = 0; w < toy->weights; w++) {
+        int dims[2][2];
+        int64_t work = rows * toy->sizes[w] * toy->sizes[w + 1], sum = 1;
+        axes_of(shards, count, w + 1, dims);
+        for (int a = 0; a < 2; a++) {
+            if (x[0][a]) work /= sizes[a];
+            if (x[0][a] && (dims[0][a] || dims[1][a])) cost += toy->sizes[w] * toy->sizes[w + 1] / 8;
+            if (x[0][a]) continue;
+            if (dims[1][a]) work /= sizes[a];
+            if (dims[0][a]) work /= sizes[a];
+            if (dims[0][a]) sum *= sizes[a];
+            const bool met = x[1][a] == dims[0][a];  // the layer before gives what this one takes
+            if (!met) cost += rows * toy->sizes[w] / 4;
+        }
+        if (sum > 1) cost += rows * toy->sizes[w + 1] / 2;
+        cost += work / 64;
+        for (int a = 0; a < 2; a++) x[1][a] = !x[0][a] && dims[1][a];
+    }
+    return cost;
+}
+
+static void cost_toy(void *context, SpmdSearchTrial *trials, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        trials[i].cost.time = toy_cost(context, trials[i].shards, trials[i].shard_count);
+}
+
+static void write_toy(HloText *text, const Toy *toy) {
+    hlo_text_format(text, "ENTRY e {\n x = f32[%lld,%lld] parameter(0)\n", (long long)toy->rows,
+                    (long long)toy->sizes[0]);
+    for (int32_t w = 0; w < toy->weights; w++)
+        hlo_text_format(text, " w%d = f32[%lld,%lld] parameter(%d)\n", w, (long long)toy->sizes[w],
+                        (long long)toy->sizes[w + 1], w + 1);
+    for (int32_t w = 0; w < toy->weights; w++)
+        hlo_text_format(
+            text, " %sy%d = f32[%lld,%lld] dot(%s%.0d, w%d), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n",
+            w + 1 == toy->weights ? "ROOT " : "", w + 1, (long long)toy->rows, (long long)toy->sizes[w + 1],
+            w ? "y" : "x", w, w);
+    hlo_text_string(text, "}\n");
+}
+
+// The least cost of all plans: every array's axes go to one of its dimensions or to none.
+static int64_t least_cost(const Toy *toy) {
+    static const char *const words[] = {"?", "data", "model", "data+model"};
+    int64_t least = INT64_MAX, plans = 1;
+    for (int32_t p = 0; p <= toy->weights; p++) plans *= 9;
+    cr_assert_leq(plans, 9 * 9 * 9 * 9);
+    for (int64_t plan = 0; plan < plans; plan++) {
+        char texts[8][64];
+        const char *shards[8];
+        int64_t rest = plan;
+        for (int32_t p = 0; p <= toy->weights; p++, rest /= 9) {
+            const int64_t data = rest % 3, model = rest / 3 % 3;  // 0: none, 1: dimension 0, 2: dimension 1
+            const int first = (data == 1) + 2 * (model == 1), second = (data == 2) + 2 * (model == 2);
+            snprintf(texts[p], sizeof(texts[p]), "p%d=%s,%s", p, words[first], words[second]);
+            shards[p] = texts[p];
+        }
+        const int64_t cost = toy_cost(toy, shards, toy->weights + 1);
+        if (cost < least) least = cost;
+    }
+    return least;
+}
+
+Test(search, finds_the_optimum_of_small_programs) {
+    static const SpmdMeshAxis mesh[] = {{"data", 2}, {"model", 4}};
+    uint64_t seed = 1;
+    int found = 0;
+    for (int i = 0; i < RANDOM_PROGRAMS; i++) {
+        Toy toy = {.weights = 2 + i % 2};
+        HloText text = {0};
+        SpmdSearchResult result;
+        seed = hlo_hash_mix(seed, (uint64_t)i);
+        toy.rows = 8 << seed % 8;
+        for (int w = 0; w <= toy.weights; w++) toy.sizes[w] = 8 << (seed >> (8 + 4 * w)) % 8;
+        write_toy(&text, &toy);
+        HloModule *module = parse(text.data);
+        HloArena *arena = hlo_arena_new();
+        const SpmdSearchOptions options = {.mesh = mesh, .mesh_axis_count = 2, .cost = cost_toy, .context = &toy};
+        must_succeed(spmd_search(arena, module, &options, &result));
+        found += result.cost.time == least_cost(&toy);
+        hlo_arena_free(arena);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+    cr_assert_geq(100 * found, 95 * RANDOM_PROGRAMS, "%d of %d", found, RANDOM_PROGRAMS);
 }
 
 Test(search, the_plan_without_decisions_must_be_possible) {
