@@ -218,6 +218,40 @@ Test(stablehlo_export, layouts_of_the_entry) {
     hlo_module_free(module);
 }
 
+// Copies between memories became nothing, and arguments and results lost their memory kinds: a program that keeps its
+// activations in the host's memory had them in the device's once it was converted.
+Test(stablehlo_export, bug_placement_in_host_memory_was_lost) {
+    static const char program[] =
+        "HloModule m, entry_computation_layout={(f32[8,128]{1,0:S(5)}, f32[8,128]{1,0})->(f32[8,128]{1,0:S(6)}, "
+        "f32[8,128]{1,0})}\n"
+        "ENTRY e {\n  p = f32[8,128]{1,0:S(5)} parameter(0)\n  q = f32[8,128]{1,0} parameter(1)\n"
+        "  d = f32[8,128]{1,0} copy(p)\n  s = f32[8,128]{1,0} add(d, q)\n"
+        "  h = f32[8,128]{1,0:S(5)} copy(s), frontend_attributes={scope=\"layer\"}\n"
+        "  b = f32[8,128]{1,0} copy(h), frontend_attributes={_xla_buffer_placement=\"device\"}\n"
+        "  c = f32[8,128]{1,0} copy(b)\n  m = f32[8,128]{1,0} multiply(c, s)\n"
+        "  u = f32[8,128]{1,0:S(6)} copy(m)\n"
+        "  ROOT t = (f32[8,128]{1,0:S(6)}, f32[8,128]{1,0}) tuple(u, m)\n}\n";
+    HloModule *module = NULL;
+    must(hlo_parse(program, strlen(program), &(HloParseOptions){.file = "m"}, &module), "parse");
+    check_doors(module, NULL, "placement");
+    HloText text = write_text(module, false, "placement");
+    HloModule *again = read_text(text, "placement");
+    int64_t spaces[8] = {0};
+    for (const HloInstruction *at = again->entry->first; at; at = at->next)
+        if (hlo_is(at, HLO_OP_COPY)) spaces[hlo_shape_memory_space(at->shape)]++;
+    cr_expect_eq(spaces[HLO_SPACE_DEVICE], 2, "the copy within the device is none in StableHLO");
+    cr_expect_eq(spaces[HLO_SPACE_PINNED_HOST], 1);
+    cr_expect_eq(spaces[HLO_SPACE_UNPINNED_HOST], 1);
+    cr_expect_eq(hlo_shape_memory_space(again->entry_parameter_layouts[0]), HLO_SPACE_PINNED_HOST);
+    cr_expect_eq(hlo_shape_memory_space(again->entry_parameter_layouts[1]), HLO_SPACE_DEVICE);
+    cr_expect_eq(hlo_shape_memory_space(hlo_shape_leaf(again->entry_result_layout, 0)), HLO_SPACE_UNPINNED_HOST);
+    cr_expect_eq(hlo_shape_memory_space(hlo_shape_leaf(again->entry_result_layout, 1)), HLO_SPACE_DEVICE);
+    cr_expect_not_null(strstr(text.data, "scope = \"layer\""), "other attributes are kept");
+    hlo_text_free(&text);
+    hlo_module_free(again);
+    hlo_module_free(module);
+}
+
 // What the pretty form leaves out (the body of a short reduction, the arguments of a loop) had no number in the table
 // of locations, and the generic form, which has all of it, named another place.
 Test(stablehlo_export, source_positions_of_the_generic_form) {

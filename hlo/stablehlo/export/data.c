@@ -95,6 +95,17 @@ static HloStatus export_identity(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
+// A copy to another memory is the custom call that JAX writes for it, whose frontend attribute names the memory.
+static HloStatus export_copy(ExportPlace *place, ExportLeaves *result) {
+    if (!export_placement(place->instruction)) return export_identity(place, result);
+    MlirOperation *operation;
+    HLO_TRY(export_plain(place, "stablehlo.custom_call", result, &operation));
+    export_attribute(place, operation, "backend_config", export_string(place, ""));
+    export_attribute(place, operation, "call_target_name", export_string(place, "annotate_device_placement"));
+    export_attribute(place, operation, "has_side_effect", export_bool(place, true));
+    return HLO_SUCCESS;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Data movement
 
@@ -225,7 +236,7 @@ static HloStatus export_get_tuple_element(ExportPlace *place, ExportLeaves *resu
 ExportHandler *export_data_handler(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_COMPARE: return export_compare;
-        case HLO_OP_COPY:
+        case HLO_OP_COPY: return export_copy;
         case HLO_OP_DOMAIN:
         case HLO_OP_ADD_DEPENDENCY:
         case HLO_OP_COPY_START:

@@ -336,6 +336,24 @@ static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t lea
     return leaf < sharding->element_count ? sharding->elements[leaf] : NULL;
 }
 
+// The frontend attributes of an instruction, with the memory kind of a copy to another memory.
+static HloKeyValues frontend_attributes(const ExportPlace *place) {
+    const HloKeyValues values = place->instruction->frontend_attributes;
+    const char *kind = export_placement(place->instruction);
+    if (!kind) return values;
+    HloKeyValue *items = HLO_ARENA_NEW(place->exporter->arena, HloKeyValue, values.count + 1);
+    int64_t count = 0;
+    bool is_placed = false;
+    for (int64_t i = 0; i < values.count; i++) {
+        const int order = strcmp(values.items[i].key, MLIR_BUFFER_PLACEMENT);
+        if (order > 0 && !is_placed) items[count++] = (HloKeyValue){MLIR_BUFFER_PLACEMENT, kind};
+        is_placed |= order >= 0;
+        items[count++] = order ? values.items[i] : (HloKeyValue){MLIR_BUFFER_PLACEMENT, kind};
+    }
+    if (!is_placed) items[count++] = (HloKeyValue){MLIR_BUFFER_PLACEMENT, kind};
+    return (HloKeyValues){items, count};
+}
+
 // Puts the instruction's sharding and frontend attributes on the last operation that it became.
 static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
     assert(operations_before >= 0);
@@ -345,7 +363,7 @@ static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
     MlirOperation *operation = operations->items[operations->count - 1];
     if (strcmp(operation->name, "stablehlo.composite") != 0) {
         export_attribute(place, operation, "mhlo.frontend_attributes",
-                         dictionary_of(place, instruction->frontend_attributes));
+                         dictionary_of(place, frontend_attributes(place)));
     }
     // HLO repeats the one device of a transfer for its data, context and token; StableHLO has it once.
     const bool transfer = hlo_is(instruction, HLO_OP_SEND) || hlo_is(instruction, HLO_OP_RECV);
@@ -510,6 +528,20 @@ static bool is_donor(const HloModule *module, int64_t parameter) {
     return false;
 }
 
+// The memory kind of a leaf that the entry takes or returns; NULL in the device's own memory.
+static const MlirAttribute *memory_kind(const ExportPlace *place, const HloShape *shape, int64_t leaf) {
+    const int64_t space = hlo_shape_memory_space(hlo_shape_leaf(shape, leaf));
+    const char *kind = space == HLO_SPACE_DEVICE ? NULL : mlir_memory_kind(space);
+    return kind ? export_string(place, kind) : NULL;
+}
+
+// The shape of an argument of the entry, as its callers see it.
+static const HloShape *argument_shape(const HloInstruction *parameter) {
+    const HloModule *module = parameter->parent->module;
+    return module->entry_parameter_layouts ? module->entry_parameter_layouts[hlo_parameter_number(parameter)]
+                                           : parameter->shape;
+}
+
 static const MlirAttribute *argument_attributes(Exporter *exporter, const HloComputation *computation, bool is_entry) {
     HLO_VECTOR(const MlirAttribute *) list = {0};
     bool any = false;
@@ -523,6 +555,7 @@ static const MlirAttribute *argument_attributes(Exporter *exporter, const HloCom
             if (is_entry && is_donor(exporter->module, p))
                 add_entry(&entries, "jax.buffer_donor", export_bool(&place, true));
             add_entry(&entries, "mhlo.frontend_attributes", dictionary_of(&place, parameter->frontend_attributes));
+            if (is_entry) add_entry(&entries, "mhlo.memory_kind", memory_kind(&place, argument_shape(parameter), i));
             add_entry(&entries, "mhlo.sharding", sharding_text(&place, leaf_sharding(parameter->sharding, i)));
             if (output >= 0) add_entry(&entries, "tf.aliasing_output", export_i32(&place, output));
             any |= entries.count > 0;
@@ -533,21 +566,31 @@ static const MlirAttribute *argument_attributes(Exporter *exporter, const HloCom
     return any ? export_array(&place, list.items, list.count) : NULL;
 }
 
+// The annotation of leaf `leaf` of the result. If the root becomes an operation, it stays there; a tuple becomes none.
+static const MlirAttribute *result_sharding(const ExportPlace *place, int64_t leaf) {
+    const HloInstruction *root = place->instruction;
+    if (!root->sharding || (!hlo_is(root, HLO_OP_TUPLE) && !hlo_is(root, HLO_OP_COPY))) return NULL;
+    const HloSharding *sharding = leaf_sharding(root->sharding, leaf);
+    if (sharding && sharding->kind == HLO_SHARDING_UNKNOWN && !sharding->group) sharding = NULL;
+    return sharding_text(place, sharding);
+}
+
 static const MlirAttribute *result_attributes(Exporter *exporter, const HloComputation *computation) {
     const HloInstruction *root = computation->root;
+    const HloShape *result = exporter->module->entry_result_layout;
     ExportPlace place = {.exporter = exporter, .instruction = root};
-    // If the root becomes an operation, the annotation stays there as well; a tuple becomes none.
-    if (!root->sharding || (!hlo_is(root, HLO_OP_TUPLE) && !hlo_is(root, HLO_OP_COPY))) return NULL;
     int64_t count = hlo_shape_leaf_count(root->shape);
+    bool any = false;
     const MlirAttribute **list = HLO_ARENA_NEW(exporter->arena, const MlirAttribute *, count);
     for (int64_t i = 0; i < count; i++) {
         Entries entries = {.count = 0};
-        const HloSharding *sharding = leaf_sharding(root->sharding, i);
-        if (sharding && sharding->kind == HLO_SHARDING_UNKNOWN && !sharding->group) sharding = NULL;
-        add_entry(&entries, "mhlo.sharding", sharding_text(&place, sharding));
+        add_entry(&entries, "mhlo.memory_kind", memory_kind(&place, result ? result : root->shape, i));
+        add_entry(&entries, "mhlo.sharding", result_sharding(&place, i));
+        any |= entries.count > 0;
         list[i] = make_entries(&place, &entries);
     }
-    return export_array(&place, list, count);
+    const bool annotated = root->sharding && (hlo_is(root, HLO_OP_TUPLE) || hlo_is(root, HLO_OP_COPY));
+    return any || annotated ? export_array(&place, list, count) : NULL;
 }
 
 // Attributes are added in the order of their names, which is how MLIR sorts them.

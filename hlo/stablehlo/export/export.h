@@ -102,6 +102,8 @@ const MlirAttribute *export_dictionary(const ExportPlace *place, const char *con
                                        const MlirAttribute *const *items, int64_t count);
 // A list with the order of dimensions of every leaf of the shapes; row-major where the shape has no layout.
 const MlirAttribute *export_layouts(const ExportPlace *place, const HloShape *const *shapes, int64_t shape_count);
+// The memory kind that a copy places its operand in; NULL for other instructions, and for copies that only copy.
+const char *export_placement(const HloInstruction *instruction);
 // Adds the module's layouts of its entry's arguments and results, unless all are default.
 void export_entry_layouts(const ExportPlace *place, MlirOperation *module_operation);
 // precision_config; NULL if none is set. UNIMPLEMENTED for a precision that StableHLO cannot express.

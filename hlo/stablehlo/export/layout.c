@@ -50,6 +50,15 @@ static const MlirAttribute *tile_lists(const ExportPlace *place, const HloShape 
     return export_array(place, list.items, list.count);
 }
 
+const char *export_placement(const HloInstruction *instruction) {
+    if (!hlo_is(instruction, HLO_OP_COPY) || !hlo_shape_is_array(instruction->shape)) return NULL;
+    const int64_t from = hlo_shape_memory_space(instruction->operands[0]->shape);
+    const int64_t to = hlo_shape_memory_space(instruction->shape);
+    // A program says so also where an array is in that memory already.
+    const bool is_named = hlo_instruction_frontend_attribute(instruction, MLIR_BUFFER_PLACEMENT) != NULL;
+    return from != to || is_named ? mlir_memory_kind(to) : NULL;
+}
+
 // True if all arrays are row-major without tiles, which needs no attribute.
 static bool all_plain(const HloShape *const *shapes, int64_t shape_count) {
     for (int64_t s = 0; s < shape_count; s++) {

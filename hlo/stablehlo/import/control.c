@@ -550,7 +550,7 @@ static HloStatus import_device_placement(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
     const HloShape *shape = NULL;
     const MlirAttribute *list = mlir_attribute(place->operation, "mhlo.frontend_attributes");
-    const MlirAttribute *kind = list ? mlir_entry(list, "_xla_buffer_placement") : NULL;
+    const MlirAttribute *kind = list ? mlir_entry(list, MLIR_BUFFER_PLACEMENT) : NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
     if (place->operation->operand_count != 1 || !kind || !kind->string)

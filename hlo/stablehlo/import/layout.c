@@ -11,13 +11,6 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 
-// The memory space of a kind's name; HLO_ABSENT for unknown names.
-static int64_t space_of(const char *kind) {
-    if (strcmp(kind, "device") == 0) return HLO_SPACE_DEVICE;
-    if (strcmp(kind, "pinned_host") == 0) return HLO_SPACE_PINNED_HOST;
-    return strcmp(kind, "unpinned_host") == 0 ? HLO_SPACE_UNPINNED_HOST : HLO_ABSENT;
-}
-
 // Layouts are shared between shapes, so the shape gets a copy of its layout.
 static const HloShape *in_space(HloArena *arena, const HloShape *shape, int64_t space) {
     assert(shape && space >= 0);
@@ -29,7 +22,7 @@ static const HloShape *in_space(HloArena *arena, const HloShape *shape, int64_t 
 }
 
 HloStatus import_placement(const ImportPlace *place, const char *kind, const HloShape **shape) {
-    const int64_t space = space_of(kind);
+    const int64_t space = mlir_memory_space(kind);
     if (space == HLO_ABSENT) return import_error(place, HLO_UNIMPLEMENTED, "memory kind \"%s\"", kind);
     *shape = in_space(import_arena(place), *shape, space);
     return HLO_SUCCESS;
@@ -97,7 +90,7 @@ static HloStatus apply_entry(HloArena *arena, const MlirAttribute *entry, const 
             return told;
         }
     }
-    const int64_t space = kind && kind->string ? space_of(kind->string) : HLO_SPACE_DEVICE;
+    const int64_t space = kind && kind->string ? mlir_memory_space(kind->string) : HLO_SPACE_DEVICE;
     HLO_FAIL_IF(space == HLO_ABSENT, HLO_UNIMPLEMENTED, "memory kind \"%s\"", kind->string);
     if (space != HLO_SPACE_DEVICE) *shape = in_space(arena, *shape, space);
     return HLO_SUCCESS;

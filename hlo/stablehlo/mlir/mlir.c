@@ -377,3 +377,25 @@ bool mlir_mark(MlirOperation *top) {
     }
     return is_open;
 }
+
+// Memory kinds as JAX names them (jax/_src/memories).
+static const struct {
+    int64_t space;
+    const char *kind;
+} memory_kinds[] = {
+    {HLO_SPACE_DEVICE, "device"},
+    {HLO_SPACE_PINNED_HOST, "pinned_host"},
+    {HLO_SPACE_UNPINNED_HOST, "unpinned_host"},
+};
+
+int64_t mlir_memory_space(const char *kind) {
+    for (size_t i = 0; i < HLO_COUNT_OF(memory_kinds); i++)
+        if (strcmp(memory_kinds[i].kind, kind) == 0) return memory_kinds[i].space;
+    return HLO_ABSENT;
+}
+
+const char *mlir_memory_kind(int64_t space) {
+    for (size_t i = 0; i < HLO_COUNT_OF(memory_kinds); i++)
+        if (memory_kinds[i].space == space) return memory_kinds[i].kind;
+    return NULL;
+}

@@ -209,6 +209,14 @@ void mlir_accuracy_set_mode(HloAccuracy *accuracy, int64_t ordinal);
 
 // True for an operation of an unknown dialect: "llvm.module_flags".
 bool mlir_is_foreign(const char *name);
+
+// The frontend attribute of a custom call @annotate_device_placement that names the memory kind of its result.
+#define MLIR_BUFFER_PLACEMENT "_xla_buffer_placement"
+// The memory space of a kind, "device", "pinned_host" or "unpinned_host"; HLO_ABSENT for other names.
+int64_t mlir_memory_space(const char *kind);
+// The kind of a memory space; NULL for other spaces.
+const char *mlir_memory_kind(int64_t space);
+
 // True for the name of a cast between dialects, builtin.unrealized_conversion_cast.
 bool mlir_is_cast(const char *name);
 // Finishes a module after all of it has been read: replaces uses of casts (one result per operand) by their operands
