@@ -53,7 +53,8 @@ static double vector_elements(const EmuChip *chip, const HloShape *shape) {
 static void add_product(Sum *sum, const HloInstruction *instruction) {
     const EmuProduct product = emu_product_of(sum->chip, instruction);
     const double multiplications = product.batch * product.rows * product.depth * product.columns;
-    sum->cost.matrix_flops += 2 * multiplications * (hlo_type_is_complex(instruction->shape->type) ? 4 : 1);
+    const double flops = product.flops > 0 ? product.flops : 2 * multiplications;
+    sum->cost.matrix_flops += flops * (hlo_type_is_complex(instruction->shape->type) ? 4 : 1);
     sum->cost.matrix_seconds += emu_product_seconds(sum->chip, &product);
     if (multiplications / product.batch > sum->largest_product) sum->largest_product = multiplications / product.batch;
 }
@@ -142,7 +143,12 @@ static void add_member(Sum *sum, const HloInstruction *instruction) {
         case EMU_OP_MOVE: elements = vector_elements(sum->chip, instruction->shape); break;
         case EMU_OP_REDUCE:
             elements = vector_elements(sum->chip, instruction->operands[0]->shape);
-            sum->cost.other_flops += (double)hlo_shape_elements(instruction->operands[0]->shape);
+            double flops = (double)hlo_shape_elements(instruction->operands[0]->shape);
+            if (instruction->opcode == HLO_OP_DOT) {  // either operand may be the one with more dimensions
+                elements = fmax(elements, vector_elements(sum->chip, instruction->operands[1]->shape));
+                flops = 2 * fmax(flops, (double)hlo_shape_elements(instruction->operands[1]->shape));
+            }
+            sum->cost.other_flops += flops;
             break;
         case EMU_OP_ALONE:
             if (instruction->opcode == HLO_OP_FUSION) {

@@ -55,6 +55,8 @@ HLO_EXPORT EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel,
 // The sizes of a matrix product for the systolic arrays.
 typedef struct EmuProduct {
     double batch, rows, depth, columns;
+    double flops;       // on the sizes as written, if the others are padded already; 0: of these sizes
+    bool is_divided;    // into products of their own, for which the array is loaded anew: batches, convolutions
     int64_t passes;     // of bf16 multiplications for one of the operand type
     double peak_flops;  // operations a second of one device at one pass
 } EmuProduct;

@@ -122,7 +122,8 @@ static void add_operation(const EmuChip *chip, const MosaicOperation *operation,
                                   .rhs_contracting = operation->right_contracting,
                                   .lhs_batch = operation->left_batch,
                                   .rhs_batch = operation->right_batch};
-    const EmuProduct product = emu_product_of_shapes(chip, operation->operands[0], operation->operands[1], &dot);
+    EmuProduct product = emu_product_of_shapes(chip, operation->operands[0], operation->operands[1], &dot);
+    product.is_divided = false;  // authors lay their blocks out for the array
     cost->matrix_flops += operation->count * 2 * product.batch * product.rows * product.depth * product.columns;
     cost->matrix_seconds += operation->count * emu_product_seconds(chip, &product);
 }

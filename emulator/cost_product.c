@@ -3,7 +3,7 @@
 //
 // A batched product, rows x depth times depth x columns, is divided into tiles of the systolic array: depth and columns
 // are rounded up to its side, and rows to the eight that enter together. Types that the array cannot multiply are
-// computed in passes of types that it can. Convolutions are products whose depth is the window.
+// computed in passes of types that it can. Convolutions are products whose depth is the window, position by position.
 #include <assert.h>
 #include <math.h>
 
@@ -82,8 +82,25 @@ EmuProduct emu_product_of_shapes(const EmuChip *chip, const HloShape *left, cons
     // The groups of a ragged dot divide the rows among them; without any group there is nothing to multiply.
     const double groups = sizes_of(right, dot->rhs_group);
     product.columns = groups > 0 ? product.columns / groups : 0;
+    product.is_divided = product.batch > 1;
     choose_rate(chip, wider(left, right), dot->precision, dot->algorithm, &product);
     return product;
+}
+
+// Lanes of a register, to which features are padded.
+#define LANES 128
+// Features of which several positions of a window share one padding: those of images.
+#define FEW_FEATURES 8
+
+// The depth of a convolution: each position of the window is a product of its own, over features that are padded to
+// the lanes. Where there are few features, the positions along the last dimension of the window are gathered first and
+// padded together.
+static double window_depth(const HloShape *kernel, const HloConvolutionLabels *labels, double features) {
+    const double positions = sizes_of(kernel, labels->kernel_spatial);
+    const int64_t dimensions = labels->kernel_spatial.count;
+    if (features > FEW_FEATURES || dimensions == 0) return positions * round_up(features, LANES);
+    const double last = (double)kernel->dims[labels->kernel_spatial.items[dimensions - 1]];
+    return last > 0 ? positions / last * round_up(last * features, LANES) : 0;
 }
 
 static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstruction *instruction) {
@@ -93,10 +110,15 @@ static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstructi
     const HloShape *kernel = instruction->operands[1]->shape, *output = instruction->shape;
     const double groups = (double)((convolution->feature_group_count > 1 ? convolution->feature_group_count : 1) *
                                    (convolution->batch_group_count > 1 ? convolution->batch_group_count : 1));
+    const double outputs = (double)output->dims[labels->output_feature] / groups,
+                 inputs = (double)kernel->dims[labels->kernel_input_feature];
+    // Groups that are narrower than the lanes share a product, whose other elements are zero.
+    const double together = fmax(1, fmin(groups, floor(LANES / fmax(1, fmax(inputs, outputs)))));
+    EmuProduct product = {.batch = ceil(groups / together), .columns = together * outputs, .is_divided = true};
     const double features = (double)output->dims[labels->output_feature];
-    EmuProduct product = {.batch = groups, .columns = features / groups};
     product.rows = features > 0 ? (double)hlo_shape_elements(output) / features : 0;
-    product.depth = (double)kernel->dims[labels->kernel_input_feature] * sizes_of(kernel, labels->kernel_spatial);
+    product.depth = window_depth(kernel, labels, together * inputs);
+    product.flops = 2 * groups * product.rows * outputs * inputs * sizes_of(kernel, labels->kernel_spatial);
     choose_rate(chip, wider(instruction->operands[0]->shape, kernel), convolution->precision, HLO_DotAlgorithm_UNSET,
                 &product);
     return product;
@@ -111,8 +133,10 @@ EmuProduct emu_product_of(const EmuChip *chip, const HloInstruction *instruction
 
 double emu_product_seconds(const EmuChip *chip, const EmuProduct *product) {
     const double side = (double)chip->mxu_dimension;
-    const double straight = round_up(product->rows, 8) * round_up(product->columns, side);
-    const double turned = round_up(product->columns, 8) * round_up(product->rows, side);
+    // The operand that stays in the array enters by eight rows at a time as well, while the other one passes.
+    const double least = product->is_divided ? side : 0;
+    const double straight = fmax(round_up(product->rows, 8), least) * round_up(product->columns, side);
+    const double turned = fmax(round_up(product->columns, 8), least) * round_up(product->rows, side);
     const double area = straight < turned ? straight : turned;
     const double flops = 2 * product->batch * area * round_up(product->depth, side) * (double)product->passes;
     return flops / (product->peak_flops * chip->mxu_efficiency);

@@ -43,8 +43,9 @@ static bool is_covered(const HloShape *shape, HloInts batch, HloInts contracting
 }
 
 // The class of a product. Where no elements are added up (scales of norms written as einsums) it is a multiplication
-// with broadcast operands; where each result is the sum over a pair of vectors (the gradients of such scales) it is a
-// multiplication and a reduction. Compilers make these of them, because the systolic array would be nearly empty.
+// with broadcast operands. Where each result is the sum over a pair of vectors (the gradients of such scales), and where
+// each of a batch is a vector times a matrix (results of experts weighted by token), it is a multiplication and a
+// reduction. Compilers make these of them, because the systolic array would be nearly empty.
 static EmuOpClass class_of_dot(const HloInstruction *dot) {
     const HloDotAttributes *attributes = HLO_ATTRIBUTES(dot, Dot);
     const HloShape *left = dot->operands[0]->shape, *right = dot->operands[1]->shape;
@@ -52,9 +53,11 @@ static EmuOpClass class_of_dot(const HloInstruction *dot) {
     for (int64_t i = 0; i < attributes->lhs_contracting.count; i++)
         depth *= left->dims[attributes->lhs_contracting.items[i]];
     if (depth == 1) return EMU_OP_VECTOR;
-    const bool is_reduction = is_covered(left, attributes->lhs_batch, attributes->lhs_contracting) &&
-                              is_covered(right, attributes->rhs_batch, attributes->rhs_contracting);
-    return is_reduction ? EMU_OP_REDUCE : EMU_OP_MATRIX;
+    int64_t batch = 1;
+    for (int64_t i = 0; i < attributes->lhs_batch.count; i++) batch *= left->dims[attributes->lhs_batch.items[i]];
+    const int vectors = is_covered(left, attributes->lhs_batch, attributes->lhs_contracting) +
+                        is_covered(right, attributes->rhs_batch, attributes->rhs_contracting);
+    return vectors == 2 || (vectors == 1 && batch > 1) ? EMU_OP_REDUCE : EMU_OP_MATRIX;
 }
 
 EmuOpClass emu_instruction_class(const HloInstruction *instruction) {
