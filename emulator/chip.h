@@ -46,6 +46,7 @@ typedef struct EmuChip {
     int64_t hbm_reserved_bytes_per_device;
     double hbm_bytes_per_second_per_chip;
     int64_t vmem_bytes_per_core;
+    int64_t vmem_scoped_bytes_per_core;     // of it, what the kernel that runs has for its blocks
     double host_bytes_per_second_per_chip;  // to and from the host's memory (PCIe), each direction
     // Network; one direction each.
     double link_bytes_per_second;
@@ -83,6 +84,12 @@ HLO_EXPORT const EmuChip *emu_chip_by_kind(const char *kind);
 // what the chip's own software keeps.
 static inline int64_t emu_chip_capacity(const EmuChip *chip) {
     return chip->hbm_bytes_per_device - chip->hbm_reserved_bytes_per_device;
+}
+
+// The bytes of VMEM that one device has for arrays between kernels.
+static inline int64_t emu_chip_vmem(const EmuChip *chip) {
+    const int64_t bytes = (chip->vmem_bytes_per_core - chip->vmem_scoped_bytes_per_core) * chip->cores_per_chip;
+    return bytes > 0 ? bytes / chip->devices_per_chip : 0;
 }
 
 // One number of a chip with its source, for tables in reports and docs.

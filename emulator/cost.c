@@ -246,7 +246,7 @@ static bool first_mention(const EmuKernel *kernel, int64_t member, int64_t index
 }
 
 // The bytes of all arrays that the kernel reads from outside, each array once.
-static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel) {
+static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel, const bool *resident) {
     assert(chip && kernel);
     double total = 0;
     for (int64_t m = 0; m < kernel->member_count; m++)
@@ -254,7 +254,7 @@ static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel) {
             const HloInstruction *operand = kernel->members[m]->operands[i];
             if (!hlo_shape_is_array(operand->shape) || is_member(kernel, operand)) continue;
             if (operand->opcode == HLO_OP_CONSTANT && hlo_shape_elements(operand->shape) <= 1) continue;
-            if (!first_mention(kernel, m, i)) continue;
+            if (!first_mention(kernel, m, i) || (resident && resident[operand->id])) continue;
             const double full = bytes_of(chip, operand->shape);
             double bytes = 0;
             for (int64_t other = m; other < kernel->member_count; other++)
@@ -278,14 +278,16 @@ static bool is_nothing(const EmuKernel *kernel) {
 // A roofline: matrix unit, vector unit and memory work in parallel, and the slowest dominates. On chips where that was
 // measured (ramp_dimension in chips.def), memory and matrix time of small products overlap only in part: the ramp adds
 // the share of the shorter one that does not overlap.
-EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs) {
+EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs, const bool *resident) {
     assert(chip && kernel);
     Sum sum = {.chip = chip, .costs = costs};
     if (is_nothing(kernel)) return sum.cost;
     for (int64_t i = 0; i < kernel->member_count; i++) add_member(&sum, kernel->members[i]);
     EmuCost *cost = &sum.cost;
-    cost->read_bytes = kernel_reads(chip, kernel);
-    for (int64_t i = 0; i < kernel->root_count; i++) cost->written_bytes += written_by(chip, kernel->members[i], 0);
+    cost->read_bytes = kernel_reads(chip, kernel, resident);
+    for (int64_t i = 0; i < kernel->root_count; i++)
+        if (!resident || !resident[kernel->members[i]->id])
+            cost->written_bytes += written_by(chip, kernel->members[i], 0);
     // Authors count an array for each block that reads it, or only hint at the scheduler: no kernel moves more than all
     // of its arrays, which stay on the chip between blocks.
     EmuCallEstimate estimate;

@@ -49,8 +49,10 @@ typedef enum EmuKernelCosts {
     EMU_KERNEL_COSTS_STATED,  // what it states, else its own program
 } EmuKernelCosts;
 
-// The cost of a kernel on one device of a slice with chips like `chip`.
-HLO_EXPORT EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs);
+// The cost of a kernel on one device of a slice with chips like `chip`. `resident` tells by instruction id which arrays
+// are in VMEM, besides those whose layouts say so; NULL: none.
+HLO_EXPORT EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs,
+                                   const bool *resident);
 
 // The sizes of a matrix product for the systolic arrays.
 typedef struct EmuProduct {

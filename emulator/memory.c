@@ -28,6 +28,8 @@
 typedef struct Live {
     EmuBuffer buffer;
     int64_t first, last;  // kernels (numbers in the plan) between which it is alive
+    bool is_pinned;       // in HBM, because of who makes or reads it
+    bool in_vmem;
 } Live;
 
 typedef HLO_VECTOR(Live *) LiveVector;
@@ -60,6 +62,19 @@ static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) 
     return &liveness->leaves[*position];
 }
 
+// Whether what an instruction makes and reads is in HBM: the network, the host, calls and loops find it there.
+static bool needs_hbm(const HloInstruction *instruction) {
+    switch (emu_instruction_class(instruction)) {
+        case EMU_OP_VECTOR:
+        case EMU_OP_MOVE:
+        case EMU_OP_REDUCE:
+        case EMU_OP_MATRIX:
+        case EMU_OP_FREE: return false;
+        case EMU_OP_ALONE: return hlo_is(instruction, HLO_OP_CUSTOM_CALL);
+        default: return true;
+    }
+}
+
 // Makes a new buffer for one leaf of an instruction. Arrays in VMEM or in the host's memory take no HBM: they get a
 // buffer of 0 bytes, so that values are tracked in the same way.
 static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, const HloShape *shape) {
@@ -72,6 +87,7 @@ static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, c
     live->buffer.kind = EMU_BUFFER_TEMPORARY;
     assert(live->buffer.bytes >= live->buffer.unpadded_bytes && live->buffer.unpadded_bytes >= 0);
     live->first = live->last = liveness->now;
+    live->is_pinned = needs_hbm(instruction);
     hlo_vector_push(liveness->arena, &liveness->buffers, live);
     return live;
 }
@@ -322,10 +338,13 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
 // Keeps everything that a kernel reads alive until it has run. It is called for every kernel in order, so `last` ends
 // as the latest.
 static void touch(Liveness *liveness, const HloInstruction *instruction) {
+    const bool pins = needs_hbm(instruction);
     for (int32_t i = 0; i < instruction->operand_count; i++) {
         const Leaves *leaves = leaves_of(liveness, instruction->operands[i]);
-        for (int64_t j = 0; j < leaves->count; j++)
+        for (int64_t j = 0; j < leaves->count; j++) {
             if (leaves->items[j]->last < liveness->now) leaves->items[j]->last = liveness->now;
+            leaves->items[j]->is_pinned |= pins;
+        }
     }
 }
 
@@ -404,6 +423,7 @@ static int64_t *bytes_alive(const Liveness *liveness) {
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
         const Live *live = liveness->buffers.items[i];
         if (live->buffer.kind != EMU_BUFFER_TEMPORARY || live->buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
+        if (live->in_vmem) continue;
         assert(live->first <= live->last && live->last <= count);
         change[live->first] += live->buffer.bytes;
         change[live->last + 1] -= live->buffer.bytes;
@@ -436,11 +456,65 @@ static void mark_results(Liveness *liveness) {
         if (results->items[i]->buffer.kind == EMU_BUFFER_TEMPORARY) results->items[i]->buffer.kind = EMU_BUFFER_OUTPUT;
 }
 
+// The most kernels that an array stays in VMEM: the compiler evicts what waits longer.
+#define LONGEST_RESIDENCE 256
+
+// Shortest lives first, larger ones first among equals: these save the most traffic for the room that they take.
+static int compare_lives(const void *left, const void *right) {
+    const Live *a = *(Live *const *)left, *b = *(Live *const *)right;
+    const int64_t length_a = a->last - a->first, length_b = b->last - b->first;
+    if (length_a != length_b) return length_a < length_b ? -1 : 1;
+    if (a->buffer.bytes != b->buffer.bytes) return a->buffer.bytes > b->buffer.bytes ? -1 : 1;
+    if (a->first != b->first) return a->first < b->first ? -1 : 1;
+    return (a->buffer.instruction->id > b->buffer.instruction->id) -
+           (a->buffer.instruction->id < b->buffer.instruction->id);
+}
+
+// The temporaries that may be in VMEM: what kernels alone make and read, with no loop or call in between, which needs
+// the room for its own.
+static LiveVector vmem_candidates(const Liveness *liveness, int64_t budget) {
+    const EmuPlan *plan = liveness->plan;
+    LiveVector candidates = {0};
+    int64_t *calls = HLO_ARENA_NEW(liveness->arena, int64_t, plan->kernel_count + 1);  // before each kernel
+    for (int64_t k = 0; k < plan->kernel_count; k++)
+        calls[k + 1] = calls[k] + (plan->kernels[k].kind == EMU_OP_CONTROL);
+    for (int64_t i = 0; i < liveness->buffers.count; i++) {
+        Live *live = liveness->buffers.items[i];
+        const bool fits = live->buffer.bytes > 0 && live->buffer.bytes <= budget;
+        if (live->buffer.kind != EMU_BUFFER_TEMPORARY || live->is_pinned || !fits) continue;
+        if (live->buffer.instruction->opcode == HLO_OP_CONSTANT || live->last >= plan->kernel_count) continue;
+        if (live->last - live->first > LONGEST_RESIDENCE || calls[live->last + 1] > calls[live->first]) continue;
+        hlo_vector_push(liveness->arena, &candidates, live);
+    }
+    return candidates;
+}
+
+// Puts temporaries into VMEM, as the compiler's memory-space assignment does, where no layout is fixed yet: each that
+// finds room for all of its life. The results of a computation must be marked.
+static void place_in_vmem(Liveness *liveness) {
+    EmuProgram *program = liveness->program;
+    const EmuPlan *plan = liveness->plan;
+    const int64_t budget = liveness->chip && !program->module->is_scheduled ? emu_chip_vmem(liveness->chip) : 0;
+    LiveVector candidates = budget > 0 ? vmem_candidates(liveness, budget) : (LiveVector){0};
+    if (candidates.count) qsort(candidates.items, (size_t)candidates.count, sizeof(Live *), compare_lives);
+    int64_t *used = HLO_ARENA_NEW(liveness->arena, int64_t, plan->kernel_count);
+    for (int64_t i = 0; i < candidates.count; i++) {
+        Live *live = candidates.items[i];
+        live->in_vmem = true;
+        for (int64_t k = live->first; k <= live->last && live->in_vmem; k++)
+            live->in_vmem = used[k] + live->buffer.bytes <= budget;
+        for (int64_t k = live->first; k <= live->last && live->in_vmem; k++) used[k] += live->buffer.bytes;
+    }
+    for (int64_t i = 0; i < plan->order_count; i++)
+        program->resident[plan->order[i]->id] = liveness->leaves[i].count == 1 && liveness->leaves[i].items[0]->in_vmem;
+}
+
 int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {
     int64_t where;
     Liveness *liveness =
         analyse(program, program->arena, plan->computation, plan->computation == program->module->entry);
     mark_results(liveness);
+    place_in_vmem(liveness);
     return find_peak(liveness, bytes_alive(liveness), &where);
 }
 
@@ -509,8 +583,8 @@ static void collect_alive(const Liveness *liveness, int64_t where, const HloInst
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
         EmuBuffer buffer = liveness->buffers.items[i]->buffer;
         if (buffer.kind != EMU_BUFFER_TEMPORARY || buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
-        if (!buffer.bytes || liveness->buffers.items[i]->first > where || liveness->buffers.items[i]->last < where)
-            continue;
+        const Live *live = liveness->buffers.items[i];
+        if (!buffer.bytes || live->in_vmem || live->first > where || live->last < where) continue;
         buffer.caller = caller;
         hlo_vector_push(program->arena, buffers, buffer);
     }
@@ -520,6 +594,7 @@ static void collect_alive(const Liveness *liveness, int64_t where, const HloInst
     if (!called) return;
     Liveness *inner = analyse(program, program->arena, called, false);
     mark_results(inner);
+    place_in_vmem(inner);
     int64_t peak;
     find_peak(inner, bytes_alive(inner), &peak);
     collect_alive(inner, peak, kernel->members[0], buffers);
@@ -555,6 +630,7 @@ void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     const EmuChip *chip = liveness->chip;
     *memory = (EmuMemory){0};
     mark_results(liveness);
+    place_in_vmem(liveness);
     int64_t where;
     memory->alive = bytes_alive(liveness);
     memory->temp_bytes = find_peak(liveness, memory->alive, &where);

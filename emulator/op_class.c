@@ -43,8 +43,8 @@ static bool is_covered(const HloShape *shape, HloInts batch, HloInts contracting
 }
 
 // The class of a product. Where no elements are added up (scales of norms written as einsums) it is a multiplication
-// with broadcast operands. Where each result is the sum over a pair of vectors (the gradients of such scales), and where
-// each of a batch is a vector times a matrix (results of experts weighted by token), it is a multiplication and a
+// with broadcast operands. Where each result is the sum over a pair of vectors (the gradients of such scales), and
+// where each of a batch is a vector times a matrix (results of experts weighted by token), it is a multiplication and a
 // reduction. Compilers make these of them, because the systolic array would be nearly empty.
 static EmuOpClass class_of_dot(const HloInstruction *dot) {
     const HloDotAttributes *attributes = HLO_ATTRIBUTES(dot, Dot);

@@ -165,7 +165,8 @@ static bool is_recomputed(const EmuKernel *kernel) {
 // and multiplied.
 static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
-    EmuCost cost = emu_kernel_cost(&simulation->program->chip, kernel, simulation->kernel_costs);
+    const EmuProgram *program = simulation->program;
+    EmuCost cost = emu_kernel_cost(&program->chip, kernel, simulation->kernel_costs, program->resident);
     report->unknown_calls += cost.unknown;
     report->body_calls += cost.call == EMU_CALL_BODY;
     report->stated_calls += cost.call == EMU_CALL_STATED;

@@ -335,7 +335,7 @@ void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip) {
         EmuKernel *kernel = &plan->kernels[k];
         if (kernel->kind == EMU_OP_CONTROL) kernel->seconds = HUGE_VAL;
         if (kernel->kind >= EMU_OP_CONTROL) continue;
-        const EmuCost cost = emu_kernel_cost(chip, kernel, EMU_KERNEL_COSTS_BODY);
+        const EmuCost cost = emu_kernel_cost(chip, kernel, EMU_KERNEL_COSTS_BODY, NULL);
         kernel->seconds = (double)cost.picoseconds * 1e-12;
         kernel->matrix_seconds = cost.matrix_seconds;
     }

@@ -80,7 +80,7 @@ static const char kLayers[] = "HloModule layers\n" CONDITION("more")
                            " ROOT g = f32[512,512] get-tuple-element(second), index=1\n}\n";
 
 Test(buffers, those_in_loops_are_listed) {
-    EmuReport *report = simulate(kLayers, "v6e-1");
+    EmuReport *report = simulate(kLayers, "v4-8");  // without VMEM for arrays
     expect_whole_peak(report);
     const EmuBufferUse *product = with_role(report, "recomputed for the backward pass", "second");
     cr_assert_not_null(product, "what is alive in the second loop is listed");
@@ -137,4 +137,68 @@ Test(buffers, arguments_have_the_layouts_of_the_entry) {
     cr_expect_eq(report->argument_bytes, 128 * 304 * 4, "{0,1} pads 8 to the lanes; what is on the host is not here");
     cr_expect_eq(report->output_bytes, 8 * 384 * 4);
     emu_report_free(report);
+}
+
+// ---- VMEM
+
+// Two products with an array between them, of `rows` rows, which `reader` also sees.
+static EmuReport *between(const char *spec, int rows, const char *header, const char *reader) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule between%s\nENTRY main {\n x = bf16[%d,1024] parameter(0)\n w = bf16[1024,1024] "
+                    "parameter(1)\n y = bf16[%d,1024] dot(x,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                    " z = bf16[%d,1024] dot(y,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                    " q = bf16[%d,1024] %s\n ROOT t = (bf16[%d,1024], bf16[%d,1024]) tuple(z,q)\n}\n",
+                    header, rows, rows, rows, rows, reader, rows, rows);
+    EmuReport *report = simulate(text.data, spec);
+    hlo_text_free(&text);
+    return report;
+}
+
+Test(buffers, small_arrays_between_kernels_are_in_vmem) {
+    const struct {
+        const char *spec;
+        int rows;
+        const char *header, *reader;
+        bool in_vmem;
+    } cases[] = {
+        {"v5e-1", 16384, "", "negate(x)", true},    // 32 MiB of 112
+        {"v6e-1", 16384, "", "negate(x)", true},    //
+        {"tpu7x-2", 16384, "", "negate(x)", true},  // 32 MiB of 48
+        {"tpu7x-2", 32768, "", "negate(x)", false},
+        {"v5e-1", 65536, "", "negate(x)", false},
+        {"v4-8", 16384, "", "negate(x)", false},  // all of its VMEM is the kernels' own
+        {"v2-8", 1024, "", "negate(x)", false},
+        {"v6e-1", 16384, ", is_scheduled=true", "negate(x)", false},  // its layouts say where arrays are
+        {"v6e-1", 16384, "", "custom-call(y), custom_call_target=\"k\"", false},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        EmuReport *report = between(cases[i].spec, cases[i].rows, cases[i].header, cases[i].reader);
+        const int64_t bytes = (int64_t)cases[i].rows * 1024 * 2;
+        cr_expect_eq(report->temp_bytes, cases[i].in_vmem ? 0 : bytes, "case %zu: %lld bytes", i,
+                     (long long)report->temp_bytes);
+        // The array is neither written to HBM nor read from it.
+        const double traffic = (double)bytes * (cases[i].in_vmem ? 4 : 6) + 2 * 1024.0 * 1024 * 2;
+        if (i != 8) cr_expect_eq(report->hbm_bytes_per_device, traffic, "case %zu", i);
+        emu_report_free(report);
+    }
+}
+
+// Each is small enough, but there is no room for all of them.
+Test(buffers, vmem_is_not_filled_beyond_its_size) {
+    HloText text = {0};
+    hlo_text_string(&text, "HloModule many\nENTRY main {\n w = bf16[1024,1024] parameter(0)\n");
+    for (int i = 0; i < 8; i++)
+        hlo_text_format(&text,
+                        " x%d = bf16[8192,1024] parameter(%d)\n y%d = bf16[8192,1024] dot(x%d,w), "
+                        "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n",
+                        i, i + 1, i, i);
+    hlo_text_string(&text,
+                    " r = bf16[65536,1024] concatenate(y0,y1,y2,y3,y4,y5,y6,y7), dimensions={0}\n"
+                    " ROOT z = bf16[1024,65536] dot(w,r), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n}\n");
+    EmuReport *report = simulate(text.data, "v6e-1");
+    const int64_t each = 8192 * 1024 * 2;
+    cr_expect_eq(report->temp_bytes, each, "seven of eight have room in 112 MiB: %lld", (long long)report->temp_bytes);
+    emu_report_free(report);
+    hlo_text_free(&text);
 }
