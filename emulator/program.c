@@ -137,6 +137,6 @@ static double matrix_seconds(EmuProgram *program, const HloComputation *computat
 }
 
 void emu_program_choose_rate(EmuProgram *program) {
-    if (matrix_seconds(program, program->module->entry, 0) > EMU_SUSTAINED_SECONDS)
-        program->chip.mxu_efficiency = program->chip.mxu_sustained_efficiency;
+    program->is_sustained = matrix_seconds(program, program->module->entry, 0) > EMU_SUSTAINED_SECONDS;
+    if (program->is_sustained) program->chip.mxu_efficiency = program->chip.mxu_sustained_efficiency;
 }

@@ -11,6 +11,7 @@ typedef struct EmuProgram {
     const HloModule *module;
     const EmuTopology *topology;
     EmuChip chip;         // the topology's, at its sustained rate if the program is long
+    bool is_sustained;    // it is
     EmuPlan **plans;      // by computation id
     EmuPlan **tight;      // the same before transfers are spread out; NULL for plans whose order is fixed
     double ahead;         // of emu_plan_spread()

@@ -28,6 +28,7 @@
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"
+#include "emulator/report/range.h"
 #include "emulator/schedule/pipelining.h"
 #include "hlo/analysis/calls.h"
 #include "hlo/analysis/loop.h"
@@ -650,6 +651,14 @@ static HloStatus find_devices(HloArena *arena, const EmuTopology *topology, cons
     return HLO_SUCCESS;
 }
 
+// Whether a program selects the largest of some scores, as mixtures of experts do for every token.
+static bool routes_tokens(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (hlo_is(at, HLO_OP_TOPK) || hlo_custom_call_kind(at) == HLO_CALL_TOPK) return true;
+    return false;
+}
+
 // The arguments of emu_simulate() for the protected part.
 typedef struct SimulateCall {
     const HloModule *module;
@@ -724,6 +733,9 @@ static HloStatus simulate(void *argument) {
     report->op_count = simulation->ops.count;
     collect_links(simulation);
     collect_memory(simulation);
+    report->is_sustained = simulation->program->is_sustained;
+    report->routes_tokens = routes_tokens(module);
+    emu_range_find(report, chip->name);
     return HLO_SUCCESS;
 }
 

@@ -65,6 +65,15 @@ typedef struct EmuMemoryPoint {
     int64_t bytes;
 } EmuMemoryPoint;
 
+// A kind of work that a step consists of, and how far measurements of it were from the model.
+typedef struct EmuRangePart {
+    const char *name;     // "matrix products"
+    double share;         // of the step
+    double below, above;  // the deviation, as shares of the predicted time
+    int64_t rows;         // published measurements; 0: the deviation is a guess
+    int64_t rows_here;    // of them on this generation
+} EmuRangePart;
+
 // The result of emu_simulate(); read-only. Free with emu_report_free().
 typedef struct EmuReport {
     const char *topology;
@@ -74,6 +83,13 @@ typedef struct EmuReport {
     int64_t num_devices;             // that take part
     int64_t slice_devices;           // that the slice has
     int64_t step_picoseconds;        // launch + compute + memory + vector … + exposed collectives and copies
+    // Between which times a measured step is likely to be, by the residuals of published measurements. The upper end is
+    // 0 if it is not known, because of loops of unknown length or calls of unknown cost.
+    int64_t step_low_picoseconds, step_high_picoseconds;
+    const EmuRangePart *range_parts;  // what the range is based on
+    int64_t range_part_count;
+    bool is_sustained;   // the systolic arrays work so long that their sustained rate counts
+    bool routes_tokens;  // a mixture of experts: it selects the largest of some scores
     int64_t launch_picoseconds;
     int64_t compute_picoseconds;     // kernels bound by the systolic arrays or the vector unit
     int64_t memory_picoseconds;      // kernels bound by HBM

@@ -105,13 +105,14 @@ const tile = (value, label, share, bad) => {
 const drawHeader = () => {
   const memory = data.memory, fits = memory.peak <= memory.capacity;
   byId("tiles").append(
-    tile(time(data.step), fits ? "one step" : "one step, if it fitted"),
+    tile(time(data.step), `${fits ? "one step" : "one step, if it fitted"}, ${data.range}`),
     tile(percent(data.mfu), "of the matrix peak", data.mfu),
     tile(percent(data.parts.exposed / data.step), "waiting for the network", data.parts.exposed / data.step),
     tile(bytes(data.sent), "sent by a device"),
     tile(bytes(memory.peak), `of ${bytes(memory.capacity)} HBM`, memory.peak / memory.capacity, !fits),
     tile(amount(data.flops, "FLOP"), "by a device"),
     tile(bytes(data.hbm), "HBM traffic"));
+  if (data.basis) byId("tiles").after(node("p", { class: "note" }, `The range is based on ${data.basis}.`));
   for (const warning of data.warnings) byId("tiles").after(node("div", { class: "warning" }, warning));
   const parts = [["launch", data.parts.launch, "launch"], ["matrix", data.parts.matrix, "matrix units"], ["vector", data.parts.vector, "vector unit"],
     ["memory", data.parts.memory, "HBM"], ["network", data.parts.exposed, "waiting for the network"], ["host", data.parts.copies, "waiting for copies"]];

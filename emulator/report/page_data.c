@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/report/range.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 
@@ -286,6 +287,13 @@ static HloStatus write_page(void *argument) {
     choose_ops(page);
     hlo_json_begin_object(&page->writer);
     hlo_json_member_int64(&page->writer, "step", report->step_picoseconds > 0 ? report->step_picoseconds : 1);
+    HloText range = {0};
+    emu_range_print(report, &range);
+    hlo_json_member_string(&page->writer, "range", range.data ? range.data : "");
+    range.length = 0;
+    emu_range_print_basis(report, &range);
+    hlo_json_member_string(&page->writer, "basis", range.length ? range.data : "");
+    hlo_text_free(&range);
     hlo_json_member_double(&page->writer, "mfu", report->mfu);
     hlo_json_member_double(&page->writer, "flops", report->flops_per_device);
     hlo_json_member_double(&page->writer, "hbm", report->hbm_bytes_per_device);

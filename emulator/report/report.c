@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "emulator/report/range.h"
 #include "emulator/report/unfold.h"
 
 // Rows of the lists in the summary.
@@ -97,6 +98,30 @@ static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_end_array(writer);
 }
 
+// The upper end is null where it is not known.
+static void json_range(HloJsonWriter *writer, const EmuReport *report) {
+    json_seconds(writer, "step_low_seconds", report->step_low_picoseconds);
+    hlo_json_key(writer, "step_high_seconds");
+    if (report->step_high_picoseconds)
+        hlo_json_double(writer, seconds(report->step_high_picoseconds));
+    else
+        hlo_json_null(writer);
+    hlo_json_key(writer, "range");
+    hlo_json_begin_array(writer);
+    for (int64_t i = 0; i < report->range_part_count; i++) {
+        const EmuRangePart *part = &report->range_parts[i];
+        hlo_json_begin_object(writer);
+        hlo_json_member_string(writer, "part", part->name);
+        hlo_json_member_double(writer, "share", part->share);
+        hlo_json_member_double(writer, "below", part->below);
+        hlo_json_member_double(writer, "above", part->above);
+        hlo_json_member_int64(writer, "measured", part->rows);
+        hlo_json_member_int64(writer, "measured_here", part->rows_here);
+        hlo_json_end_object(writer);
+    }
+    hlo_json_end_array(writer);
+}
+
 // Scripts rely on these names (meshlo emulate --json): seconds are doubles, amounts integers. Members that describe
 // faults are present only with faults.
 void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
@@ -110,6 +135,7 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_member_int64(writer, "num_devices", report->num_devices);
     hlo_json_member_int64(writer, "slice_devices", report->slice_devices);
     json_seconds(writer, "step_seconds", report->step_picoseconds);
+    json_range(writer, report);
     json_seconds(writer, "launch_seconds", report->launch_picoseconds);
     json_seconds(writer, "compute_seconds", report->compute_picoseconds);
     json_seconds(writer, "memory_seconds", report->memory_picoseconds);
@@ -347,8 +373,10 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     if (*report->mesh) hlo_text_format(text, "mesh: %s (%s)\n", report->mesh, report->mesh_source);
     hlo_text_string(text, "step: ");
     emu_print_time(report->step_picoseconds, text);
-    hlo_text_string(text,
-                    emu_report_out_of_memory(report) ? ", if it ran: it does not fit the memory of a device\n" : "\n");
+    hlo_text_string(text, ", ");
+    emu_range_print(report, text);
+    if (emu_report_out_of_memory(report)) hlo_text_string(text, ", if it ran: it does not fit the memory of a device");
+    hlo_text_char(text, '\n');
     if (*report->faults) {
         hlo_text_format(text, "fault: %s; without it ", report->faults);
         emu_print_time(report->healthy_step_picoseconds, text);
@@ -356,12 +384,20 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
                         100 * ((double)report->step_picoseconds / (double)report->healthy_step_picoseconds - 1));
     }
     const int64_t step = report->step_picoseconds;
-    print_part(text, "launch", report->launch_picoseconds, step);
+    if (report->launch_picoseconds)
+        print_part(text, "launch", report->launch_picoseconds, step);
+    else
+        hlo_text_string(text, "  launch                 unknown: times are the device's\n");
     print_part(text, "compute", report->compute_picoseconds, step);
     print_part(text, "memory", report->memory_picoseconds, step);
     print_part(text, "exposed collectives", report->exposed_picoseconds, step);
     if (report->copy_picoseconds) print_part(text, "exposed copies", report->copy_picoseconds, step);
     print_part(text, "(all collectives)", report->collective_picoseconds, step);
+    if (report->range_part_count) {
+        hlo_text_string(text, "range: ");
+        emu_range_print_basis(report, text);
+        hlo_text_char(text, '\n');
+    }
     hlo_text_format(text, "work: %.4g flop a device, model flop utilisation %.1f %%", report->flops_per_device,
                     100 * report->mfu);
     if (report->recomputed_flops_per_device > 0)

@@ -55,6 +55,13 @@ class Emulation:
         return self._report.step_picoseconds * 1e-12
 
     @property
+    def step_range(self) -> tuple[float, float | None]:
+        """Between which seconds a measured step is likely to be, by the residuals of published measurements (`as_dict()["range"]`
+        says of which). The upper end is None where it is not known: loops of unknown length, calls of unknown cost."""
+        high = self._report.step_high_picoseconds
+        return self._report.step_low_picoseconds * 1e-12, high * 1e-12 if high else None
+
+    @property
     def mfu(self) -> float:
         """Utilisation of the matrix units, from 0 to 1."""
         return self._report.mfu

@@ -107,6 +107,12 @@ ParameterizedTest(Point *param, emulator_calibration, points) {
                 100 * residual);
     cr_assert_leq(fabs(residual), param->tolerance, "%s: measured %.4g s, predicted %.4g s (%+.1f %%) for %.40s",
                   param->topology, param->measured, predicted, 100 * residual, param->program);
+    // The network on one core was measured with a deviation of 23 %.
+    const double low = (double)report->step_low_picoseconds * 1e-12,
+                 high = (double)report->step_high_picoseconds * 1e-12;
+    if (param->tolerance < 0.15 || strstr(param->program, "sine"))
+        cr_expect(low <= param->measured && param->measured <= high, "%s: measured %.4g s, likely %.4g to %.4g s",
+                  param->topology, param->measured, low, high);
     emu_report_free(report);
     emu_topology_free(topology);
     hlo_module_free(module);

@@ -137,6 +137,8 @@ def test_emulations_are_those_of_the_command(tmp_path):
     report = meshlo.emulate(program, "v2-8")
     assert numbers(report.as_dict()) == numbers(command("emulate", file, "--topology", "v2-8"))
     assert report.step_seconds == pytest.approx(report.as_dict()["step_seconds"])
+    low, high = report.step_range
+    assert 0 < low <= report.step_seconds <= high and low == pytest.approx(report.as_dict()["step_low_seconds"])
     other = meshlo.emulate(lowered(), "v5e-8", mesh={"d": 8}, shard={1: P("d", None)})
     file.write_text(lowered().as_text(debug_info=True))
     assert numbers(other.as_dict()) == numbers(command("emulate", file, "--topology", "v5e-8", "--mesh", "d=8", "--shard", "p1=d,-"))
