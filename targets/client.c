@@ -112,7 +112,7 @@ static HloStatus assign_processes(TargetClient *client, const int64_t *processes
 HloStatus target_client_connect(TargetClient *client, Transport *transport, const TargetConnectOptions *options) {
     enum { kTimeoutSeconds = 600 };
     static const TargetConnectOptions kDefaults = {0};
-    assert(client && transport && !client->transport);
+    assert(client && transport && !client->process_count);
     if (!options) options = &kDefaults;
     const int64_t count = transport_process_count(transport);
     int64_t *locals = hlo_allocate_zeroed((size_t)count, sizeof *locals);
@@ -124,11 +124,21 @@ HloStatus target_client_connect(TargetClient *client, Transport *transport, cons
     if (status) return status;
     client->transport = transport;
     client->process_index = transport_process_index(transport);
+    client->process_count = count;
     return HLO_SUCCESS;
 }
 
+void target_client_leave(TargetClient *client) {
+    target_queue_drain(&client->queue);
+    cpu_hosts_free(client->hosts);
+    client->hosts = NULL;
+    Transport *transport = client->transport;
+    client->transport = NULL;
+    transport_release(transport);
+}
+
 int64_t target_client_process_count(const TargetClient *client) {
-    return client->transport ? transport_process_count(client->transport) : 1;
+    return client->process_count ? client->process_count : 1;
 }
 
 int64_t target_client_process_index(const TargetClient *client) {
@@ -140,15 +150,14 @@ const char *target_client_process_name(const TargetClient *client, int64_t proce
 }
 
 bool target_device_is_local(const TargetDevice *device) {
-    return !device->client->transport || device->process_index == device->client->process_index;
+    return !device->client->process_count || device->process_index == device->client->process_index;
 }
 
 HloStatus target_memory_check_local(const TargetMemory *memory) {
     const TargetDevice *device = memory->device;
     HLO_FAIL_IF(!target_device_is_local(device), HLO_UNIMPLEMENTED,
-                "%s belongs to %s; this is %s, which cannot reach its memory", device->text,
-                target_client_process_name(device->client, device->process_index),
-                target_client_process_name(device->client, device->client->process_index));
+                "%s belongs to process %lld; this is process %lld, which cannot reach its memory", device->text,
+                (long long)device->process_index, (long long)device->client->process_index);
     return HLO_SUCCESS;
 }
 

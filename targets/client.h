@@ -187,11 +187,16 @@ typedef struct TargetConnectOptions {
 // a launch with DEADLINE_EXCEEDED, sooner with FAILED_PRECONDITION if it cannot arrive any more.
 HLO_EXPORT HLO_NODISCARD HloStatus target_client_connect(TargetClient *client, Transport *transport,
                                                          const TargetConnectOptions *options);
+// Leaves the other processes in order: waits for everything submitted, and then until all have left or the transport's
+// timeout has passed. Launches that exchange something with others are UNAVAILABLE from now on. Freeing the client does
+// the same, but that happens only with its last buffer and executable: a process that ends earlier looks to the others
+// as if it had died. Does nothing for a client that is not connected. No other thread may launch at the same time.
+HLO_EXPORT void target_client_leave(TargetClient *client);
 // Returns the number of processes that share the machine: 1 without target_client_connect().
 HLO_EXPORT int64_t target_client_process_count(const TargetClient *client);
 // Returns the number of this process, from 0.
 HLO_EXPORT int64_t target_client_process_index(const TargetClient *client);
-// Returns the name of a process in messages; NULL without target_client_connect(). Lives as long as the client.
+// Returns the name of a process in messages; NULL without target_client_connect(). Lives until the client leaves.
 HLO_EXPORT const char *target_client_process_name(const TargetClient *client, int64_t process);
 // True if this process runs the device.
 HLO_EXPORT bool target_device_is_local(const TargetDevice *device);

@@ -204,7 +204,7 @@ static HloStatus compile_for_processor(const HloModule *module, TargetExecutable
 // Divides the program among the processes of a connected client.
 static HloStatus divide(TargetExecutable *executable) {
     const TargetClient *client = executable->client;
-    if (!client->transport) return HLO_SUCCESS;
+    if (!client->process_count) return HLO_SUCCESS;
     int64_t *processes = hlo_allocate((size_t)executable->device_count * sizeof *processes);
     HLO_FAIL_IF(!processes, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
     executable->launch_fingerprint =

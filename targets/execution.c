@@ -179,8 +179,8 @@ static HloStatus check(const TargetExecutable *executable, const TargetExecuteOp
                 "%s cannot run on a device of another client", executable->name);
     bool some = options->device && target_device_is_local(options->device);
     for (int64_t d = 0; d < executable->device_count && !options->device; d++) some = some || is_here(executable, d);
-    HLO_FAIL_IF(!some, HLO_INVALID_ARGUMENT, "%s runs on no device of %s", executable->name,
-                target_client_process_name(executable->client, executable->client->process_index));
+    HLO_FAIL_IF(!some, HLO_INVALID_ARGUMENT, "%s runs on no device of process %lld", executable->name,
+                (long long)executable->client->process_index);
     for (int64_t d = 0; d < executable->device_count; d++) {
         if (!is_present(executable, options->device, d)) continue;
         const TargetDevice *device = device_at(executable, options->device, d);
@@ -421,7 +421,10 @@ static HloStatus run_program(Execution *execution, RunMemory *memory) {
 // Runs the program, unless it was poisoned, between its announcement to other processes and its end.
 static HloStatus run_launch(Execution *execution, RunMemory *memory) {
     TargetExecutable *executable = execution->executable;
-    if (cpu_span_has_peers(executable->span))
+    const bool has_peers = cpu_span_has_peers(executable->span);
+    HLO_FAIL_IF(has_peers && !executable->client->hosts, HLO_UNAVAILABLE,
+                "%s runs in several processes, which this one has left", executable->name);
+    if (has_peers)
         HLO_TRY(cpu_launch_begin(executable->client->hosts, executable->span, executable->name,
                                  executable->launch_fingerprint, &execution->launch));
     const HloStatus status = execution->poison ? target_status_copy(execution->poison) : run_program(execution, memory);

@@ -89,9 +89,9 @@ struct TargetClient {
     CpuPool *pool;
     TargetStorePool store;
     TargetQueue queue;
-    Transport *transport;  // NULL: one process with all devices
+    int64_t process_index, process_count;  // 0 of 0: one process with all devices
+    Transport *transport;                  // NULL: not connected, or no more
     CpuHosts *hosts;
-    int64_t process_index;
 };
 
 // Returns an error that names the process of a memory that is not of this one. Any thread.

@@ -156,6 +156,35 @@ Test(hosts_launches, are_seen_where_they_run) {
     hosts_free(&hosts);
 }
 
+// ---- leaving
+
+// What is in flight arrives; what comes later is refused, but for programs without messages.
+static void leave_early(Hosts *hosts, int64_t process, void *context) {
+    float *values = context;
+    TargetClient *client = hosts->clients[process];
+    TargetDevice *device = target_client_device(client, process);
+    TargetExecutable *executable = compiled_must_compile(client, kStep, NULL);
+    TargetBuffer *last = launch(executable, process, new_buffer(device, 1 + (float)process), NULL);
+    target_client_leave(client);
+    values[process] = read_first(last);
+    TargetBuffer *late = launch(executable, process, last, NULL);
+    must_fail(target_buffer_to_host_raw(late, &(float){0}, 0, sizeof(float)), HLO_UNAVAILABLE, "has left");
+    target_buffer_release(late);
+    target_client_leave(client);
+    cr_expect_eq(target_client_process_count(client), kProcesses);
+    cr_expect(!target_device_is_local(target_client_device(client, (process + 1) % kProcesses)));
+    target_executable_release(executable);
+}
+
+Test(hosts_launches, before_leaving) {
+    float values[kProcesses] = {0};
+    Hosts hosts;
+    hosts_new(&hosts, kProcesses, kProcesses, HOSTS_IN_ROWS, 1, 60);
+    hosts_run(&hosts, leave_early, values);
+    for (int p = 0; p < kProcesses; p++) cr_expect_eq(values[p], 1.5F, "%g", values[p]);
+    hosts_free(&hosts);
+}
+
 // ---- who is who
 
 Test(hosts_launches, devices_belong_to_processes) {

@@ -49,7 +49,7 @@ static void live(Processes *processes, int64_t index, int pipe_end) {
     if (!status) {
         dprintf(pipe_end, "joined\n");
         status = processes->body(transport);
-        transport_release(transport);
+        if (!processes->body_releases) transport_release(transport);
     }
     if (status) dprintf(pipe_end, "%s %s\n", hlo_code_name(hlo_status_code(status)), hlo_status_message(status));
     hlo_status_free(status);

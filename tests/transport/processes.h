@@ -15,6 +15,7 @@ typedef struct Processes {
     TransportOptions options;  // of all; the index is set for each
     ProcessBody *body;
     void (*prepare)(TransportOptions *options);  // changes the options of one process; or NULL
+    bool body_releases;                          // the body gives the transport to an owner, or releases it
     char ports[kMaximumCount][32];
     const char *addresses[kMaximumCount];
     pid_t pids[kMaximumCount];

@@ -136,10 +136,10 @@ static HloStatus take_sent(CpuRun *run) {
 HloStatus cpu_messages_advance(CpuRun *run, CpuRendezvous *rendezvous, bool *done) {
     if (!rendezvous->remote)
         HLO_TRY(cpu_remote_new(rendezvous->collective, rendezvous->group, rendezvous - run->rendezvous_list, run->span,
-                               run->launch, &rendezvous->remote));
+                               run->launch, run->pool, &rendezvous->remote));
     HloStatus status = HLO_SUCCESS;
     do {
-        HLO_TRY(cpu_remote_advance(rendezvous->remote, rendezvous->addresses, run->pool, done));
+        HLO_TRY(cpu_remote_advance(rendezvous->remote, rendezvous->addresses, done));
     } while (!*done && cpu_remote_is_ready(rendezvous->remote, &status) && !status);
     return status;
 }

@@ -4,7 +4,8 @@
 // into one small message are packed; larger ones travel by themselves, without a copy, in their order.
 //
 // Memory: what is received and cannot be stored in a result directly is staged in blocks, which are kept for the next
-// iteration of a loop.
+// iteration of a loop. They are the pool's scratch memory, which the next launch finds again: new memory would cost
+// page faults.
 #include "targets/cpu/run/remote.h"
 
 #include <assert.h>
@@ -43,6 +44,7 @@ struct CpuRemote {
     const CpuCollectiveGroup *group;
     const CpuSpan *span;
     CpuLaunch *launch;
+    CpuPool *pool;
     int64_t rendezvous;
     int64_t local_count, process_count, own;  // `own`: index of this process in the list
     int64_t *locals;                          // members of this process
@@ -104,8 +106,8 @@ static char *stage(CpuRemote *remote, int64_t bytes) {
     Block *block = &remote->blocks[remote->blocks_used];
     if (remote->blocks_used == remote->block_count) remote->block_count++;
     if (block->bytes < bytes || !block->data) {
-        hlo_free(block->data);
-        *block = (Block){hlo_allocate_aligned((size_t)bytes + 1), bytes};
+        cpu_pool_scratch_give(remote->pool, block->data);
+        *block = (Block){cpu_pool_scratch_take(remote->pool, (size_t)bytes + 1), bytes};
         if (!block->data) return NULL;
     }
     remote->blocks_used++;
@@ -640,8 +642,9 @@ static int phases_of(const CpuRemote *remote) {
     return opcode == HLO_OP_RAGGED_ALL_TO_ALL || (opcode == HLO_OP_ALL_REDUCE && is_divided(remote)) ? 2 : 1;
 }
 
-HloStatus cpu_remote_advance(CpuRemote *remote, void ***addresses, CpuPool *pool, bool *done) {
+HloStatus cpu_remote_advance(CpuRemote *remote, void ***addresses, bool *done) {
     assert(remote && addresses && done);
+    CpuPool *pool = remote->pool;
     unpack_all(remote);
     free_messages(remote);
     clear_lines(remote);
@@ -682,12 +685,16 @@ static void list_uncompared(CpuRemote *remote) {
 }
 
 HloStatus cpu_remote_new(const CpuCollective *collective, const CpuCollectiveGroup *group, int64_t rendezvous,
-                         const CpuSpan *span, CpuLaunch *launch, CpuRemote **result) {
+                         const CpuSpan *span, CpuLaunch *launch, CpuPool *pool, CpuRemote **result) {
     assert(collective && group && span && result);
     CpuRemote *remote = hlo_allocate_zeroed(1, sizeof *remote);
     HLO_FAIL_IF(!remote, HLO_RESOURCE_EXHAUSTED, "no memory for an exchange between processes");
-    *remote =
-        (CpuRemote){.collective = collective, .group = group, .span = span, .launch = launch, .rendezvous = rendezvous};
+    *remote = (CpuRemote){.collective = collective,
+                          .group = group,
+                          .span = span,
+                          .launch = launch,
+                          .pool = pool,
+                          .rendezvous = rendezvous};
     const size_t members = (size_t)group->count + 1;
     remote->locals = hlo_allocate(members * sizeof *remote->locals);
     remote->processes = hlo_allocate(members * sizeof *remote->processes);
@@ -708,7 +715,7 @@ HloStatus cpu_remote_new(const CpuCollective *collective, const CpuCollectiveGro
 void cpu_remote_free(CpuRemote *remote) {
     if (!remote) return;
     free_messages(remote);
-    for (int64_t i = 0; i < remote->block_count; i++) hlo_free(remote->blocks[i].data);
+    for (int64_t i = 0; i < remote->block_count; i++) cpu_pool_scratch_give(remote->pool, remote->blocks[i].data);
     hlo_free(remote->blocks);
     hlo_free(remote->messages);
     hlo_free(remote->pieces);

@@ -25,16 +25,17 @@ HLO_BEGIN_C
 
 typedef struct CpuRemote CpuRemote;
 
-// Prepares the exchanges of a group, one at a time. `rendezvous` is its number in the program; `launch` is NULL if the
-// span has no peers. RESOURCE_EXHAUSTED.
+// Prepares the exchanges of a group, one at a time, which compute on `pool`. `rendezvous` is its number in the program;
+// `launch` is NULL if the span has no peers. RESOURCE_EXHAUSTED.
 HLO_NODISCARD HloStatus cpu_remote_new(const CpuCollective *collective, const CpuCollectiveGroup *group,
-                                       int64_t rendezvous, const CpuSpan *span, CpuLaunch *launch, CpuRemote **remote);
+                                       int64_t rendezvous, const CpuSpan *span, CpuLaunch *launch, CpuPool *pool,
+                                       CpuRemote **remote);
 // Frees it, and cancels its messages. Accepts NULL.
 void cpu_remote_free(CpuRemote *remote);
 // Runs the next phase of an exchange whose messages are all done, the first one to begin with. addresses[i][m] are
 // those of exchanges (CpuExchangeFunction); the entries of other processes' members are this function's. *done: the
 // exchange is complete. Without locks; one thread at a time.
-HLO_NODISCARD HloStatus cpu_remote_advance(CpuRemote *remote, void ***addresses, CpuPool *pool, bool *done);
+HLO_NODISCARD HloStatus cpu_remote_advance(CpuRemote *remote, void ***addresses, bool *done);
 // Whether all messages of the current phase are done, and their senders known to run this program; an error of theirs
 // is returned in *status.
 bool cpu_remote_is_ready(CpuRemote *remote, HloStatus *status);
