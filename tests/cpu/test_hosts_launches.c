@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/compiled.h"
 #include "tests/support/hosts.h"
@@ -182,6 +184,36 @@ Test(hosts_launches, before_leaving) {
     hosts_new(&hosts, kProcesses, kProcesses, HOSTS_IN_ROWS, 1, 60);
     hosts_run(&hosts, leave_early, values);
     for (int p = 0; p < kProcesses; p++) cr_expect_eq(values[p], 1.5F, "%g", values[p]);
+    hosts_free(&hosts);
+}
+
+// ---- fork
+
+// The child of a fork is no process of the machine; the parent goes on.
+static void fork_between(Hosts *hosts, int64_t process, void *context) {
+    float *values = context;
+    TargetClient *client = hosts->clients[process];
+    TargetDevice *device = target_client_device(client, process);
+    TargetExecutable *executable = compiled_must_compile(client, kStep, NULL);
+    const pid_t child = process == 0 ? fork() : -1;
+    TargetBuffer *result = launch(executable, process, new_buffer(device, 1), NULL);
+    HloStatus status = target_buffer_to_host_raw(result, &values[process], 0, sizeof(float));
+    if (child == 0) _exit(hlo_status_code(status) == HLO_FAILED_PRECONDITION ? 7 : 1);
+    must_succeed(status);
+    target_buffer_release(result);
+    target_executable_release(executable);
+    int code = 0;
+    if (child < 0) return;
+    cr_expect_eq(waitpid(child, &code, 0), child);
+    cr_expect(WIFEXITED(code) && WEXITSTATUS(code) == 7, "the child ends with %x", (unsigned)code);
+}
+
+Test(hosts_launches, not_in_the_child_of_a_fork, .timeout = 60) {
+    float values[kProcesses] = {0};
+    Hosts hosts;
+    hosts_new(&hosts, kProcesses, kProcesses, HOSTS_IN_ROWS, 1, 60);
+    hosts_run(&hosts, fork_between, values);
+    for (int p = 0; p < kProcesses; p++) cr_expect_eq(values[p], 0.75F, "%g", values[p]);
     hosts_free(&hosts);
 }
 

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hlo/base/clock.h"
 #include "hlo/base/text.h"
@@ -92,6 +93,7 @@ typedef struct Peer {
 struct CpuHosts {
     Transport *transport;
     int64_t timeout;
+    pid_t pid;                    // in the child of a fork nothing here can be used, the lock least of all
     _Atomic int64_t seen_events;  // the transport's, when control messages were last looked at
     pthread_mutex_t lock;         // guards everything below
     Peer *peers;                  // by process
@@ -390,6 +392,7 @@ HloStatus cpu_hosts_new(Transport *transport, double timeout_seconds, CpuHosts *
     pthread_mutex_init(&hosts->lock, NULL);
     hosts->transport = transport;
     hosts->timeout = (int64_t)(timeout_seconds * 1e9);
+    hosts->pid = getpid();
     atomic_init(&hosts->seen_events, -1);
     hosts->process = transport_process_index(transport);
     hosts->process_count = transport_process_count(transport);
@@ -521,6 +524,8 @@ HloStatus cpu_launch_begin(CpuHosts *hosts, const CpuSpan *span, const char *nam
                            CpuLaunch **result) {
     assert(hosts && span && name && result);
     *result = NULL;
+    HLO_FAIL_IF(getpid() != hosts->pid, HLO_FAILED_PRECONDITION,
+                "%s runs in several processes; the child of a fork is none of them", name);
     CpuLaunch *launch = hlo_allocate_zeroed(1, sizeof *launch);
     HLO_FAIL_IF(!launch, HLO_RESOURCE_EXHAUSTED, "no memory to launch %s", name);
     launch->hosts = hosts;
@@ -716,6 +721,7 @@ static bool is_stuck(const WaitSet *set, const CpuWaitReport *report) {
             if (place < 0 && !is_in_vain(set, report, k)) return false;
             vain = vain || is_in_vain(set, report, k);
         }
+        if (place >= 0 && !waits) return false;  // its messages have just arrived
         stuck = stuck && (!waits || vain);
     }
     return stuck;
