@@ -21,6 +21,15 @@ HloInstruction *hlo_transform_gather_updates(HloBuilder *b, HloInstruction *x, H
 void hlo_transform_expand_window(HloJvp *j, HloInstruction **out);
 // The conjugate; x itself if it is real.
 HloInstruction *hlo_transform_conjugate(HloBuilder *b, HloInstruction *x);
+// A matrix (the last two dimensions) whose elements below the diagonal (`lower`) or above it are kept, those on it
+// multiplied by `diagonal`.
+HloInstruction *hlo_transform_triangle(HloBuilder *b, HloInstruction *x, bool lower, double diagonal);
+// The product of two matrices, or of two batches of them, at the highest precision.
+HloInstruction *hlo_transform_product(HloBuilder *b, HloInstruction *x, HloInstruction *y);
+// The tangent of the lower Cholesky factor `l` of a matrix with the tangent `t`.
+HloInstruction *hlo_transform_cholesky_tangent(HloBuilder *b, HloInstruction *l, HloInstruction *t);
+// The tangent of the solution of a triangular system: of j->old, whose operands are the matrix and the right-hand side.
+HloInstruction *hlo_transform_solution_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes);
 // The tangents of a decomposition by custom call; false if its target has none.
 bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out);
 

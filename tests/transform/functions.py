@@ -6,6 +6,8 @@ import numpy as np
 from jax import lax
 
 BOTH = ("reverse", "forward", "vmap")
+# JAX has a rule of its own for these, which exported programs have lost: its multiply-adds are no measure.
+OWN_RULE = (*BOTH, "own rule")
 
 
 def random(shape, seed=0, low=-1.0, high=1.0, dtype=np.float64):
@@ -216,6 +218,21 @@ def algebra():
     yield "cho_solve", lambda m, r: jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(m, lower=True), r), [positive, b], BOTH
     yield "eigh_values", jnp.linalg.eigvalsh, [positive], BOTH
     yield "eigh", lambda m: (lambda w, v: (w, jnp.abs(v)))(*jnp.linalg.eigh(m)), [positive], BOTH
+    tall, wide, complex_matrix = random((5, 3), 6), random((3, 5), 7), random((4, 4), 8, dtype=np.complex128)
+    for name, m in ("square", a), ("tall", tall), ("wide", wide), ("complex", complex_matrix), ("batch", random((2, 3, 3), 9)):
+        yield "lu_" + name, lambda m: lax.linalg.lu(m)[0], [m], BOTH
+    for name, m in ("square", a), ("batch", random((2, 3, 3), 9)):
+        yield "det_" + name, jnp.linalg.det, [m], OWN_RULE
+        yield "inv_" + name, jnp.linalg.inv, [m], OWN_RULE
+    yield "slogdet", lambda m: jnp.linalg.slogdet(m)[1], [a], OWN_RULE
+    yield "solve", jnp.linalg.solve, [a, b], OWN_RULE
+    yield "solve_complex", jnp.linalg.solve, [complex_matrix, random((4, 2), 2, dtype=np.complex128)], OWN_RULE
+    for name, m in ("square", a), ("tall", tall), ("wide", wide), ("batch", random((2, 4, 3), 9)):
+        yield "singular_values_" + name, lambda m: jnp.linalg.svd(m, compute_uv=False), [m], BOTH
+        yield "svd_" + name, lambda m: tuple(jnp.abs(x) for x in jnp.linalg.svd(m, full_matrices=False)), [m], BOTH
+    yield "svd_complex", lambda m: tuple(jnp.abs(x) for x in jnp.linalg.svd(m, full_matrices=False)), [complex_matrix], BOTH
+    yield "pinv", jnp.linalg.pinv, [tall], BOTH
+    yield "nuclear_norm", lambda m: jnp.linalg.norm(m, ord="nuc"), [wide], BOTH
     h = random((3, 3), 5, dtype=np.complex128)
     yield "eigh_complex", lambda m: (lambda w, v: (w, jnp.abs(v)))(*jnp.linalg.eigh(m)), [h + h.conj().T], BOTH
 

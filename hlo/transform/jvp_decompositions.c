@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tangents of matrix decompositions by custom call. The formulas are those of jax/_src/lax/linalg.py. Decompositions
+// are not unique: each formula gives the tangent of the one that the call computes.
+#include "hlo/transform/structure.h"
+
+// ---- pieces of matrices, the last two dimensions
+
+static HloInstruction *adjoint(HloBuilder *b, HloInstruction *x) {
+    int64_t swap[HLO_MAXIMUM_RANK];
+    if (!x) return NULL;
+    const int64_t rank = x->shape->rank;
+    for (int64_t i = 0; i < rank; i++) swap[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    return hlo_transform_conjugate(b, hlo_build_transpose(b, x, (HloInts){swap, rank}));
+}
+
+// The first `rows` rows and `columns` columns.
+static HloInstruction *corner(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns) {
+    int64_t zeros[HLO_MAXIMUM_RANK] = {0}, limits[HLO_MAXIMUM_RANK];
+    if (!x) return NULL;
+    const int64_t rank = x->shape->rank;
+    for (int64_t i = 0; i < rank; i++) limits[i] = x->shape->dims[i];
+    limits[rank - 2] = rows;
+    limits[rank - 1] = columns;
+    return hlo_build_slice(b, x, (HloInts){zeros, rank}, (HloInts){limits, rank}, HLO_DIMS());
+}
+
+// pred: the positions on the diagonal of a matrix like x.
+static HloInstruction *on_diagonal(HloBuilder *b, const HloInstruction *x) {
+    HloInts dims = hlo_transform_dims(x);
+    HloInstruction *row = hlo_build_iota(b, HLO_S32, dims, dims.count - 2);
+    HloInstruction *column = hlo_build_iota(b, HLO_S32, dims, dims.count - 1);
+    return hlo_build_compare(b, row, column, HLO_ComparisonDirection_EQ);
+}
+
+// x with rows and columns of zeros appended.
+static HloInstruction *widened(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns) {
+    int64_t zeros[HLO_MAXIMUM_RANK] = {0}, high[HLO_MAXIMUM_RANK] = {0};
+    if (!x) return NULL;
+    const int64_t rank = x->shape->rank;
+    high[rank - 2] = rows - x->shape->dims[rank - 2];
+    high[rank - 1] = columns - x->shape->dims[rank - 1];
+    HloInstruction *zero = hlo_build_scalar(b, x->shape->type, 0);
+    return hlo_build_pad(b, x, zero, (HloInts){zeros, rank}, (HloInts){high, rank}, HLO_DIMS());
+}
+
+// x made a square matrix of `size` rows by zeros, with ones on the diagonal from row `from` on.
+static HloInstruction *extended(HloBuilder *b, HloInstruction *x, int64_t size, int64_t from) {
+    x = widened(b, x, size, size);
+    if (!x || from == size) return x;
+    HloInstruction *row = hlo_build_iota(b, HLO_S32, hlo_transform_dims(x), x->shape->rank - 2);
+    HloInstruction *late =
+        row ? hlo_build_compare(b, row, hlo_build_splat_like(b, row, (double)from), HLO_ComparisonDirection_GE) : NULL;
+    return hlo_build_select(b, hlo_build_and(b, late, on_diagonal(b, x)), hlo_build_splat_like(b, x, 1), x);
+}
+
+// A vector of a number a column, or a row, repeated over a matrix of sizes `dims`.
+static HloInstruction *along(HloBuilder *b, HloInstruction *vector, HloInts dims, bool columns) {
+    int64_t mapping[HLO_MAXIMUM_RANK];
+    for (int64_t i = 0; i < dims.count - 1; i++) mapping[i] = i < dims.count - 2 || !columns ? i : dims.count - 1;
+    return hlo_build_broadcast(b, vector, dims, (HloInts){mapping, dims.count - 1});
+}
+
+// A real array as one of the type of x.
+static HloInstruction *typed(HloBuilder *b, HloInstruction *real, const HloInstruction *x) {
+    return real && x && real->shape->type != x->shape->type ? hlo_build_convert(b, real, x->shape->type) : real;
+}
+
+// The diagonal of a matrix whose diagonal is real for a Hermitian one.
+static HloInstruction *real_diagonal(HloBuilder *b, HloInstruction *d, HloInstruction *on) {
+    HloInstruction *diagonal = hlo_build_select(b, on, d, hlo_build_splat_like(b, d, 0));
+    diagonal = hlo_build_reduce_op(b, HLO_OP_ADD, diagonal, HLO_DIMS(d->shape->rank - 1));
+    return hlo_type_is_complex(d->shape->type) ? hlo_build_real(b, diagonal) : diagonal;
+}
+
+// ---- triangular systems, Cholesky, eigenvalues
+
+static bool option_is(const HloInstruction *call, const char *name, char fallback, char value) {
+    return hlo_custom_call_option(call, name, fallback) == value;
+}
+
+static void trsm(HloJvp *j, HloInstruction **out) {
+    bool plain = option_is(j->old, "trans_x", 'N', 'N'), adjoint = option_is(j->old, "trans_x", 'N', 'C');
+    HloTriangularSolveAttributes attributes = {.left_side = option_is(j->old, "side", 'L', 'L'),
+                                               .lower = option_is(j->old, "uplo", 'L', 'L'),
+                                               .unit_diagonal = option_is(j->old, "diag", 'N', 'U'),
+                                               .transpose_a = plain     ? HLO_Transpose_NO_TRANSPOSE
+                                                              : adjoint ? HLO_Transpose_ADJOINT
+                                                                        : HLO_Transpose_TRANSPOSE};
+    out[0] = hlo_transform_solution_tangent(j, &attributes);
+}
+
+// The result keeps the operand's elements above the diagonal.
+static void potrf(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    HloInstruction *t = hlo_jvp_tangent(j, 0), *l = hlo_build_get(b, hlo_jvp_result(j), 0);
+    if (!l) return;
+    if (!option_is(j->old, "uplo", 'L', 'L')) {
+        hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of potrf with uplo=U", j->old->name);
+        return;
+    }
+    HloInstruction *lower = hlo_transform_cholesky_tangent(b, hlo_transform_triangle(b, l, true, 1), t);
+    out[0] = hlo_transform_sum(b, lower, hlo_transform_triangle(b, t, false, 0));
+}
+
+// Values and vectors of a Hermitian matrix, A V = V diag(w): w' is the diagonal of D = V^H A' V, and V' = V (F * D)
+// with F[i,j] = 1 / (w[j] - w[i]) off the diagonal and 0 on it.
+static void eigh(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    HloInstruction *result = hlo_jvp_result(j), *t = hlo_jvp_tangent(j, 0);
+    HloInstruction *v = hlo_build_get(b, result, 0), *w = hlo_build_get(b, result, 1);
+    if (!v || !w) return;
+    HloInts dims = hlo_transform_dims(v);
+    HloInstruction *d = hlo_transform_product(b, hlo_transform_product(b, adjoint(b, v), t), v);
+    HloInstruction *on = on_diagonal(b, v);
+    HloInstruction *gap = hlo_build_sub(b, along(b, w, dims, true), along(b, w, dims, false));
+    if (!gap || !d) return;
+    HloInstruction *one = hlo_build_splat_like(b, gap, 1);
+    HloInstruction *f = hlo_build_select(b, on, hlo_build_splat_like(b, gap, 0),
+                                         hlo_build_div(b, one, hlo_build_select(b, on, one, gap)));
+    out[0] = hlo_transform_product(b, v, hlo_build_mul(b, d, typed(b, f, d)));
+    out[1] = real_diagonal(b, d, on);
+}
+
+// ---- LU
+
+// The loop over the pivots of LAPACK's routines: its state is (i, rows, pivots), and row i changes places with row
+// pivots[i] - 1. All matrices of a batch at once.
+typedef struct Swaps {
+    HloBuilder *b;
+    const HloShape *state;
+    HloInstruction *root;
+} Swaps;
+
+static HloStatus more_swaps(void *argument) {
+    Swaps *s = argument;
+    const HloShape *pivots = s->state->elements[2];
+    HloInstruction *i = hlo_build_get(s->b, hlo_build_parameter_shape(s->b, 0, s->state, "state"), 0);
+    HloInstruction *count = hlo_build_scalar_int64(s->b, HLO_S32, pivots->dims[pivots->rank - 1]);
+    s->root = hlo_build_compare(s->b, i, count, HLO_ComparisonDirection_LT);
+    return hlo_transform_status(s->b);
+}
+
+// Element i along the last dimension, which the result lacks.
+static HloInstruction *element_at(HloBuilder *b, HloInstruction *x, HloInstruction *i) {
+    HloInstruction *starts[HLO_MAXIMUM_RANK];
+    int64_t sizes[HLO_MAXIMUM_RANK];
+    if (!x) return NULL;
+    const int64_t last = x->shape->rank - 1;
+    for (int64_t d = 0; d <= last; d++) {
+        starts[d] = d < last ? hlo_build_scalar(b, HLO_S32, 0) : i;
+        sizes[d] = d < last ? x->shape->dims[d] : 1;
+    }
+    HloInstruction *slice = hlo_build_dynamic_slice(b, x, starts, (HloInts){sizes, last + 1});
+    return hlo_build_reshape(b, slice, (HloInts){sizes, last});
+}
+
+static HloStatus swap_rows(void *argument) {
+    Swaps *s = argument;
+    HloBuilder *b = s->b;
+    int64_t mapping[HLO_MAXIMUM_RANK];
+    HloInstruction *state = hlo_build_parameter_shape(b, 0, s->state, "state");
+    HloInstruction *i = hlo_build_get(b, state, 0), *rows = hlo_build_get(b, state, 1),
+                   *pivots = hlo_build_get(b, state, 2);
+    if (b->status) return hlo_transform_status(b);
+    HloInts dims = hlo_transform_dims(rows), batch = {mapping, dims.count - 1};
+    for (int64_t d = 0; d < batch.count; d++) mapping[d] = d;
+    HloInstruction *one = hlo_build_scalar(b, HLO_S32, 1), *pivot = element_at(b, pivots, i);
+    if (pivot) pivot = hlo_build_sub(b, pivot, hlo_build_splat_like(b, pivot, 1));
+    HloInstruction *position = hlo_build_iota(b, HLO_S32, dims, batch.count);
+    HloInstruction *at_pivot =
+        hlo_build_compare(b, position, hlo_build_broadcast(b, pivot, dims, batch), HLO_ComparisonDirection_EQ);
+    HloInstruction *at_i =
+        hlo_build_compare(b, position, hlo_build_broadcast(b, i, dims, HLO_DIMS()), HLO_ComparisonDirection_EQ);
+    HloInstruction *other = hlo_build_select(b, at_pivot, rows, hlo_build_splat(b, HLO_S32, dims, 0));
+    other = hlo_build_reduce_op(b, HLO_OP_ADD, other, HLO_DIMS(batch.count));
+    HloInstruction *swapped =
+        hlo_build_select(b, at_pivot, hlo_build_broadcast(b, element_at(b, rows, i), dims, batch), rows);
+    swapped = hlo_build_select(b, at_i, hlo_build_broadcast(b, other, dims, batch), swapped);
+    s->root = hlo_build_tuple(b, (HloInstruction *[]){hlo_build_add(b, i, one), swapped, pivots}, 3);
+    return hlo_transform_status(b);
+}
+
+// Which row of the matrix is row i of the factors, by LAPACK's pivots (from 1).
+static HloInstruction *permutation_of(HloJvp *j, HloInstruction *pivots, int64_t rows) {
+    HloBuilder *b = j->b;
+    HloModule *module = hlo_builder_module(b);
+    HloComputation *condition = NULL, *body = NULL;
+    int64_t dims[HLO_MAXIMUM_RANK];
+    if (!pivots) return NULL;
+    const int64_t rank = pivots->shape->rank;
+    for (int64_t d = 0; d < rank; d++) dims[d] = d < rank - 1 ? pivots->shape->dims[d] : rows;
+    HloInstruction *start = hlo_build_scalar(b, HLO_S32, 0);
+    HloInstruction *order = hlo_build_iota(b, HLO_S32, (HloInts){dims, rank}, rank - 1);
+    HloInstruction *initial = hlo_build_tuple(b, (HloInstruction *[]){start, order, pivots}, 3);
+    if (!initial) return NULL;
+    Swaps test = {.state = initial->shape}, swap = {.state = initial->shape};
+    HloStatus status = hlo_transform_build(module, "more_swaps", more_swaps, &test, &test.b, &test.root, &condition);
+    if (!status) status = hlo_transform_build(module, "swap_rows", swap_rows, &swap, &swap.b, &swap.root, &body);
+    if (status) hlo_builder_fail(b, status);
+    return status ? NULL : hlo_build_get(b, hlo_build_while(b, initial, condition, body), 1);
+}
+
+// P A = L U: (L^-1 P A' U^-1) has the tangent of L below the diagonal, left of L, and that of U on and above it, right
+// of U. Both factors are made square, with ones on the diagonal where A has no row or column. `permutation` tells which
+// row of A is row i of L U.
+static HloInstruction *lu_tangent(HloJvp *j, HloInstruction *lu, HloInstruction *permutation) {
+    static const HloTriangularSolveAttributes by_lower = {.left_side = true,
+                                                          .lower = true,
+                                                          .unit_diagonal = true,
+                                                          .transpose_a = HLO_Transpose_NO_TRANSPOSE},
+                                              by_upper = {.transpose_a = HLO_Transpose_NO_TRANSPOSE};
+    HloBuilder *b = j->b;
+    HloInstruction *t = hlo_jvp_tangent(j, 0);
+    if (!lu || !permutation || !t) return NULL;
+    HloInts dims = hlo_transform_dims(lu);
+    const int64_t m = dims.items[dims.count - 2], n = dims.items[dims.count - 1], k = m < n ? m : n;
+    HloInstruction *lower = extended(b, hlo_transform_triangle(b, corner(b, lu, m, k), true, 0), m, m);
+    if (lower) lower = hlo_build_select(b, on_diagonal(b, lower), hlo_build_splat_like(b, lower, 1), lower);
+    HloInstruction *upper = extended(b, hlo_transform_triangle(b, corner(b, lu, k, n), false, 1), n, k);
+    HloInstruction *x = hlo_transform_take_along(b, t, along(b, permutation, dims, false), dims.count - 2);
+    x = hlo_build_triangular_solve(b, lower, x, &by_lower);
+    x = hlo_build_triangular_solve(b, upper, x, &by_upper);
+    if (!x) return NULL;
+    HloInstruction *left = hlo_transform_product(b, lower, hlo_transform_triangle(b, x, true, 0));
+    return hlo_build_add(b, left, hlo_transform_product(b, hlo_transform_triangle(b, x, false, 1), upper));
+}
+
+static void getrf(HloJvp *j, HloInstruction **out) {
+    HloInstruction *result = hlo_jvp_result(j);
+    if (!result) return;
+    HloInstruction *lu = hlo_build_get(j->b, result, 0), *pivots = hlo_build_get(j->b, result, 1);
+    if (lu) out[0] = lu_tangent(j, lu, permutation_of(j, pivots, lu->shape->dims[lu->shape->rank - 2]));
+}
+
+static void lu_decomposition(HloJvp *j, HloInstruction **out) {
+    HloInstruction *result = hlo_jvp_result(j);
+    if (result) out[0] = lu_tangent(j, hlo_build_get(j->b, result, 0), hlo_build_get(j->b, result, 2));
+}
+
+// ---- singular values
+
+// The call with the reduced factors, m by k and k by n: that of the program if it has them, else another one.
+static HloInstruction *reduced_svd(HloJvp *j, int64_t m, int64_t n) {
+    HloBuilder *b = j->b;
+    const HloShape *old = j->old->shape, *elements[5];
+    const int64_t k = m < n ? m : n, rank = old->elements[0]->rank;
+    int64_t dims[HLO_MAXIMUM_RANK];
+    const bool complete = old->elements[2]->dims[rank - 1] == k && old->elements[3]->dims[rank - 2] == k;
+    if (complete && hlo_custom_call_option(j->old, "mode", 'S') != 'N') return hlo_jvp_result(j);
+    for (int i = 0; i < 5; i++) elements[i] = old->elements[i];
+    for (int64_t d = 0; d < rank; d++) dims[d] = old->elements[0]->dims[d];
+    dims[rank - 1] = k;
+    elements[2] = hlo_shape_array(j->scratch, old->elements[2]->type, dims, rank);
+    dims[rank - 2] = k;
+    dims[rank - 1] = n;
+    elements[3] = hlo_shape_array(j->scratch, old->elements[3]->type, dims, rank);
+    HloInstruction *operand = hlo_jvp_operand(j, 0);
+    HloInstruction *call = hlo_build_custom_call(b, HLO_ATTRIBUTES(j->old, CustomCall)->target, &operand, 1,
+                                                 hlo_shape_tuple(j->scratch, elements, 5));
+    if (call) {
+        call->backend_config = hlo_arena_text(hlo_builder_module(b)->arena, "{\"mode\":83}");  // 'S'
+        call->backend_config_is_json = true;
+    }
+    return call;
+}
+
+// 1 / x, and 0 where x is.
+static HloInstruction *inverse_or_zero(HloBuilder *b, HloInstruction *x) {
+    if (!x) return NULL;
+    HloInstruction *zero = hlo_build_splat_like(b, x, 0), *one = hlo_build_splat_like(b, x, 1);
+    HloInstruction *none = hlo_build_compare(b, x, zero, HLO_ComparisonDirection_EQ);
+    return hlo_build_select(b, none, zero, hlo_build_div(b, one, hlo_build_select(b, none, one, x)));
+}
+
+// The part of a tangent that leaves the space of the columns of `factor`: (x - F F^H x) / s, a column a singular value.
+static HloInstruction *outside(HloBuilder *b, HloInstruction *factor, HloInstruction *x, HloInstruction *s) {
+    HloInstruction *inside = hlo_transform_product(b, factor, hlo_transform_product(b, adjoint(b, factor), x));
+    HloInstruction *rest = hlo_build_sub(b, x, inside);
+    return rest ? hlo_build_div(b, rest, typed(b, along(b, s, hlo_transform_dims(rest), true), rest)) : NULL;
+}
+
+// A = U diag(s) V^H, with D = U^H A' V: s' is the diagonal of D, and with F[i,j] = 1 / (s[j]^2 - s[i]^2) off the
+// diagonal U' = U (F * (D S + S D^H)) and V' = V (F * (S D + D^H S)); what is imaginary on the diagonal of D turns U,
+// and what A' has outside of the space of the reduced factors is added.
+static void gesdd(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    const HloShape *whole = j->old->shape->elements[0], *old_u = j->old->shape->elements[2],
+                   *old_v = j->old->shape->elements[3];
+    const int64_t rank = whole->rank, m = whole->dims[rank - 2], n = whole->dims[rank - 1], k = m < n ? m : n;
+    const bool vectors = hlo_custom_call_option(j->old, "mode", 'S') != 'N';
+    if (vectors && (old_u->dims[rank - 1] != k || old_v->dims[rank - 2] != k)) {
+        hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
+                     "%s: there is no derivative of a singular value decomposition with full matrices", j->old->name);
+        return;
+    }
+    HloInstruction *result = reduced_svd(j, m, n), *t = hlo_jvp_tangent(j, 0);
+    if (!result || !t) return;
+    HloInstruction *s = hlo_build_get(b, result, 1), *u = hlo_build_get(b, result, 2),
+                   *vt = hlo_build_get(b, result, 3);
+    HloInstruction *v = adjoint(b, vt), *av = hlo_transform_product(b, t, v),
+                   *d = hlo_transform_product(b, adjoint(b, u), av);
+    if (!d) return;
+    HloInts dims = hlo_transform_dims(d);
+    HloInstruction *on = on_diagonal(b, d);
+    out[1] = real_diagonal(b, d, on);
+    if (!vectors) return;
+    HloInstruction *by_column = along(b, s, dims, true), *by_row = along(b, s, dims, false);
+    HloInstruction *gap = hlo_build_mul(b, hlo_build_add(b, by_column, by_row), hlo_build_sub(b, by_column, by_row));
+    if (!gap) return;
+    HloInstruction *one = hlo_build_splat_like(b, gap, 1), *zero = hlo_build_splat_like(b, gap, 0);
+    HloInstruction *f =
+        typed(b, hlo_build_select(b, on, zero, hlo_build_div(b, one, hlo_build_select(b, on, one, gap))), d);
+    HloInstruction *ds = hlo_build_mul(b, d, typed(b, by_column, d)), *sd = hlo_build_mul(b, d, typed(b, by_row, d));
+    HloInstruction *turn = hlo_build_sub(b, d, adjoint(b, d)), *inverse = typed(b, inverse_or_zero(b, by_column), d);
+    turn = hlo_build_mul(b, hlo_transform_scale(b, turn, 0.5),
+                         hlo_build_select(b, on, inverse, hlo_build_splat_like(b, d, 0)));
+    HloInstruction *du = hlo_build_add(b, hlo_build_mul(b, f, hlo_build_add(b, ds, adjoint(b, ds))), turn);
+    du = hlo_transform_product(b, u, du);
+    HloInstruction *dv = hlo_transform_product(b, v, hlo_build_mul(b, f, hlo_build_add(b, sd, adjoint(b, sd))));
+    if (m > n) du = hlo_build_add(b, du, outside(b, u, av, s));
+    if (n > m) dv = hlo_build_add(b, dv, outside(b, v, hlo_transform_product(b, adjoint(b, t), u), s));
+    out[2] = du;
+    out[3] = adjoint(b, dv);
+}
+
+bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out) {
+    static const struct {
+        const char *part;  // of the target
+        HloJvpRule *rule;
+    } RULES[] = {{"trsm_ffi", trsm},
+                 {"potrf_ffi", potrf},
+                 {"syevd_ffi", eigh},
+                 {"heevd_ffi", eigh},
+                 {"Eigh", eigh},
+                 {"getrf_ffi", getrf},
+                 {"LuDecomposition", lu_decomposition},
+                 {"gesdd_ffi", gesdd}};
+    const char *target = HLO_ATTRIBUTES(j->old, CustomCall)->target;
+    for (size_t i = 0; i < HLO_COUNT_OF(RULES); i++) {
+        const char *found = strstr(target, RULES[i].part);
+        if (!found || found[strlen(RULES[i].part)] || hlo_custom_call_row(j->old) < 0) continue;
+        RULES[i].rule(j, out);
+        return true;
+    }
+    return false;
+}
