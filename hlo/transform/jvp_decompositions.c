@@ -297,8 +297,14 @@ static void gesdd(HloJvp *j, HloInstruction **out) {
     if (!result || !t) return;
     HloInstruction *s = hlo_build_get(b, result, 1), *u = hlo_build_get(b, result, 2),
                    *vt = hlo_build_get(b, result, 3);
-    HloInstruction *v = adjoint(b, vt), *av = hlo_transform_product(b, t, v),
-                   *d = hlo_transform_product(b, adjoint(b, u), av);
+    // Of the two orders of a product of three, the one with fewer multiply-adds; A' V is needed for the vectors anyway.
+    HloInstruction *v = adjoint(b, vt), *ut = adjoint(b, u), *av = NULL, *d;
+    if (!vectors && m > n) {
+        d = hlo_transform_product(b, hlo_transform_product(b, ut, t), v);
+    } else {
+        av = hlo_transform_product(b, t, v);
+        d = hlo_transform_product(b, ut, av);
+    }
     if (!d) return;
     HloInts dims = hlo_transform_dims(d);
     HloInstruction *on = on_diagonal(b, d);
