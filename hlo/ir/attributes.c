@@ -377,6 +377,11 @@ static bool equal_field(const HloField *field, const void *a, const void *b) {
     return false;
 }
 
+bool hlo_field_is_unset(const HloField *field, const void *attributes) {
+    static const int64_t nothing[4];  // as large as any field
+    return equal_field(field, (const char *)attributes + field->offset, nothing);
+}
+
 bool hlo_attributes_equal(HloFamily family, const void *a, const void *b) {
     assert(family >= 0 && family < HLO_FAMILY_COUNT);
     if (a == b) return true;

@@ -346,6 +346,8 @@ HLO_EXPORT const HloFamilyInfo *hlo_family_info(HloFamily family);
 HLO_EXPORT void *hlo_attributes_copy(HloArena *arena, HloFamily family, const void *attributes);
 // Compares two structs field by field, each by its kind; pointers are followed.
 HLO_EXPORT bool hlo_attributes_equal(HloFamily family, const void *a, const void *b);
+// True if a field has the value that text leaves out: 0, false, NULL, an empty list.
+HLO_EXPORT bool hlo_field_is_unset(const HloField *field, const void *attributes);
 // Hashes a struct: equal attributes have equal hashes.
 HLO_EXPORT uint64_t hlo_attributes_hash(HloFamily family, const void *attributes);
 // The order in which values of a type are compared when a compare does not give one: HLO_ComparisonType_SIGNED,

@@ -61,3 +61,11 @@ HloInts hlo_group_mode_devices(HloGroupMode mode, HloInts numbers, int64_t copy,
     }
     return (HloInts){devices, numbers.count * each};
 }
+
+int64_t hlo_permute_slices(const HloShape *starts, int64_t index) {
+    if (starts->type != HLO_TUPLE || index >= starts->element_count) return 1;
+    const HloShape *inner = starts->elements[index];
+    return inner->type == HLO_TUPLE && inner->element_count > 0 && inner->elements[0]->type == HLO_TUPLE
+               ? inner->element_count
+               : 1;
+}

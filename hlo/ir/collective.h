@@ -30,6 +30,9 @@ HLO_EXPORT int64_t hlo_group_mode_copies(HloGroupMode mode, int64_t replicas, in
 // The devices that the numbers of a group denote in copy `copy` of it, in the same order; in the arena.
 HLO_EXPORT HloInts hlo_group_mode_devices(HloGroupMode mode, HloInts numbers, int64_t copy, int64_t partitions,
                                           HloArena *arena);
+// The number of slices that an in-place collective-permute takes from input `index`: as many as its operand number 2,
+// the start indices, has tuples of them for it. slice_sizes has a list for each.
+HLO_EXPORT int64_t hlo_permute_slices(const HloShape *starts, int64_t index);
 
 HLO_END_C
 

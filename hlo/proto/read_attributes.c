@@ -127,7 +127,11 @@ static HloStatus read_accuracy(const HloProtoSource *source, HloSpan span, const
     HloWireField field, part;
     HloStatus status;
     while (hlo_wire_next(&reader, &field, &status)) {
-        if (field.number == 1) accuracy->mode = field.value != 0;
+        if (field.number == 1) {
+            HLO_FAIL_IF(field.value > 1, HLO_INVALID_ARGUMENT, "unknown accuracy mode %llu",
+                        (unsigned long long)field.value);
+            accuracy->mode = (int32_t)field.value;
+        }
         if (field.number != 2) continue;
         accuracy->has_tolerance = true;
         inner = hlo_wire_reader(source->begin, field.bytes);

@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "hlo/ir/collective.h"
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
@@ -284,16 +285,6 @@ static HloStatus read_annotations(ModuleReader *reader, const FieldVector *field
     return HLO_SUCCESS;
 }
 
-// The number of slices that an in-place collective-permute takes from input `index`: one for each tuple of start
-// indices.
-static int64_t slices_of_input(const HloShape *starts, int64_t index) {
-    if (starts->type != HLO_TUPLE || index >= starts->element_count) return 1;
-    const HloShape *inner = starts->elements[index];
-    return inner->type == HLO_TUPLE && inner->element_count > 0 && inner->elements[0]->type == HLO_TUPLE
-               ? inner->element_count
-               : 1;
-}
-
 // Groups slice_sizes={{…},{…}} of a collective-permute, whose numbers are one list in the message.
 static HloStatus group_slice_sizes(const HloProtoSource *source, HloInstruction *const *operands, int64_t count,
                                    const char *name, HloPermuteAttributes *permute) {
@@ -306,7 +297,7 @@ static HloStatus group_slice_sizes(const HloProtoSource *source, HloInstruction 
     int64_t used = 0, inputs = input->type == HLO_TUPLE ? input->element_count : 1;
     for (int64_t i = 0; i < inputs; i++) {
         int64_t rank = input->type == HLO_TUPLE ? input->elements[i]->rank : input->rank;
-        int64_t slices = input->type == HLO_TUPLE ? slices_of_input(operands[2]->shape, i)
+        int64_t slices = input->type == HLO_TUPLE ? hlo_permute_slices(operands[2]->shape, i)
                          : rank                   ? all.count / rank
                                                   : 1;
         for (int64_t j = 0; j < slices; j++, used += rank) {

@@ -172,15 +172,17 @@ static bool parse_axis(HloParser *parser, const HloMesh *mesh, HloAxisRef *axis)
     *axis = (HloAxisRef){.axis = find_axis(mesh, name, length), .pre_size = 1};
     if (axis->axis < 0) return hlo_parser_fail(parser, token.start, "the mesh has no axis '%.*s'", (int)length, name);
     if (token.kind != HLO_TOKEN_STRING) hlo_lex(&parser->lexer);
-    hlo_parser_eat(parser, ':');
-    if (!hlo_parser_eat(parser, '(')) return true;
+    // The lexer makes the colon a part of a name: it is a token only after a string or a number.
+    const bool colon =
+        hlo_parser_eat(parser, ':') || token.kind == HLO_TOKEN_NAME || token.kind == HLO_TOKEN_IDENTIFIER;
+    if (!colon || !hlo_parser_eat(parser, '(')) return true;
     if (!hlo_parse_int(parser, &axis->pre_size) || !hlo_parser_expect(parser, ')', "')' of a sub-axis") ||
         !hlo_parse_int(parser, &axis->size)) {
         return false;
     }
     int64_t product;
     int64_t whole = mesh->axis_sizes.items[axis->axis];
-    if (axis->pre_size < 1 || axis->size < 1 || __builtin_mul_overflow(axis->pre_size, axis->size, &product) ||
+    if (axis->pre_size < 1 || axis->size < 2 || __builtin_mul_overflow(axis->pre_size, axis->size, &product) ||
         whole % product != 0 || axis->size == whole) {
         return hlo_parser_fail(parser, token.start, "the sub-axis does not divide its axis");
     }
@@ -219,7 +221,7 @@ static bool parse_sharding_metadata(HloParser *parser, HloSharding *sharding) {
     for (int64_t i = 0; i < sharding->metadata_count; i++) {
         hlo_vector_push(parser->arena, &items, sharding->metadata[i]);
     }
-    bool list = hlo_lex_peek(&parser->lexer) == '{';
+    bool list = hlo_parser_kind(parser) == '{' && hlo_lex_peek(&parser->lexer) == '{';
     if (list) hlo_lex(&parser->lexer);
     do {
         const HloMetadata *metadata;

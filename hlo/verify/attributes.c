@@ -44,11 +44,10 @@ static HloStatus check_group_sizes(const HloInstruction *instruction, const HloR
     return HLO_SUCCESS;
 }
 
-// Lists of a module that does not count its devices may name any device, each once: XLA reads them too.
+// Lists of a module that does not count its devices may name any device, each once: XLA's parser reads them too.
 static HloStatus check_uncounted(HloVerifier *verifier, const HloReplicaGroups *groups) {
     HloIntMap seen = {0};
     for (int64_t i = 0; i < groups->count; i++) {
-        HLO_VERIFY_FAIL_IF(groups->groups[i].count == 0, "replica group %lld is empty", (long long)i);
         for (int64_t j = 0; j < groups->groups[i].count; j++) {
             const int64_t device = groups->groups[i].items[j];
             HLO_VERIFY_FAIL_IF(device < 0 || device >= DEVICE_LIMIT, "replica group %lld names device %lld",
@@ -63,8 +62,16 @@ static HloStatus check_uncounted(HloVerifier *verifier, const HloReplicaGroups *
 
 static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instruction) {
     assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Collective);
-    const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
-    if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) return HLO_SUCCESS;
+    const HloCollectiveAttributes *collective = HLO_ATTRIBUTES(instruction, Collective);
+    const HloReplicaGroups *groups = collective->replica_groups;
+    const bool global = collective->use_global_device_ids;
+    HLO_VERIFY_FAIL_IF(global && collective->channel_id <= 0, "use_global_device_ids=true needs a channel_id");
+    if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) {
+        HLO_VERIFY_FAIL_IF(global, "use_global_device_ids=true needs replica_groups");
+        return HLO_SUCCESS;
+    }
+    for (int64_t i = 0; groups->form == HLO_GROUPS_LIST && i < groups->count; i++)
+        HLO_VERIFY_FAIL_IF(groups->groups[i].count == 0, "replica group %lld is empty", (long long)i);
     HLO_TRY(check_group_sizes(instruction, groups));
     int64_t count = listed(groups);
     int64_t expected = hlo_group_mode_numbers(hlo_group_mode_of(instruction), verifier->module->replica_count,
@@ -92,13 +99,13 @@ static HloStatus check_pairs(HloVerifier *verifier, const HloInstruction *instru
     assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Permute);
     const HloPermuteAttributes *permute = HLO_ATTRIBUTES(instruction, Permute);
     const HloModule *module = verifier->module;
-    int64_t devices = permute->channel_id > 0 ? module->num_partitions : module->replica_count;
     bool counted = module->replica_count > 1 || module->num_partitions > 1;
+    int64_t devices = permute->channel_id > 0 ? module->num_partitions : module->replica_count;
+    if (!counted) devices = DEVICE_LIMIT;
     HloIntMap targets = {0}, sources = {0};
     for (int64_t i = 0; i < permute->source_target_pairs.count; i++) {
         HloPair pair = permute->source_target_pairs.items[i];
-        bool outside =
-            pair.source < 0 || pair.target < 0 || (counted && (pair.source >= devices || pair.target >= devices));
+        bool outside = pair.source < 0 || pair.target < 0 || pair.source >= devices || pair.target >= devices;
         HLO_VERIFY_FAIL_IF(outside, "the pair {%lld,%lld} names a device outside of 0..%lld", (long long)pair.source,
                            (long long)pair.target, (long long)devices - 1);
         // In the in-place form each slice has its own pairs.
@@ -128,6 +135,17 @@ static HloStatus check_enums(const HloInstruction *instruction, HloFamily family
     return HLO_SUCCESS;
 }
 
+// Checks that an op has no attribute that only others of its family have, and that no text could give it.
+static HloStatus check_unset(const HloInstruction *instruction, HloFamily family) {
+    const HloFamilyInfo *info = hlo_family_info(family);
+    for (int32_t i = 0; i < info->field_count; i++) {
+        if (hlo_field_is_unset(&info->fields[i], instruction->attributes)) continue;
+        HLO_VERIFY_FAIL_IF(hlo_field_presence(instruction->opcode, i) == HLO_FIELD_FORBIDDEN,
+                           "%s has no attribute '%s'", hlo_op_text(instruction->opcode), info->fields[i].text);
+    }
+    return HLO_SUCCESS;
+}
+
 // Checks that aliased results and operands exist and have the same shape. As in XLA, layouts may differ.
 static HloStatus check_aliasing(HloVerifier *verifier, const HloInstruction *instruction, HloAliases aliasing) {
     for (int64_t i = 0; i < aliasing.count; i++) {
@@ -149,7 +167,8 @@ static HloStatus check_aliasing(HloVerifier *verifier, const HloInstruction *ins
     return HLO_SUCCESS;
 }
 
-// Checks the channel id of a transfer, which connects it to its other end: a done has the channel id of its start.
+// Checks the channel id of a transfer, which connects it to its other end: a done has the channel id of its start, and
+// like it goes to the host or to a device.
 static HloStatus check_channel(const HloInstruction *instruction) {
     const int64_t channel = HLO_ATTRIBUTES(instruction, Transfer)->channel_id;
     HLO_VERIFY_FAIL_IF(channel < 1, "%s needs a channel_id of at least 1", hlo_op_text(instruction->opcode));
@@ -157,6 +176,10 @@ static HloStatus check_channel(const HloInstruction *instruction) {
     const bool ends = hlo_is(instruction, HLO_OP_SEND_DONE) || hlo_is(instruction, HLO_OP_RECV_DONE);
     if (!ends || !start || hlo_op_info(start->opcode)->family != HLO_FAMILY_Transfer) return HLO_SUCCESS;
     const int64_t other = HLO_ATTRIBUTES(start, Transfer)->channel_id;
+    HLO_VERIFY_FAIL_IF(
+        HLO_ATTRIBUTES(instruction, Transfer)->is_host_transfer != HLO_ATTRIBUTES(start, Transfer)->is_host_transfer,
+        "only one of %s and its %s has is_host_transfer=true", hlo_op_text(instruction->opcode),
+        hlo_op_text(start->opcode));
     HLO_VERIFY_FAIL_IF(channel != other, "%s has channel_id=%lld, its %s has %lld", hlo_op_text(instruction->opcode),
                        (long long)channel, hlo_op_text(start->opcode), (long long)other);
     return HLO_SUCCESS;
@@ -171,15 +194,43 @@ HloStatus hlo_verify_keys(HloKeyValues attributes) {
     return HLO_SUCCESS;
 }
 
+// Checks the tolerances that a transcendental op asks for.
+static HloStatus check_accuracy(const HloAccuracy *accuracy) {
+    if (!accuracy || !accuracy->has_tolerance) return HLO_SUCCESS;
+    HLO_VERIFY_FAIL_IF(!(accuracy->atol >= 0 && accuracy->rtol >= 0 && accuracy->ulps >= 0),
+                       "result_accuracy has a tolerance that is negative or not a number");
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_replication(const HloInstruction *parameter) {
+    const int64_t count = HLO_ATTRIBUTES(parameter, Parameter)->replication.count;
+    const int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+    HLO_VERIFY_FAIL_IF(count > 0 && count != leaves,
+                       "parameter_replication has %lld elements, but the parameter has %lld arrays", (long long)count,
+                       (long long)leaves);
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_prefetch(const HloInstruction *start) {
+    const int64_t index = HLO_ATTRIBUTES(start, CopyStart)->cross_program_prefetch_index;
+    HLO_VERIFY_FAIL_IF(index != HLO_ABSENT && (index < INT32_MIN || index > INT32_MAX),
+                       "cross_program_prefetch_index %lld does not fit in 32 bits", (long long)index);
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *instruction) {
     HLO_TRY(hlo_verify_keys(instruction->frontend_attributes));
     HloFamily family = hlo_op_info(instruction->opcode)->family;
     HLO_VERIFY_FAIL_IF(family != HLO_FAMILY_None && !instruction->attributes, "%s has no attributes",
                        hlo_op_text(instruction->opcode));
     HLO_TRY(check_enums(instruction, family));
+    HLO_TRY(check_unset(instruction, family));
     if (family == HLO_FAMILY_Collective) return check_groups(verifier, instruction);
     if (family == HLO_FAMILY_Permute) return check_pairs(verifier, instruction);
     if (family == HLO_FAMILY_Transfer) return check_channel(instruction);
+    if (family == HLO_FAMILY_Accuracy) return check_accuracy(HLO_ATTRIBUTES(instruction, Accuracy)->accuracy);
+    if (family == HLO_FAMILY_Parameter) return check_replication(instruction);
+    if (family == HLO_FAMILY_CopyStart) return check_prefetch(instruction);
     if (family == HLO_FAMILY_Constant) {
         HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, Constant)->literal, "constant without a value");
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// No element type is taken on trust. Whatever program of tests/support/bent.h the verifier lets through, the evaluator
-// and the engine agree about it. Under AddressSanitizer this also shows that nothing reads or writes past an array of
-// another type than was expected.
+// No element type and no attribute is taken on trust. Whatever program of tests/support/bent.h the verifier lets
+// through, the evaluator and the engine agree about it. Under AddressSanitizer this also shows that nothing reads or
+// writes past an array of another type than was expected.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 
@@ -36,4 +36,12 @@ ParameterizedTestParameters(cpu_bent_types, evaluator_and_engine_agree) {
 
 ParameterizedTest(const int *number, cpu_bent_types, evaluator_and_engine_agree) {
     bent_for_each(*number, agree);
+}
+
+ParameterizedTestParameters(cpu_bent_attributes, evaluator_and_engine_agree) {
+    return cases_numbered((size_t)bent_form_count());
+}
+
+ParameterizedTest(const int *number, cpu_bent_attributes, evaluator_and_engine_agree) {
+    bent_attributes_for_each(*number, agree);
 }

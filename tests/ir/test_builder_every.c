@@ -197,8 +197,11 @@ Test(ir_builder_every, calls) {
 
 Test(ir_builder_every, collectives_and_transfers) {
     HloInstruction *x = parameter(HLO_F32, HLO_DIMS(4)), *state = parameter(HLO_U64, HLO_DIMS(2));
-    const HloCollectiveAttributes all = {.channel_id = 1, .use_global_device_ids = true};
-    const HloCollectiveAttributes along = {.channel_id = 2, .use_global_device_ids = true, .dimensions = HLO_DIMS(0)};
+    const HloInts both = HLO_DIMS(0, 1);
+    const HloReplicaGroups *groups = hlo_replica_groups_list(module->arena, &both, 1);
+    const HloCollectiveAttributes all = {.channel_id = 1, .replica_groups = groups, .use_global_device_ids = true};
+    const HloCollectiveAttributes along = {
+        .channel_id = 2, .replica_groups = groups, .use_global_device_ids = true, .dimensions = HLO_DIMS(0)};
     HloComputation *add = hlo_build_combiner(b, HLO_OP_ADD, HLO_F32);
     HloInstruction *begun = hlo_build_all_reduce_start(b, &x, 1, &all, add);
     expect(begun, HLO_OP_ALL_REDUCE_START, "f32[4]");

@@ -41,6 +41,14 @@ static const RefusedCase cases[] = {
     {"c64[2]", "f64[2] bitcast-convert(p0)", "", "one is complex, the other is not"},
     {"u8[]", "f32[] bitcast-convert(p0)", "", "cannot make a f32 from a scalar u8"},
     {"s32[2]", "s32[2] reduce-precision(p0), exponent_bits=8, mantissa_bits=7", "", "operand 0 must be floating point"},
+    {"f32[2]", "s8[9] bitcast(p0)", "", "cannot reinterpret f32[2] as s8[9], which has another number of bytes"},
+    {"s4[8]", "s8[3] bitcast(p0)", "", "which has another number of bytes"},
+    {"f32[2]", "f32[2] exponential(p0), result_accuracy={tolerance={rtol=-1}}", "", "a tolerance that is negative"},
+    {"f32[2]", "f32[2] tanh(p0), result_accuracy={tolerance={ulps=-1}}", "", "a tolerance that is negative"},
+    {"f32[2]", "f32[2] reduce-precision(p0), exponent_bits=4294967301, mantissa_bits=7", "", "do not fit in 32 bits"},
+    {"f32[2]", "f32[2] reduce-precision(p0), exponent_bits=5, mantissa_bits=2147483648", "", "do not fit in 32 bits"},
+    {"f32[2]", "(f32[2],f32[2],u32[]) copy-start(p0), cross_program_prefetch_index=2147483648", "",
+     "does not fit in 32 bits"},
     {"f32[2]", "(f32[2]) bitcast(p0)", "", "cannot reinterpret f32[2] as (f32[2])"},
     {"(f32[2])", "(f32[3]) bitcast(p0)", "", "cannot reinterpret (f32[2]) as (f32[3])"},
     {"token[]", "() bitcast(p0)", "", "cannot reinterpret token[] as ()"},
@@ -442,6 +450,21 @@ static const RefusedCase cases[] = {
     {"f32[4];f32[4];s32[];s32[]",
      "f32[4] collective-permute-start(p0,p1,p2,p3), source_target_pairs={{0,0}}, slice_sizes={{1}}", "",
      "collective-permute-start: the shape must be (f32[4], f32[4]), not f32[4]"},
+    {"(f32[4],u32[],token[])", "token[] send-done(p0), channel_id=0", "", "send-done needs a channel_id of at least 1"},
+    {"f32[4]", "f32[4] all-reduce(p0), use_global_device_ids=true, replica_groups={{0}}, to_apply=c", ADD,
+     "use_global_device_ids=true needs a channel_id"},
+    {"f32[4]", "f32[4] all-gather(p0), channel_id=-1, use_global_device_ids=true, replica_groups={{0}}, dimensions={0}",
+     "", "use_global_device_ids=true needs a channel_id"},
+    {"f32[4]", "f32[4] reduce-scatter(p0), channel_id=1, use_global_device_ids=true, dimensions={0}, to_apply=c", ADD,
+     "use_global_device_ids=true needs replica_groups"},
+    {"f32[4]", "f32[4] collective-permute(p0), source_target_pairs={{0,9223372036854775807}}", "",
+     "names a device outside of"},
+    {"f32[4];f32[8];s32[];s32[]",
+     "f32[8] collective-permute(p0,p1,p2,p3), source_target_pairs={{0,1}}, slice_sizes={{4,1}}", "",
+     "2 slice sizes for f32[4]"},
+    {"f32[4];f32[8];s32[];s32[]",
+     "f32[8] collective-permute(p0,p1,p2,p3), source_target_pairs={{0,1}}, slice_sizes={{5}}", "",
+     "slice size 5 in dimension 0 of f32[4]"},
     {"f32[4];token[]", "(f32[4],u32[],token[]) send(p0,p1)", "", "send needs a channel_id of at least 1"},
     {"token[]", "(f32[4],u32[],token[]) recv(p0), channel_id=0", "", "recv needs a channel_id of at least 1"},
     {"f32[4];f32[4]", "s32[4] compare(p0,p1), direction=LT", "", "compare: the shape must be pred[4], not s32[4]"},
@@ -486,4 +509,34 @@ Test(ir_refused, bug_values_of_2_to_the_n_arrays) {
     must_fail(hlo_parse(text.data, text.length, NULL, &module), HLO_INVALID_ARGUMENT,
               "tuple: a value of more than 1048576 arrays");
     hlo_text_free(&text);
+}
+
+// bug: a recv-done that comes from the host after a recv that comes from a device read memory that nothing had written.
+Test(ir_refused, bug_a_done_of_the_host_for_a_start_of_a_device) {
+    static const char *const programs[] = {
+        "v = (f32[4], u32[], token[]) recv(t), channel_id=1\n"
+        " ROOT r = (f32[4], token[]) recv-done(v), channel_id=1, is_host_transfer=true",
+        "v = (f32[4], u32[], token[]) send(p, t), channel_id=1, is_host_transfer=true\n"
+        " ROOT r = token[] send-done(v), channel_id=1"};
+    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) {
+        HloText text = {0};
+        hlo_text_format(&text, "HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n t = token[] after-all()\n %s\n}\n",
+                        programs[i]);
+        HloModule *module = NULL;
+        must_succeed(hlo_parse(text.data, text.length, NULL, &module));
+        must_fail(hlo_verify(module), HLO_INVALID_ARGUMENT, "has is_host_transfer=true");
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
+// bug: parameter_replication of more elements than the parameter has arrays was read.
+Test(ir_refused, bug_parameter_replication_of_another_length) {
+    const char *text =
+        "HloModule m\nENTRY e {\n  ROOT p = (f32[4], f32[4]) parameter(0), "
+        "parameter_replication={true,false,true}\n}\n";
+    HloModule *module = NULL;
+    must_succeed(hlo_parse(text, strlen(text), NULL, &module));
+    must_fail(hlo_verify(module), HLO_INVALID_ARGUMENT, "3 elements, but the parameter has 2 arrays");
+    hlo_module_free(module);
 }

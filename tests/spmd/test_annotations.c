@@ -89,6 +89,7 @@ static const struct {
     {"@mesh, [{" X ":(1)3}, {}]", "a sub-axis does not fit axis \"x\""},
     {"@mesh, [{" X ":(3)2}, {}]", "a sub-axis does not fit axis \"x\""},
     {"@mesh, [{" X ":(1)0}, {}]", "a sub-axis does not fit axis \"x\""},
+    {"@mesh, [{" X ":(2)1}, {}]", "a sub-axis does not fit axis \"x\""},
     {"@mesh, [{" X ":1)2}, {}]", "expected '('"},
     {"@mesh, [{" X "}p, {}]", "expected an integer"},
     {"@mesh, [{" X "}, {}p1]", "dimension 1 of a sharding has a priority, but neither axes nor a question mark"},

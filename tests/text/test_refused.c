@@ -23,6 +23,9 @@ typedef struct RefusedText {
 
 static const RefusedText cases[] = {
     // shardings
+    {SHARDED("mesh['a'=4], [{@@'a':(2)1}, {}]"), "the sub-axis does not divide its axis"},
+    {SHARDED("mesh['a'=4], [{'a'@@(2)2}, {}]"), "expected '}' of an axis list"},
+    {SHARDED("devices=[2,2]<=[4] metadata=@@({op_name=\"x\"},{op_name=\"y\"}}"), "expected '{'"},
     {ONE_OP("f32[8,8] all-gather(p), dimensions={0}, replica_groups=[2,2]<=@@[2,-2]T(1,0)"), "positive dimensions"},
     {ONE_OP("f32[8,8] all-gather(p), dimensions={0}, replica_groups=[2,2]<=@@[9223372036854775807,4]T(1,0)"),
      "positive dimensions"},

@@ -31,6 +31,13 @@ def unary():
         yield name + "_complex", getattr(lax, name), [random((4,), 3, .2, .9, np.complex128)], BOTH
     yield "abs_at_0", lambda x: jnp.abs(x), [np.array([0.0, 1.0, -1.0])], BOTH
     yield "abs_complex_at_0", lambda x: jnp.abs(x), [np.array([0.0, 1.0, -1.0j])], BOTH
+    # Where a formula chooses between two, the slope of the other is infinite: it must not become NaN.
+    yield "erf_inv_ends", lax.erf_inv, [np.array([0.0, 1.0, -1.0, 0.5])], BOTH
+    yield "erf_inv_ends_f32", lax.erf_inv, [np.array([0.0, 1.0, -1.0, 0.5], np.float32)], BOTH
+    yield "erfc_at_0", lax.erfc, [np.array([0.0, 1.0, 3.0], np.float32)], BOTH
+    yield "bessel_i1e_at_0", lax.bessel_i1e, [np.array([0.0, -0.5, 8.0, 20.0])], BOTH
+    yield "lgamma_whole", lax.lgamma, [np.array([1.0, 2.0, 20.0, -0.5])], BOTH
+    yield "digamma_whole", lax.digamma, [np.array([1.0, 2.0, 20.0, -0.5])], BOTH
     yield "integer_pow", lambda x: x**3 + x**-2, [random((4,), 4, .5, 2)], BOTH
     yield "convert", lambda x: (x.astype(jnp.float32) * 2).astype(jnp.float64), [random((4,), 5)], BOTH
     yield "convert_complex", lambda x: x.astype(jnp.complex128) * (1 + 2j), [random((4,), 5)], BOTH

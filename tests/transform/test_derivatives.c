@@ -11,6 +11,7 @@
 
 #include "hlo/eval/eval.h"
 #include "hlo/hlo.h"
+#include "hlo/stablehlo/stablehlo.h"
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 #include "tests/support/random.h"
@@ -459,4 +460,52 @@ Test(derivatives, keep_shardings) {
     cr_expect_not_null(gradient->parameters.items[0]->sharding);
     cr_expect_not_null(gradient->root->operands[0]->sharding);
     hlo_module_free(module);
+}
+
+// Functions made of formulas for several ranges, where the slope of the one that is not chosen is infinite: each NaN
+// that a select hid would come back as 0 times infinity. The slopes are exact values.
+Test(derivatives, where_formulas_of_a_function_meet) {
+    static const double kZeta2 = 1.6449340668482264365, kEuler = 0.57721566490153286061;
+    static const struct {
+        const char *name;
+        double at[4], slope[4];
+    } kFunctions[] = {
+        {"erf_inv", {0, 1, -1, 0}, {0.88622692545275801365, INFINITY, INFINITY, 0.88622692545275801365}},
+        {"erfc", {0, -0.0, 1, 30}, {-1.1283791670955125739, -1.1283791670955125739, -0.41510749742059470334, 0}},
+        {"bessel_i1e", {0, -0.0, 0, 0}, {0.5, 0.5, 0.5, 0.5}},
+        {"lgamma", {1, 2, 3, 0.5}, {-kEuler, 1 - kEuler, 1.5 - kEuler, -1.9635100260214234794}},
+        {"digamma", {1, 2, 3, 0.5}, {kZeta2, kZeta2 - 1, kZeta2 - 1.25, 4.9348022005446793094}}};
+    for (size_t f = 0; f < HLO_COUNT_OF(kFunctions); f++) {
+        for (int wide = 0; wide < 2; wide++) {
+            const char *type = wide ? "f64" : "f32";
+            char text[600];
+            snprintf(text, sizeof(text),
+                     "func.func @main(%%a: tensor<4x%s>) -> tensor<%s> {\n"
+                     "  %%z = stablehlo.constant dense<0.0> : tensor<%s>\n"
+                     "  %%b = chlo.%s %%a : tensor<4x%s> -> tensor<4x%s>\n"
+                     "  %%r = stablehlo.reduce(%%b init: %%z) applies stablehlo.add across dimensions = [0] : "
+                     "(tensor<4x%s>, tensor<%s>) -> tensor<%s>\n  return %%r : tensor<%s>\n}\n",
+                     type, type, type, kFunctions[f].name, type, type, type, type, type, type);
+            HloModule *module;
+            HloStatus status = hlo_module_from_stablehlo_text(text, strlen(text), NULL, &module);
+            cr_assert_null(status, "%s", hlo_status_message(status));
+            HloComputation *gradient;
+            status = hlo_gradient(module->entry, NULL, &gradient);
+            cr_assert_null(status, "%s", hlo_status_message(status));
+            HloLiteral *argument = hlo_literal_new(module->entry->parameters.items[0]->shape), *result;
+            for (int i = 0; i < 4; i++) hlo_literal_set_double(argument, i, kFunctions[f].at[i]);
+            status = hlo_evaluate_computation(gradient, (const HloLiteral *const *)&argument, 1, NULL, &result);
+            cr_assert_null(status, "%s", hlo_status_message(status));
+            for (int i = 0; i < 4; i++) {
+                const double got = creal(hlo_literal_get_complex(result->elements[0], i)),
+                             wanted = kFunctions[f].slope[i];
+                const bool near = got == wanted || fabs(got - wanted) <= (wide ? 1e-9 : 2e-5) * (1 + fabs(wanted));
+                cr_expect(near, "%s of %s at %g: %.17g, not %.17g", kFunctions[f].name, type, kFunctions[f].at[i], got,
+                          wanted);
+            }
+            hlo_literal_free(argument);
+            hlo_literal_free(result);
+            hlo_module_free(module);
+        }
+    }
 }

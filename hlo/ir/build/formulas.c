@@ -103,13 +103,17 @@ enum { MOST_RANGES = HLO_COUNT_OF(double_precision) };
 // p(w), each element by the polynomial of its range: all polynomials are computed for all elements, and selects choose
 // among them, nested from the last range, the default, to the first.
 static HloInstruction *of_ranges(const HloGraph *graph, HloInstruction *w, const Range *ranges, size_t count) {
-    assert(count >= 2 && count <= MOST_RANGES);
+    assert(count >= 2 && count <= MOST_RANGES && !ranges[0].root);
     HloInstruction *below[MOST_RANGES], *from_middle[MOST_RANGES], *root = NULL;
     for (size_t i = 0; i < count - 1; i++)
         below[i] = compare(graph, w, number(graph, ranges[i].limit), HLO_ComparisonDirection_LT);
     for (size_t i = 0; i < count; i++) {
         HloInstruction *middle = number(graph, ranges[i].middle);
-        if (ranges[i].root && !root) root = unary(graph, HLO_OP_SQRT, w);
+        // The root is used from here on only; below, its slope would be infinite at 0.
+        if (ranges[i].root && !root) {
+            HloInstruction *least = number(graph, ranges[i - 1].limit);
+            root = unary(graph, HLO_OP_SQRT, binary(graph, HLO_OP_MAXIMUM, w, least));
+        }
         from_middle[i] = binary(graph, HLO_OP_SUBTRACT, ranges[i].root ? root : w, middle);
     }
     HloInstruction *result = NULL;
@@ -123,13 +127,15 @@ static HloInstruction *of_ranges(const HloGraph *graph, HloInstruction *w, const
 HloInstruction *hlo_graph_erf_inv(const HloGraph *graph, HloInstruction *x, HloType type) {
     assert(graph->append && graph->number);
     assert(type == HLO_F32 || type == HLO_F64); /* other types have no polynomial */
-    HloInstruction *square = binary(graph, HLO_OP_MULTIPLY, x, unary(graph, HLO_OP_NEGATE, x));
+    // At the ends w would be infinite, and p NaN. Each select chooses an operand rather than a result, since the slope
+    // of what is not chosen would be 0 times infinity: the derivative of the whole is the right one everywhere.
+    HloInstruction *one = number(graph, 1);
+    HloInstruction *at_end = compare(graph, unary(graph, HLO_OP_ABS, x), one, HLO_ComparisonDirection_EQ);
+    HloInstruction *inner = select(graph, at_end, number(graph, 0), x);
+    HloInstruction *square = binary(graph, HLO_OP_MULTIPLY, inner, unary(graph, HLO_OP_NEGATE, inner));
     HloInstruction *w = unary(graph, HLO_OP_NEGATE, unary(graph, HLO_OP_LOG1P, square));
     HloInstruction *p = type == HLO_F64 ? of_ranges(graph, w, double_precision, HLO_COUNT_OF(double_precision))
                                         : of_ranges(graph, w, single_precision, HLO_COUNT_OF(single_precision));
-    HloInstruction *value = binary(graph, HLO_OP_MULTIPLY, p, x);
-    // At the ends w is infinite, and p would be NaN.
-    HloInstruction *one = number(graph, 1);
-    HloInstruction *at_end = compare(graph, unary(graph, HLO_OP_ABS, x), one, HLO_ComparisonDirection_EQ);
-    return select(graph, at_end, binary(graph, HLO_OP_MULTIPLY, x, number(graph, INFINITY)), value);
+    HloInstruction *end = binary(graph, HLO_OP_MULTIPLY, select(graph, at_end, x, one), number(graph, INFINITY));
+    return select(graph, at_end, end, binary(graph, HLO_OP_MULTIPLY, p, inner));
 }

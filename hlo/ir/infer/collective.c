@@ -247,6 +247,31 @@ static bool is_in_place(const HloInferRequest *request) {
     return HLO_INFER_ATTRIBUTES(request, Permute)->slice_sizes.count > 0;
 }
 
+// Checks that each slice of each input has a list of sizes, one for each dimension.
+static HloStatus check_slice_sizes(const HloInferRequest *request) {
+    const HloIntsList lists = HLO_INFER_ATTRIBUTES(request, Permute)->slice_sizes;
+    const HloShape *input = request->operands[0];
+    const bool tuple = hlo_shape_is_tuple(input);
+    int64_t used = 0;
+    for (int32_t i = 0; i < (tuple ? input->element_count : 1); i++) {
+        const HloShape *from = tuple ? input->elements[i] : input;
+        const int64_t slices = tuple ? hlo_permute_slices(request->operands[2], i) : lists.count;
+        for (int64_t j = 0; j < slices; j++, used++) {
+            HLO_REFUSE_IF(used >= lists.count, "%lld lists of slice sizes are not enough", (long long)lists.count);
+            const HloInts sizes = lists.items[used];
+            HLO_REFUSE_IF(sizes.count != from->rank, "%lld slice sizes for %s", (long long)sizes.count,
+                          hlo_shape_message(request->arena, from));
+            for (int64_t d = 0; d < sizes.count; d++)
+                HLO_REFUSE_IF(sizes.items[d] < 0 || (from->dims[d] >= 0 && sizes.items[d] > from->dims[d]),
+                              "slice size %lld in dimension %lld of %s", (long long)sizes.items[d], (long long)d,
+                              hlo_shape_message(request->arena, from));
+        }
+    }
+    HLO_REFUSE_IF(used != lists.count, "%lld lists of slice sizes for %lld slices", (long long)lists.count,
+                  (long long)used);
+    return HLO_SUCCESS;
+}
+
 // Checks for arrays, or tuples of the same length on both sides; indices are integers.
 static HloStatus check_in_place(const HloInferRequest *request) {
     HLO_REFUSE_IF(request->operand_count != 4, "the in-place form has 4 operands, not %lld",
@@ -261,7 +286,7 @@ static HloStatus check_in_place(const HloInferRequest *request) {
         HLO_REFUSE_IF(!hlo_shape_is_array(from) || from->type != to->type, "input %s for output %s",
                       hlo_shape_message(request->arena, from), hlo_shape_message(request->arena, to));
     }
-    return HLO_SUCCESS;
+    return check_slice_sizes(request);
 }
 
 HloStatus hlo_infer_collective_permute(const HloInferRequest *request, const HloShape **result) {

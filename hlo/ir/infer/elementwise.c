@@ -152,6 +152,10 @@ HloStatus hlo_infer_reduce_precision(const HloInferRequest *request, const HloSh
     HLO_REFUSE_IF(attributes->exponent_bits < 1 || attributes->mantissa_bits < 0,
                   "%lld exponent and %lld mantissa bits are not enough", (long long)attributes->exponent_bits,
                   (long long)attributes->mantissa_bits);
+    // More bits than the type has change nothing. XLA and StableHLO keep both numbers in 32 bits.
+    HLO_REFUSE_IF(attributes->exponent_bits > INT32_MAX || attributes->mantissa_bits > INT32_MAX,
+                  "%lld exponent and %lld mantissa bits do not fit in 32 bits", (long long)attributes->exponent_bits,
+                  (long long)attributes->mantissa_bits);
     *result = hlo_shape_without_layout(request->arena, operand);
     return HLO_SUCCESS;
 }
@@ -161,14 +165,31 @@ HloStatus hlo_infer_copy(const HloInferRequest *request, const HloShape **result
     return HLO_SUCCESS;
 }
 
+// Whether the size of an array in memory follows from its dimensions: that of tiled ones depends on the padding.
+static bool has_plain_layout(const HloShape *shape) {
+    const HloLayout *layout = shape->layout;
+    return !layout || (layout->tile_count == 0 && layout->element_size_in_bits == 0);
+}
+
+// Whether two arrays certainly take different numbers of bytes. Elements of less than a byte may be packed or not.
+static bool differ_in_bytes(const HloShape *a, const HloShape *b) {
+    if (!hlo_shape_is_array(a) || !hlo_shape_is_array(b) || !has_plain_layout(a) || !has_plain_layout(b)) return false;
+    if (hlo_shape_is_dynamic(a) || hlo_shape_is_dynamic(b) || hlo_shape_bytes(a) == hlo_shape_bytes(b)) return false;
+    return (uint64_t)hlo_shape_elements(a) * (uint64_t)hlo_type_info(a->type)->bits !=
+           (uint64_t)hlo_shape_elements(b) * (uint64_t)hlo_type_info(b->type)->bits;
+}
+
 HloStatus hlo_infer_bitcast(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_BITCAST);
     assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_hint(request, false));
-    // The rules for a bitcast of an array depend on padded layouts, so nothing is checked between two arrays.
     HLO_REFUSE_IF((!hlo_shape_is_array(request->operands[0]) || !hlo_shape_is_array(request->hint)) &&
                       !hlo_shape_equal(request->operands[0], request->hint, HLO_COMPARE_IGNORE_LAYOUT),
                   "cannot reinterpret %s as %s", hlo_shape_message(request->arena, request->operands[0]),
+                  hlo_shape_message(request->arena, request->hint));
+    HLO_REFUSE_IF(differ_in_bytes(request->operands[0], request->hint),
+                  "cannot reinterpret %s as %s, which has another number of bytes",
+                  hlo_shape_message(request->arena, request->operands[0]),
                   hlo_shape_message(request->arena, request->hint));
     *result = request->hint;
     return HLO_SUCCESS;

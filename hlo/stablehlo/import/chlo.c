@@ -21,7 +21,8 @@ static HloInstruction *erf_inv(Math *math, HloInstruction *x) {
 }
 
 // Tables: Cephes' single/ndtrf.c (p32 for |x| < 2, r32 beyond, in 1/x^2) and double/ndtr.c (p64/q64 for |x| < 8,
-// r64/s64 beyond, in |x|), highest power first.
+// r64/s64 beyond, in |x|), highest power first. Callers use it for |x| > 1 or so only; it is finite for smaller ones,
+// and so is its slope, which multiplies a zero where a select chooses another formula.
 HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x) {
     static const double p32[] = {2.326819970068386E-2,  -1.387039388740657E-1, 3.687424674597105E-1,
                                  -5.824733027278666E-1, 6.210004621745983E-1,  -4.944515323274145E-1,
@@ -59,6 +60,7 @@ HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x) {
         HloInstruction *b = divide(math, POLYNOMIAL(math, size, r64), POLYNOMIAL(math, size, s64));
         value = multiply(math, fall, select(math, near, a, b));
     } else {
+        size = binary(math, HLO_OP_MAXIMUM, size, number(math, 0.5));
         HloInstruction *inverse = divide(math, number(math, 1), size), *y = multiply(math, inverse, inverse);
         HloInstruction *near = compare(math, HLO_ComparisonDirection_LT, size, number(math, 2));
         HloInstruction *p = select(math, near, POLYNOMIAL(math, y, p32), POLYNOMIAL(math, y, r32));
@@ -131,6 +133,8 @@ static HloInstruction *lgamma_of(Math *math, HloInstruction *x) {
     HloInstruction *size = unary(math, HLO_OP_ABS, x), *part = subtract(math, size, unary(math, HLO_OP_FLOOR, size));
     HloInstruction *half = compare(math, HLO_ComparisonDirection_GT, part, number(math, 0.5));
     part = select(math, half, subtract(math, number(math, 1), part), part);
+    // Elsewhere its logarithm must not be infinite: the slope would be NaN.
+    part = select(math, series.reflect, part, number(math, 0.5));
     HloInstruction *sine = unary(math, HLO_OP_LOG, unary(math, HLO_OP_SIN, multiply(math, part, number(math, M_PI))));
     HloInstruction *finite = unary(math, HLO_OP_IS_FINITE, sine);
     HloInstruction *other = subtract(math, subtract(math, number(math, log(M_PI)), sine), value);
@@ -149,6 +153,7 @@ static HloInstruction *digamma_of(Math *math, HloInstruction *x) {
     // psi(1 - x) - psi(x) = pi cot(pi x)
     HloInstruction *nearest = unary(math, HLO_OP_FLOOR, add(math, x, number(math, 0.5)));
     HloInstruction *angle = multiply(math, number(math, M_PI), subtract(math, x, nearest));
+    angle = select(math, series.reflect, angle, number(math, 1));  // not 0, at which the slope would be NaN
     HloInstruction *cotangent = divide(math, multiply(math, number(math, M_PI), unary(math, HLO_OP_COS, angle)),
                                        unary(math, HLO_OP_SIN, angle));
     value = select(math, series.reflect, subtract(math, value, cotangent), value);
@@ -199,13 +204,15 @@ static HloInstruction *bessel_i1e(Math *math, HloInstruction *x) {
     const size_t far_count = is_wide ? HLO_COUNT_OF(far) : SHORT_FAR;
     HloInstruction *size = unary(math, HLO_OP_ABS, x), *two = number(math, 2);
     HloInstruction *inner = subtract(math, multiply(math, size, number(math, 0.5)), two);
-    HloInstruction *outer = subtract(math, divide(math, number(math, 32), size), two);
+    HloInstruction *far_size = binary(math, HLO_OP_MAXIMUM, size, number(math, 8));  // no slope is infinite at 0
+    HloInstruction *outer = subtract(math, divide(math, number(math, 32), far_size), two);
     HloInstruction *low = chebyshev(math, inner, near + HLO_COUNT_OF(near) - near_count, near_count);
     HloInstruction *high = chebyshev(math, outer, far + HLO_COUNT_OF(far) - far_count, far_count);
     HloInstruction *is_near = compare(math, HLO_ComparisonDirection_LE, size, number(math, 8));
-    HloInstruction *value =
-        select(math, is_near, multiply(math, low, size), divide(math, high, unary(math, HLO_OP_SQRT, size)));
-    return multiply(math, unary(math, HLO_OP_SIGN, x), value);
+    // Odd: with x rather than |x| and a sign, the slope at 0 is right too.
+    HloInstruction *far_value = divide(math, high, unary(math, HLO_OP_SQRT, far_size));
+    far_value = multiply(math, unary(math, HLO_OP_SIGN, x), far_value);
+    return select(math, is_near, multiply(math, low, x), far_value);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
