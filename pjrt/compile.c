@@ -208,6 +208,16 @@ void pjrt_executable_release(PjrtExecutable *executable) {
     hlo_free(executable);
 }
 
+// Replaces the program that is kept for serialisation by that of one device: what authors of custom calls answered is
+// part of it, and they cannot be asked again (their calls name objects of this process).
+static HloStatus keep_partitioned(PjrtExecutable *executable) {
+    hlo_text_free(&executable->program);
+    executable->program = (HloText){0};
+    executable->is_mlir = false;
+    HLO_TRY(hlo_module_to_proto(executable->module, &executable->program));
+    return hlo_text_status(&executable->program);
+}
+
 // Makes the program of one device. The boundary is needed only for several devices: otherwise JAX requests no
 // shardings.
 static HloStatus compile_whole(PjrtExecutable *executable, const PjrtCompileRequest *request,
@@ -222,8 +232,13 @@ static HloStatus compile_whole(PjrtExecutable *executable, const PjrtCompileRequ
                     .open = executable->is_mlir,  // programs in HLO specify their layouts
                     .machine = target_machine_layout,
                     .context = target_client_device(request->client, 0)}};  // all devices of a machine are alike
-    if (!request->stored && parsed->num_partitions > 1)
+    bool asks = false;
+    if (!request->stored && parsed->num_partitions > 1) {
         HLO_TRY(pjrt_find_partitioner(executable->whole, &options.spmd.custom_partitioner));
+        asks = pjrt_asks_partitioner(executable->whole);
+    }
+    // The layouts of options are those of whole arrays; a program that was stored for one device has its own.
+    if (spmd_is_partitioned(executable->whole)) options.layouts = (CompileLayouts){0};
     compile_dump_from_environment(executable->arena, &options.dump);
     options.dump.number = compile_dump_next_number();
     CompiledModule *compiled;
@@ -231,7 +246,7 @@ static HloStatus compile_whole(PjrtExecutable *executable, const PjrtCompileRequ
     executable->compiled = compiled;
     executable->module = compiled->module;
     if (parsed->num_partitions > 1) executable->boundary = compiled->boundary;
-    return HLO_SUCCESS;
+    return asks ? keep_partitioned(executable) : HLO_SUCCESS;
 }
 
 // Everything made is stored in the executable, also on failure: the caller releases that.
@@ -378,7 +393,8 @@ PjrtError *pjrt_compile(void *arguments) {
 
 // ---- serialised executables
 // ------------------------------------------------------------------------------------------ The program and its
-// options, to be compiled again: compiling takes milliseconds.
+// options, to be compiled again: compiling takes milliseconds. Of programs that authors of custom calls partitioned it
+// is the program of one device.
 
 static const char serial_magic[8] = "MESHLO2";  // before the bytes of the program, those of the options, whether MLIR
 

@@ -221,6 +221,14 @@ static HloStatus partition(void *context, HloArena *arena, const HloInstruction 
 
 // ---- for the compiler
 
+bool pjrt_asks_partitioner(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (hlo_is(at, HLO_OP_CUSTOM_CALL) && !at->called_count && find(target_of(at))) return true;
+    }
+    return false;
+}
+
 // Whether the program has a call of JAX's custom_partitioning.
 static bool has_jax_call(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {

@@ -275,6 +275,8 @@ HloStatus pjrt_inspect_sharding(void *unused, const HloInstruction *call, const 
 // program has calls of JAX's custom_partitioning without a registration, requests one from JAX. Only for programs that
 // this process has just lowered: the calls name Python objects by their addresses.
 HLO_NODISCARD HloStatus pjrt_find_partitioner(const HloModule *module, const SpmdCustomPartitioner **partitioner);
+// True if a call of the program is one that a registered author partitions.
+bool pjrt_asks_partitioner(const HloModule *module);
 
 // The table of this plugin.
 const PjrtApi *pjrt_api(void);

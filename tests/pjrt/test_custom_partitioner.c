@@ -2,6 +2,7 @@
 // Custom calls that a framework partitions, through the extension CustomPartitioner as jaxlib uses it, without Python.
 // jaxlib's own side is tested by tests/jax/programs/test_custom_partitioning.py.
 #include <criterion/criterion.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "hlo/proto/proto.h"
@@ -105,6 +106,58 @@ Test(pjrt_custom_partitioner, its_author_is_asked) {
     cr_expect_geq(author.inferred, 1);
     cr_expect_eq(author.cleaned, author.inferred + 2, "partition and propagate_user_sharding");
     harness_destroy_executable(executable);
+    harness_destroy_client(client);
+    hlo_text_free(&author.program);
+}
+
+// Each of two devices halves its two rows of three.
+static void expect_halves(PjrtClient *client, PjrtLoadedExecutable *executable) {
+    PjrtBuffer *parts[] = {harness_numbers(client, 0, 2, 3, 0), harness_numbers(client, 1, 2, 3, 6)}, *results[2];
+    PjrtBuffer *const *const arguments[] = {&parts[0], &parts[1]};
+    PjrtBuffer **const lists[] = {&results[0], &results[1]};
+    PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
+                                            .executable = executable,
+                                            .argument_lists = arguments,
+                                            .num_devices = 2,
+                                            .num_args = 1,
+                                            .output_lists = lists};
+    harness_must(CALL(LoadedExecutable_Execute, &args), "Execute");
+    for (int device = 0; device < 2; device++) {
+        float given[6], halves[6];
+        harness_read(parts[device], given, 6);
+        harness_read(results[device], halves, 6);
+        for (int i = 0; i < 6; i++) cr_expect_eq(halves[i], given[i] / 2, "device %d: %g", device, (double)halves[i]);
+        harness_destroy_buffer(parts[device]);
+        harness_destroy_buffer(results[device]);
+    }
+}
+
+// What its author answered is part of the executable: one that is serialised and loaded asks nobody, and runs.
+Test(pjrt_custom_partitioner, a_serialised_executable_has_the_answers) {
+    Author author = {0};
+    PjrtError *error = NULL;
+    PjrtClient *client = harness_client("v2-8");
+    register_author(&author, "test.halve");
+    PjrtLoadedExecutable *compiled = compile(client, "test.halve", "", &error);
+    harness_must(error, "compile");
+    PjrtLoadedExecutableGetExecutableArgs plain = {.struct_size = sizeof(plain), .loaded_executable = compiled};
+    harness_must(CALL(LoadedExecutable_GetExecutable, &plain), "GetExecutable");
+    PjrtExecutableSerializeArgs bytes = {.struct_size = sizeof(bytes), .executable = plain.executable};
+    harness_must(CALL(Executable_Serialize, &bytes), "Serialize");
+    const int asked = author.asked, inferred = author.inferred;
+    PjrtExecutableDeserializeAndLoadArgs load = {.struct_size = sizeof(load),
+                                                 .client = client,
+                                                 .serialized_executable = bytes.serialized_bytes,
+                                                 .serialized_executable_size = bytes.serialized_bytes_size};
+    harness_must(CALL(Executable_DeserializeAndLoad, &load), "DeserializeAndLoad");
+    cr_expect(author.asked == asked && author.inferred == inferred, "loading asked the author again");
+    expect_halves(client, compiled);
+    expect_halves(client, load.loaded_executable);
+    bytes.serialized_executable_deleter((void *)(uintptr_t)bytes.serialized_executable);
+    PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = plain.executable};
+    harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
+    harness_destroy_executable(load.loaded_executable);
+    harness_destroy_executable(compiled);
     harness_destroy_client(client);
     hlo_text_free(&author.program);
 }

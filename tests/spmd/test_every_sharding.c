@@ -427,6 +427,43 @@ ParameterizedTest(const int *number, every_sharding, equals_the_unpartitioned_pr
     }
 }
 
+// Arrays without elements, as an empty batch makes them: each dimension of each array is cut while one size is 0, or
+// all are. Programs that sizes of 0 make invalid are left out.
+ParameterizedTestParameters(every_sharding, empty_arrays_are_cut_too) {
+    return cases_numbered(HLO_COUNT_OF(cuts));
+}
+
+ParameterizedTest(const int *number, every_sharding, empty_arrays_are_cut_too) {
+    static const int sizes[][3] = {{0, 4, 3}, {4, 0, 3}, {4, 3, 0}, {0, 0, 0}};
+    static const SpmdMeshAxis line[] = {{"w", 4}};
+    const Cut *cut = &cuts[*number];
+    for (size_t run = 0; run < HLO_COUNT_OF(sizes); run++) {
+        char *text = with_sizes(cut->program, sizes[run]);
+        HloModule *module = NULL;
+        HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
+        if (!status) status = hlo_verify(module);
+        for (int64_t p = 0; !status && p < module->entry->parameters.count; p++) {
+            const HloShape *shape = module->entry->parameters.items[p]->shape;
+            for (int32_t d = 0; d < shape->rank; d++) {
+                char spec[64];
+                int length = snprintf(spec, sizeof(spec), "p%lld=", (long long)p);
+                for (int32_t i = 0; i < shape->rank; i++)
+                    length += snprintf(spec + length, sizeof(spec) - (size_t)length, "%s%s", i ? "," : "",
+                                       i == d ? "w" : "?");
+                const char *const shards[] = {spec};
+                const SpmdOptions options = {.mesh = line, .mesh_axis_count = 1, .shards = shards, .shard_count = 1};
+                bool refused = false;
+                char *problem = partitioned_difference(module, &options, 7, &refused);
+                if (problem && !refused) cr_assert_fail("%s with %s: %s\nof\n%s", cut->name, spec, problem, text);
+                hlo_free(problem);
+            }
+        }
+        hlo_status_free(status);
+        hlo_module_free(module);
+        hlo_free(text);
+    }
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Meshes that divide nothing
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec as P
+from jaxlib import _jax
 
 from support import assert_same, mesh_of, on_cpu, shard
 
@@ -187,3 +188,16 @@ def test_a_program_of_other_shapes_is_refused():
                     sharding_rule="i j -> i j")
     with pytest.raises(Exception, match="Mismatch in result shapes"):
         jax.jit(f)(jax.device_put(X, shard(mesh, "d")))
+
+
+def test_a_serialised_executable_asks_nobody():
+    log = []
+    function, sharding = scaled_rows(log), NamedSharding(mesh_of(a=4), P("a"))
+    executable = jax.jit(function, in_shardings=sharding, out_shardings=sharding).lower(X).compile().runtime_executable()
+    asked = len(log)
+    # As the compilation cache does it; jax.experimental.serialize_executable would pickle the functions too.
+    devices = _jax.DeviceList(tuple(sharding.mesh.devices.flat))
+    again = executable.client.deserialize_executable(executable.serialize(), devices, None)
+    parts = again.execute_sharded([jax.device_put(X, sharding)]).disassemble_into_single_device_arrays()[0]
+    assert_same(np.concatenate([np.asarray(part) for part in parts]), np.asarray(on_cpu(lambda x: jax.nn.softmax(x, axis=-1), X)), 1e-6)
+    assert len(log) == asked
