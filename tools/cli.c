@@ -153,6 +153,14 @@ static bool write_stream(int descriptor, const char *data, size_t length) {
     return true;
 }
 
+// Reports that write_stream() failed; returns the exit code, that of a file which cannot be written for the same
+// reason.
+static int stdout_failed(void) {
+    const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    fprintf(stderr, "error: cannot write to standard output: %s\n", strerror(errno));
+    return full ? CLI_EXIT_RUN_TIME : CLI_EXIT_USAGE;
+}
+
 // Prints the message of a status and returns its exit code. Takes ownership. Errors that name an instruction but have
 // no position in the text get one here: the program's text is still in the context, and docs/cli.md promises
 // FILE:LINE:COL with the line and a caret.
@@ -240,8 +248,7 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     if (status) {
         exit_code = report_status(&context, status);
     } else if (!write_stream(STDOUT_FILENO, context.out.data, context.out.length)) {
-        fprintf(stderr, "error: cannot write to standard output: %s\n", strerror(errno));
-        exit_code = CLI_EXIT_USAGE;
+        exit_code = stdout_failed();
     }
     if (context.complaint.length) print_complaint(&context.complaint);
     hlo_text_free(&context.out);
@@ -256,8 +263,7 @@ static int print_text(void (*print)(HloText *text), int descriptor, int exit_cod
     HloText text = {0};
     print(&text);
     if (!write_stream(descriptor, text.data, text.length)) {
-        fprintf(stderr, "error: cannot write to standard output: %s\n", strerror(errno));
-        exit_code = CLI_EXIT_USAGE;
+        exit_code = stdout_failed();
     }
     hlo_text_free(&text);
     return exit_code;

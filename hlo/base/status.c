@@ -131,14 +131,24 @@ const char *hlo_code_name(HloCode code) {
 
 // Prints the line and a caret below the column, which counts bytes: one blank for each character printed before it, and
 // tabs for tabs, so that the caret is below its position whatever the width of a tab.
+// Of a long line, as a constant or a list of a million numbers makes it, only the part around the column is printed.
 static void print_line(HloText *text, const HloPlace *place) {
-    const size_t length = strlen(place->line_text), start = text->length;
-    const size_t before = place->column < 1 ? 0 : (size_t)place->column - 1;
-    hlo_text_printable(text, place->line_text, before < length ? before : length, false);
+    enum { MOST = 1000, AROUND = 200 };
+    const char *line = place->line_text;
+    const size_t length = strlen(line), start = text->length;
+    size_t column = place->column < 1 ? 0 : (size_t)place->column - 1, first = 0, last = length;
+    if (column > length) column = length;
+    if (length > MOST) {
+        first = column > AROUND ? column - AROUND : 0;
+        last = length - column > AROUND ? column + AROUND : length;
+        while (first > 0 && ((unsigned char)line[first] & 0xC0) == 0x80) first--;  // whole characters
+        while (last < length && ((unsigned char)line[last] & 0xC0) == 0x80) last++;
+    }
+    if (first > 0) hlo_text_string(text, "...");
+    hlo_text_printable(text, line + first, column - first, false);
     const size_t end = text->length;
-    hlo_text_printable(text, place->line_text + (before < length ? before : length),
-                       before < length ? length - before : 0, false);
-    hlo_text_char(text, '\n');
+    hlo_text_printable(text, line + column, last - column, false);
+    hlo_text_string(text, last < length ? "...\n" : "\n");
     for (size_t i = start; i < end && !text->failed; i++)
         if ((text->data[i] & 0xC0) != 0x80) hlo_text_char(text, text->data[i] == '\t' ? '\t' : ' ');
     hlo_text_string(text, "^\n");

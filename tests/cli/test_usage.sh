@@ -22,8 +22,8 @@ exits 0 "version json" meshlo version --json
 json "j['version'] and j['cpu_features'] and 'hwloc' in j['libraries']" "version json: keys"
 exits 0 "flags from the environment" env MESHLO_FLAGS=--json "$MESHLO" version
 json "j['version']" "flags from the environment: used"
-exits 2 "unwritable stdout" bash -c '"$MESHLO" version >/dev/full'
-exits 2 "bug: unwritable stdout, help" bash -c '"$MESHLO" --help >/dev/full'
+exits 6 "no space left for stdout" bash -c '"$MESHLO" version >/dev/full'
+exits 6 "bug: no space left for stdout, help" bash -c '"$MESHLO" --help >/dev/full'
 check "a reader that closes the pipe is not an error" bash -o pipefail -c '"$MESHLO" --help | head -c 1 >/dev/null'
 # What bash offers for a line: completes LINE EXPECTED.
 completes() {

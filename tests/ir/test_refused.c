@@ -540,3 +540,23 @@ Test(ir_refused, bug_parameter_replication_of_another_length) {
     must_fail(hlo_verify(module), HLO_INVALID_ARGUMENT, "3 elements, but the parameter has 2 arrays");
     hlo_module_free(module);
 }
+
+// bug: a list of two million numbers was a message of four megabytes, with the line of as many below.
+Test(ir_refused, bug_messages_of_megabytes) {
+    HloText text = {0};
+    hlo_text_string(&text,
+                    "HloModule m\nENTRY e {\n  p = f32[8] parameter(0)\n  ROOT t = f32[8] transpose(p), dimensions={0");
+    for (int i = 0; i < 100000; i++) hlo_text_string(&text, ",0");
+    hlo_text_string(&text, "}\n}\n");
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text.data, text.length, NULL, &module);
+    if (!status) status = hlo_verify(module);
+    char *report = hlo_status_to_text(status);
+    cr_assert_not_null(report);
+    cr_expect_lt(strlen(report), 2000);
+    cr_expect(strstr(report, "permutation {0,0,"), "%.200s", report);
+    hlo_free(report);
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}

@@ -43,20 +43,27 @@ HloStatus hlo_dims_shape(HloArena *arena, HloType type, const HloDims *dims, con
     return HLO_SUCCESS;
 }
 
+// Messages are for people: what is longer is cut off.
+enum { MOST_CHARACTERS = 1000, MOST_NUMBERS = 64 };
+
 const char *hlo_shape_message(HloArena *arena, const HloShape *shape) {
     HloText text = {0};
     hlo_shape_print(&text, shape, false);
+    if (text.length > MOST_CHARACTERS) {
+        text.length = MOST_CHARACTERS;
+        hlo_text_string(&text, "...");
+    }
     return hlo_text_to_arena(arena, &text);
 }
 
 const char *hlo_ints_message(HloArena *arena, HloInts ints) {
     HloText text = {0};
     hlo_text_char(&text, '{');
-    for (int64_t i = 0; i < ints.count; i++) {
+    for (int64_t i = 0; i < ints.count && i < MOST_NUMBERS; i++) {
         if (i) hlo_text_char(&text, ',');
         hlo_text_int64(&text, ints.items[i]);
     }
-    hlo_text_char(&text, '}');
+    hlo_text_string(&text, ints.count > MOST_NUMBERS ? ",...}" : "}");
     return hlo_text_to_arena(arena, &text);
 }
 
