@@ -44,6 +44,7 @@ typedef struct Candidate {
     int64_t step_picoseconds, hbm_peak_bytes;
     double mfu, price;
     bool fits, exact;
+    bool refused;  // the program cannot be laid out on this mesh
 } Candidate;
 typedef HLO_VECTOR(Candidate) Candidates;
 
@@ -59,6 +60,7 @@ typedef struct Planner {
     int64_t evaluated;
     double begin, end;  // of the budget
     int64_t best_step;  // so far, of what fits
+    HloStatus refusal;  // why the first mesh was refused
     SpmdSearchObjective objective;
     bool by_cost;
     Candidates candidates;
@@ -195,8 +197,17 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
     SpmdSearchResult found;
     HloModule *remeshed = NULL;
     planner->context->stage = CLI_STAGE_PROGRAM;
-    HLO_TRY(cli_blame_options(planner->context, planner->module,
-                              spmd_remesh(planner->module, candidate->mesh.axes, candidate->mesh.count, &remeshed)));
+    const HloStatus laid_out = spmd_remesh(planner->module, candidate->mesh.axes, candidate->mesh.count, &remeshed);
+    candidate->refused = laid_out != NULL;
+    if (laid_out && hlo_status_code(laid_out) == HLO_INVALID_ARGUMENT && !planner->refusal) {
+        planner->refusal = laid_out;
+        return HLO_SUCCESS;
+    }
+    if (laid_out && hlo_status_code(laid_out) == HLO_INVALID_ARGUMENT) {
+        hlo_status_free(laid_out);
+        return HLO_SUCCESS;
+    }
+    HLO_TRY(laid_out);
     const SpmdSearchOptions options = {
         .mesh = candidate->mesh.axes,
         .mesh_axis_count = candidate->mesh.count,
@@ -410,6 +421,25 @@ static HloStatus list_candidates(Planner *planner, EmuTopology *const *topologie
     return HLO_SUCCESS;
 }
 
+// Forgets meshes on which the program cannot be laid out; an error if that is so for all.
+static HloStatus drop_refused(Planner *planner) {
+    Candidates *all = &planner->candidates;
+    const int64_t before = all->count;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < all->count; ++i)
+        if (!all->items[i].refused) all->items[kept++] = all->items[i];
+    all->count = kept;
+    if (!planner->refusal) return HLO_SUCCESS;
+    if (kept)
+        hlo_text_format(&planner->context->complaint, "note: %lld of %lld meshes are left out: %s\n",
+                        (long long)(before - kept), (long long)before, hlo_status_message(planner->refusal));
+    HloStatus refusal = planner->refusal;
+    planner->refusal = NULL;
+    if (!kept) return cli_blame_options(planner->context, planner->module, refusal);
+    hlo_status_free(refusal);
+    return HLO_SUCCESS;
+}
+
 // The starts of every mesh. Each may take an equal part of the time that is left.
 static HloStatus look_at_all(Planner *planner) {
     for (int64_t i = 0; i < planner->candidates.count; ++i) {
@@ -417,7 +447,7 @@ static HloStatus look_at_all(Planner *planner) {
         planner->deadline = now + (planner->end - now) / (double)(planner->candidates.count - i);
         HLO_TRY(plan_mesh(planner, &planner->candidates.items[i], true));
     }
-    return HLO_SUCCESS;
+    return drop_refused(planner);
 }
 
 // Improves the plans of meshes in the order of their starts. After the first two, meshes that are far from the best
@@ -480,6 +510,7 @@ static HloStatus run_plan(CliContext *context) {
     HLO_TRY(cli_topologies_open(context, cli_text(context, "on"), &topologies, &count));
     HloStatus status = cli_program_load(context, context->arguments.items[0], &planner.module);
     if (!status) status = plan_program(&planner, topologies, count);
+    hlo_status_free(planner.refusal);
     hlo_module_free(planner.module);
     for (int64_t i = 0; i < count; ++i) emu_topology_free(topologies[i]);
     return status;

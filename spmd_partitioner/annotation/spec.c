@@ -228,17 +228,16 @@ static HloStatus parameter_target(const SpmdPlan *plan, int64_t number, int32_t 
                      (long long)number, (long long)(number - left));
 }
 
-// An instruction of the entry, or of the loops, branches and calls in it; NULL if there is none of this name.
-static const HloInstruction *find_instruction(const SpmdPlan *plan, const char *name) {
-    for (int64_t c = plan->computation_count; c-- > 0;)
-        for (const HloInstruction *at = plan->computations[c]->first; at; at = at->next)
-            if (!strcmp(at->name, name)) return at;
-    return NULL;
+// The instructions of the entry, and of the loops, branches and calls in it, by name.
+static void index_instructions(const SpmdPlan *plan, HloStringMap *instructions) {
+    for (int64_t c = 0; c < plan->computation_count; c++)
+        for (HloInstruction *at = plan->computations[c]->first; at; at = at->next)
+            hlo_string_map_set(plan->arena, instructions, at->name, strlen(at->name), at);
 }
 
 // The array that TARGET names: pN, rN, or an instruction. *array is -1 where it is none of these.
-static HloStatus find_target(const SpmdPlan *plan, const char *name, int32_t *array) {
-    const HloInstruction *at = find_instruction(plan, name);
+static HloStatus find_target(const SpmdPlan *plan, const HloStringMap *instructions, const char *name, int32_t *array) {
+    const HloInstruction *at = hlo_string_map_get(instructions, name, strlen(name));
     *array = -1;
     if (at) {
         HLO_FAIL_IF(hlo_shape_is_tuple(at->shape), HLO_INVALID_ARGUMENT, "%%%s is a tuple", at->name);
@@ -347,9 +346,10 @@ static HloStatus unknown_target(const SpmdPlan *plan, const char *name) {
                      name, nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
-static HloStatus find_targets(const SpmdPlan *plan, const char *name, Targets *targets) {
+static HloStatus find_targets(const SpmdPlan *plan, const HloStringMap *instructions, const char *name,
+                              Targets *targets) {
     int32_t one;
-    HLO_TRY(find_target(plan, name, &one));
+    HLO_TRY(find_target(plan, instructions, name, &one));
     if (one >= 0) {
         targets->items = hlo_arena_copy(plan->arena, &one, sizeof(one));
         targets->count = 1;
@@ -373,37 +373,58 @@ static HloStatus apply_spec(SpmdPlan *plan, const char *spec, SpmdArray *array) 
     return HLO_SUCCESS;
 }
 
+// The option of each kind that names an array, by the array's number: its number + 1.
+typedef struct Owners {
+    int32_t *alone, *pattern;
+} Owners;
+
+// Finds the options of all arrays; two of one kind must not name the same.
+static HloStatus find_owners(const SpmdPlan *plan, const SpmdOptions *options, const Targets *targets, Owners *owners) {
+    owners->alone = HLO_ARENA_NEW(plan->arena, int32_t, plan->arrays.count + 1);
+    owners->pattern = HLO_ARENA_NEW(plan->arena, int32_t, plan->arrays.count + 1);
+    for (int64_t i = 0; i < options->shard_count; i++) {
+        for (int64_t t = 0; t < targets[i].count; t++) {
+            int32_t *owner = &(targets[i].several ? owners->pattern : owners->alone)[targets[i].items[t]];
+            if (*owner && *owner != i + 1)
+                return hlo_status_annotate(
+                    hlo_error(HLO_INVALID_ARGUMENT, "names the same array as '%s'", options->shards[*owner - 1]),
+                    "--shard '%s'", options->shards[i]);
+            *owner = (int32_t)i + 1;
+        }
+    }
+    return HLO_SUCCESS;
+}
+
 // Shards the arrays of option `index`, but those of a pattern that another option names by itself.
-static HloStatus apply_option(SpmdPlan *plan, const SpmdOptions *options, const Targets *targets, int64_t index) {
+static HloStatus apply_option(SpmdPlan *plan, const SpmdOptions *options, const Targets *targets, const Owners *owners,
+                              int64_t index) {
     const char *spec = strrchr(options->shards[index], '=') + 1;
     for (int64_t t = 0; t < targets[index].count; t++) {
         const int32_t array = targets[index].items[t];
-        bool skip = false;
-        for (int64_t i = 0; i < options->shard_count; i++) {
-            bool same = false;
-            for (int64_t k = 0; k < targets[i].count && i != index; k++) same |= targets[i].items[k] == array;
-            skip |= same && targets[index].several && !targets[i].several;
-            HLO_FAIL_IF(same && i < index && targets[i].several == targets[index].several, HLO_INVALID_ARGUMENT,
-                        "names the same array as '%s'", options->shards[i]);
-        }
-        if (!skip) HLO_TRY(apply_spec(plan, spec, &plan->arrays.items[array]));
+        if (targets[index].several && owners->alone[array]) continue;
+        HLO_TRY(apply_spec(plan, spec, &plan->arrays.items[array]));
     }
     return HLO_SUCCESS;
 }
 
 HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options) {
     Targets *targets = HLO_ARENA_NEW(plan->arena, Targets, options->shard_count);
+    HloStringMap instructions = {0};
+    if (options->shard_count) index_instructions(plan, &instructions);
     for (int64_t i = 0; i < options->shard_count; i++) {
         const char *option = options->shards[i], *equals = strrchr(option, '=');
         HloStatus status = HLO_SUCCESS;
         if (!equals)
             status = hlo_error(HLO_INVALID_ARGUMENT, "expected TARGET=SPEC, as in p0=x,-");
         else
-            status = find_targets(plan, hlo_arena_string(plan->arena, option, (size_t)(equals - option)), &targets[i]);
+            status = find_targets(plan, &instructions, hlo_arena_string(plan->arena, option, (size_t)(equals - option)),
+                                  &targets[i]);
         if (status) return hlo_status_annotate(status, "--shard '%s'", option);
     }
+    Owners owners;
+    HLO_TRY(find_owners(plan, options, targets, &owners));
     for (int64_t i = 0; i < options->shard_count; i++) {
-        HloStatus status = apply_option(plan, options, targets, i);
+        HloStatus status = apply_option(plan, options, targets, &owners, i);
         if (status) return hlo_status_annotate(status, "--shard '%s'", options->shards[i]);
     }
     return HLO_SUCCESS;

@@ -69,3 +69,15 @@ exits 2 "plan: cost without prices" meshlo plan layers.hlo --on v5e-4 --objectiv
 exits 0 "plan: by cost" meshlo plan layers.hlo --on v5e-4,v6e-4 --objective cost --price v5e=1 --price v6e=100 --json
 json "j['topology'] == 'v5e-4'" "plan: by cost: the cheaper"
 exits 4 "plan: host devices" meshlo plan layers.hlo --on cpu:4
+cat >lists.hlo <<'HLO'
+HloModule lists, num_partitions=4
+ENTRY main {
+  x = f32[512,256] parameter(0), sharding={devices=[2,2]<=[4]}
+  w = f32[256,1024] parameter(1)
+  ROOT a = f32[512,1024] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+HLO
+exits 0 "plan: meshes that the program does not fit are left out" meshlo plan lists.hlo --on v5e-4 --json
+says err "2 of 3 meshes are left out" "plan: meshes are left out: said"
+json "j['mesh'] == 'data=2,model=2'" "plan: the mesh that is left"
+exits 2 "plan: no mesh is left" meshlo plan lists.hlo --on v5e-4 --mesh data=4,model=1
