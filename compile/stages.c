@@ -85,9 +85,11 @@ HloStatus compile_stage_inline_calls(Compilation *compilation) {
     return RUN(compilation, "call-inliner", "tuple-simplifier", "dce");
 }
 
-// For one device the stage simplify does the same.
+// For one device the stage simplify does the same. Einsums that a TPU compiler wrote as convolutions become dots, where
+// partitioning sends less for these.
 HloStatus compile_stage_simplify_whole(Compilation *compilation) {
     if (compilation->devices == 1) return HLO_SUCCESS;
+    if (has_opcode(compilation->result->module, HLO_OP_CONVOLUTION)) HLO_TRY(RUN(compilation, "convolution-to-dot"));
     return RUN(compilation, "simplify-before-partitioning");
 }
 

@@ -12,6 +12,10 @@
 // o only number o is on an element, which is element o. The feature dimensions are terms (input feature) and a column
 // (output feature), the batch is a row.
 //
+// Sharding propagation and partitioning see the dimensions of a dot for what they are, but `columns` and `batch` of a
+// convolution as windows that reach over all of the array. So before partitioning convolutions with such dimensions are
+// rewritten; the others are partitioned as well as dots, and keep the form that the program gave them.
+//
 //   convolution(f32[8,16,16,32] x, f32[1,1,32,64] k), dim_labels=b01f_01io->b01f
 //   ->  dot(x, f32[32,64] reshape(k)), lhs_contracting_dims={3}, rhs_contracting_dims={0}
 #include <assert.h>
@@ -155,13 +159,20 @@ static HloInstruction *arrange(const Plan *plan, HloInstruction *dot) {
     return hlo_pass_reshape(convolution, ordered, hlo_shape_dims(convolution->shape));
 }
 
+static bool has_role(const Plan *plan, Role role) {
+    for (int64_t s = 0; s < plan->labels->input_spatial.count; s++)
+        if (plan->roles[s] == role) return true;
+    return false;
+}
+
 // Drops dimensions of size 1 on either side, multiplies, and moves the dimensions of the product to their positions in
 // the convolution. Everything is checked before anything is created.
-static bool rewrite(HloInstruction *convolution, HloArena *scratch) {
+static bool rewrite(HloInstruction *convolution, HloArena *scratch, bool before_partitioning) {
     if (convolution->opcode != HLO_OP_CONVOLUTION || !hlo_pass_may_replace(convolution)) return false;
     if (hlo_shape_is_dynamic(convolution->shape) || hlo_shape_elements(convolution->shape) == 0) return false;
     Plan plan = {.convolution = convolution};
     if (!find_roles(&plan, scratch)) return false;
+    if (before_partitioning && !has_role(&plan, ROLE_COLUMNS) && !has_role(&plan, ROLE_BATCH)) return false;
     plan.lhs_index = HLO_ARENA_NEW(scratch, int64_t, convolution->operands[0]->shape->rank);
     plan.rhs_index = HLO_ARENA_NEW(scratch, int64_t, convolution->operands[1]->shape->rank);
     HloInstruction *kernel = turned_kernel(&plan, convolution->operands[1]);
@@ -181,7 +192,7 @@ HloStatus hlo_pass_convolution_to_dot(HloModule *module, const HloPassEnv *env, 
     HloPassWalk walk = hlo_pass_walk(module);
     for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
         HloArenaMark mark = hlo_arena_mark(env->scratch);
-        *changed |= rewrite(i, env->scratch);
+        *changed |= rewrite(i, env->scratch, env->before_partitioning);
         hlo_arena_reset(env->scratch, mark);
     }
     return HLO_SUCCESS;

@@ -11,7 +11,7 @@
 // leave larger arrays unchanged.
 #define HLO_PASS_MANY (INT64_C(1) << 48)
 
-// Makes an instruction in the computation of `like`, with the sharding and metadata of `like`. The shape is inferred;
+// Makes an instruction in the computation of `like`, with the metadata of `like`. The shape is inferred;
 // `request->shape`, `type` and `dims` are as in hlo_build(). A request must be valid by construction: it is a bug if
 // inference refuses it.
 HloInstruction *hlo_pass_make(const HloInstruction *like, const HloBuildRequest *request);

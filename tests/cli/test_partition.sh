@@ -116,3 +116,21 @@ exits 2 "check: broken JSON" meshlo check dot.hlo --baseline broken.json
 } > deep.hlo
 exits 0 "bug: calls of calls" meshlo partition deep.hlo --partitioned --json
 json "len(j['collectives']) == 1 and j['collectives'][0]['trip_count'] == 2**40" "bug: calls of calls: counted"
+
+# Einsums as TPU compilers write them, as convolutions, and gathers of known rows: their dimensions are seen for what
+# they are before the program is partitioned.
+known() { # known NAME SENT LINE…: the program of these lines on 8 devices sends SENT bytes, and computes the same
+    local name=$1 sent=$2
+    shift 2
+    { printf '%s\n' "HloModule m, num_partitions=8" "ENTRY e {"; printf '  %s\n' "$@"; echo "}"; } >known.hlo
+    exits 0 "partition: $name: explain" meshlo explain known.hlo --json
+    json "j['total_bytes_per_device'] == $sent" "partition: $name: $sent bytes sent"
+    exits 0 "partition: $name: same results" meshlo run known.hlo --on cpu:8 --compare eval
+}
+rows='sharding={devices=[8,1,1]<=[8]}' middle='sharding={devices=[1,8,1]<=[8]}' halves='sharding={devices=[8,1]<=[8]}'
+known "products of a batch as a convolution" 0 "a = f32[8,16,32] parameter(0), $rows" "b = f32[8,32,16] parameter(1), $rows" \
+    "ROOT r = f32[8,16,16] convolution(a, b), window={size=8 stride=7 lhs_dilate=8}, dim_labels=0bf_0io->0bf, $rows"
+known "columns of a product as a convolution" 0 "a = f32[16,1,32] parameter(0)" "b = f32[8,32,24] parameter(1), $rows" \
+    "ROOT r = f32[16,8,24] convolution(a, b), window={size=8 pad=7_7 rhs_reversal=1}, dim_labels=b0f_0io->b0f, $middle"
+known "a gather of all rows" 0 "a = f32[64,32] parameter(0), $halves" "k = s32[64] iota(), iota_dimension=0" "i = s32[64,1] reshape(k)" \
+    "ROOT r = f32[64,32] gather(a, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,32}, $halves"

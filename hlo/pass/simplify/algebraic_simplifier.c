@@ -51,6 +51,7 @@ static void sort_rules(Simplifier *simplifier, const HloPassEnv *env) {
                                        hlo_simplify_convert(),
                                        hlo_simplify_shape(),
                                        hlo_simplify_slice(),
+                                       hlo_simplify_gather(),
                                        hlo_simplify_compute(),
                                        products,
                                        accumulate,
