@@ -8,6 +8,7 @@
 //     slice(pad(x, v))                   a pad; amounts may become negative
 //     slice(slice(x))                    a slice, with any strides
 //     pad(pad(x, v), v)                  a pad, unless the outer one adds where the inner one removes
+//     windows of a pad                   windows with that padding (padded_window.c)
 //     concatenate(v …, slice(x), v …)    a pad, where v … are arrays of one value: a shift as jnp and models write it
 #include "spmd_partitioner/chain.h"
 
@@ -167,15 +168,20 @@ static Joined room_for(HloArena *arena, int64_t rank) {
                     .strides = room + 4 * rank};
 }
 
+// Whether an op may end a chain, by its opcode.
+static bool may_end(HloOpcode opcode) {
+    return opcode == HLO_OP_SLICE || opcode == HLO_OP_PAD || opcode == HLO_OP_CONCATENATE ||
+           opcode == HLO_OP_REDUCE_WINDOW;
+}
+
 bool spmd_has_chains(const HloModule *module) {
     HloArena *scratch = hlo_arena_scratch_new();
     bool found = false;
     for (int64_t c = 0; c < module->computations.count && !found; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at && !found; at = at->next) {
-            const HloOpcode opcode = at->opcode;
-            if (opcode != HLO_OP_SLICE && opcode != HLO_OP_PAD && opcode != HLO_OP_CONCATENATE) continue;
-            Joined joined = room_for(scratch, at->shape->rank);
-            found = join(at, &joined);
+            if (!may_end(at->opcode)) continue;
+            Joined joined = room_for(scratch, hlo_shape_is_array(at->shape) ? at->shape->rank : 0);
+            found = spmd_is_padded_window(at) || join(at, &joined);
         }
     }
     hlo_arena_free(scratch);
@@ -208,12 +214,11 @@ void spmd_join_chains(HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
             next = at->next;
-            const HloOpcode opcode = at->opcode;
-            if (opcode != HLO_OP_SLICE && opcode != HLO_OP_PAD && opcode != HLO_OP_CONCATENATE) continue;
-            if (at->control_predecessors.count || at->control_successors.count) continue;
-            Joined joined = room_for(scratch, at->shape->rank);
-            if (!join(at, &joined)) continue;
-            HloInstruction *made = emit(at, &joined);
+            if (!may_end(at->opcode) || at->control_predecessors.count || at->control_successors.count) continue;
+            Joined joined = room_for(scratch, hlo_shape_is_array(at->shape) ? at->shape->rank : 0);
+            const bool windowed = spmd_is_padded_window(at);
+            if (!windowed && !join(at, &joined)) continue;
+            HloInstruction *made = windowed ? spmd_join_padded_window(at) : emit(at, &joined);
             const char *name = at->name;
             hlo_instruction_replace_uses(at, made);
             hlo_instruction_remove(at);

@@ -6,6 +6,14 @@
 
 #include "spmd_partitioner/spmd.h"
 
+// Marks a select-and-scatter whose padding was an array's: its elements may be selected. The value is "true".
+#define SPMD_EXPLICIT_PADDING "meshlo.explicit_padding"
+
+// True if `at` and a pad before it are one op over a window (padded_window.c).
+bool spmd_is_padded_window(const HloInstruction *at);
+// That op, before `at`, with its annotations.
+HloInstruction *spmd_join_padded_window(HloInstruction *at);
+
 // True if spmd_join_chains() would find something to do.
 bool spmd_has_chains(const HloModule *module);
 // Replaces each chain by one op of the same result. Intermediate arrays with a sharding of their own end a chain. Keeps

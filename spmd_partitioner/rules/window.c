@@ -23,7 +23,9 @@
 #include <string.h>
 
 #include "hlo/ir/infer/support.h"
+#include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/moves.h"
 #include "spmd_partitioner/rules/cumulative.h"
 
 // A window of one element at each index: outputs are inputs, and no halo is needed. Window dilation does not matter,
@@ -378,20 +380,91 @@ static ScatterHalo scatter_halo(const SpmdMesh *mesh, const HloWindowDimension *
     return halo;
 }
 
-// The halos of both the array and the sources are sent.
+// The other way: each device computes the windows of its own sources, and sends the sums that belong to other shards
+// there. It is possible where the windows of a shard of sources begin at the same element of every shard of the array,
+// which then has no other phase, and where results begin with zeros.
+typedef struct OwnWindows {
+    SpmdInterval elements;  // of the array, that the windows reach over
+    int64_t shard, first;   // elements of a shard; the first one of the interval, counted from the shard's
+} OwnWindows;
+
+// The elements of a shard, [*from, *to), that the device `distance` further on has sums for.
+static void own_overlap(const OwnWindows *own, int64_t distance, int64_t *from, int64_t *to) {
+    const int64_t begin = own->shard * distance + own->first;
+    *from = begin > 0 ? begin : 0;
+    *to = begin + own->elements.size < own->shard ? begin + own->elements.size : own->shard;
+}
+
+// How far away the devices are that have sums for a shard: from -*distance to +*distance.
+static int64_t farthest_overlap(const OwnWindows *own) {
+    const int64_t after = own->first + own->elements.size - own->shard, before = -own->first;
+    const int64_t most = after > before ? after : before;
+    return most > 0 ? hlo_divide_up(most, own->shard) : 0;
+}
+
+// Dimension `d` that way: false where it is impossible.
+static bool find_own_windows(const SpmdMesh *mesh, const HloInstruction *op, int32_t d, const SpmdAxes *axes,
+                             OwnWindows *own) {
+    const HloWindowDimension *window = &HLO_ATTRIBUTES(op, Window)->window->dims[d];
+    const int64_t shards = spmd_axes_product(mesh, axes);
+    const int64_t sources = spmd_shard_size(op->operands[1]->shape->dims[d], shards);
+    const HloInstruction *init = op->operands[2];
+    own->shard = spmd_shard_size(op->shape->dims[d], shards);
+    own->first = -window->padding_low;
+    own->elements = (SpmdInterval){own->shard, own->first, 1, (sources - 1) * window->stride + window->size, 1, 0};
+    if (!own->shard || !sources || sources * window->stride != own->shard) return false;
+    if (!hlo_is(init, HLO_OP_CONSTANT) || hlo_type_is_complex(init->shape->type)) return false;
+    const char *bytes = hlo_constant_literal(init)->data;
+    for (int64_t i = 0; i < hlo_type_bytes(init->shape->type); i++)
+        if (bytes[i]) return false;
+    return farthest_overlap(own) < shards;
+}
+
+// The bytes that one device sends for the halos of the array, and for sums of other shards.
+static int64_t own_windows_bytes(SpmdPartitioner *partitioner, const HloShape *array, const SpmdSharding *sharding,
+                                 int32_t d, const OwnWindows *own) {
+    int64_t bytes = spmd_window_bytes(partitioner, array, sharding, d, own->elements);
+    const int64_t row = spmd_local_bytes(partitioner->mesh, array, sharding) / own->shard;
+    for (int64_t k = -farthest_overlap(own); k <= farthest_overlap(own); k++) {
+        int64_t from, to;
+        own_overlap(own, k, &from, &to);
+        if (k && from < to) bytes = spmd_add_bytes(bytes, spmd_times_bytes(row, to - from));
+    }
+    return bytes;
+}
+
+// The bytes for dimension `d` the first way: the halos of both the array and the sources are sent.
+static int64_t scatter_halo_bytes(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdSharding *sharding,
+                                  int32_t d) {
+    const HloShape *array = op->operands[0]->shape, *source = op->operands[1]->shape;
+    const SpmdAxes *axes = &sharding->dims[d];
+    const int64_t shard = spmd_shard_size(array->dims[d], spmd_axes_product(partitioner->mesh, axes));
+    const ScatterHalo halo = scatter_halo(partitioner->mesh, &HLO_ATTRIBUTES(op, Window)->window->dims[d], axes, shard);
+    return spmd_add_bytes(spmd_window_bytes(partitioner, array, sharding, d, halo.elements),
+                          spmd_window_bytes(partitioner, source, sharding, d, halo.sources));
+}
+
+// Whether sums are sent along dimension `d`, because that sends less; *own says how.
+static bool sends_sums(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdSharding *sharding, int32_t d,
+                       OwnWindows *own) {
+    return find_own_windows(partitioner->mesh, op, d, &sharding->dims[d], own) &&
+           own_windows_bytes(partitioner, op->operands[0]->shape, sharding, d, own) <
+               scatter_halo_bytes(partitioner, op, sharding, d);
+}
+
+// The bytes of the cheaper way, dimension by dimension.
 static int64_t select_and_scatter_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloWindow *window = HLO_ATTRIBUTES(rule->op, Window)->window;
     const SpmdSharding *sharding =
         spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0), factors, 0);
     int64_t bytes = 0;
     for (int32_t d = 0; d < sharding->rank; d++) {
-        const SpmdAxes *axes = &sharding->dims[d];
-        if (is_trivial(&window->dims[d]) || !axes->count) continue;
-        const HloShape *array = rule->tensors[0].shape, *source = rule->tensors[1].shape;
-        int64_t shard = spmd_shard_size(array->dims[d], spmd_axes_product(partitioner->mesh, axes));
-        const ScatterHalo halo = scatter_halo(partitioner->mesh, &window->dims[d], axes, shard);
-        bytes = spmd_add_bytes(bytes, spmd_window_bytes(partitioner, array, sharding, d, halo.elements));
-        bytes = spmd_add_bytes(bytes, spmd_window_bytes(partitioner, source, sharding, d, halo.sources));
+        OwnWindows own;
+        if (is_trivial(&window->dims[d]) || !sharding->dims[d].count) continue;
+        bytes =
+            spmd_add_bytes(bytes, sends_sums(partitioner, rule->op, sharding, d, &own)
+                                      ? own_windows_bytes(partitioner, rule->op->operands[0]->shape, sharding, d, &own)
+                                      : scatter_halo_bytes(partitioner, rule->op, sharding, d));
     }
     return bytes;
 }
@@ -405,26 +478,86 @@ typedef struct Scattering {
     SpmdReason reason;
 } Scattering;
 
+// What fills windows outside of the array.
+static HloInstruction *scatter_fill(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    return spmd_emit_identity(partitioner, never_selected(op), op->operands[0]->shape->type);
+}
+
 // Takes everything that the windows of one sharded dimension need.
 static void take_windows(SpmdPartitioner *partitioner, Scattering *scattering, int32_t d) {
     const HloWindowDimension *window = &HLO_ATTRIBUTES(scattering->op, Window)->window->dims[d];
     const SpmdAxes *axes = &scattering->sharding->dims[d];
-    const ScatterHalo halo = scatter_halo(partitioner->mesh, window, axes, scattering->result->dims[d]);
-    HloType type = scattering->array.hlo->shape->type;
     bool inside = window->padding_low == 0 && window->padding_high == 0;
-    HloInstruction *fill = inside ? NULL : spmd_emit_identity(partitioner, never_selected(scattering->op), type);
+    HloInstruction *fill = inside ? NULL : scatter_fill(partitioner, scattering->op);
     HloInstruction *zero = spmd_emit_scalar(partitioner, scattering->source.hlo->shape->type, 0);
+    OwnWindows own;
+    if (sends_sums(partitioner, scattering->op, scattering->sharding, d, &own)) {
+        scattering->array.hlo =
+            spmd_emit_window(partitioner, scattering->array, d, own.elements, fill, &scattering->reason);
+        scattering->source.hlo = spmd_emit_mask(partitioner, scattering->source.hlo, d, axes,
+                                                scattering->op->operands[1]->shape->dims[d], zero);
+        return;
+    }
+    const ScatterHalo halo = scatter_halo(partitioner->mesh, window, axes, scattering->result->dims[d]);
     scattering->array.hlo =
         spmd_emit_window(partitioner, scattering->array, d, halo.elements, fill, &scattering->reason);
     scattering->source.hlo =
         spmd_emit_window(partitioner, scattering->source, d, halo.sources, zero, &scattering->reason);
 }
 
-// Each device computes every window that touches its shard, and keeps the shard of the scattered result alone. Windows
-// at a shard boundary are computed by both sides: that is cheaper than sending sums back, and needs only one exchange.
+// The sums of a device's own windows, sent to where they belong along dimension `d` and added up.
+static HloInstruction *send_sums(SpmdPartitioner *partitioner, const Scattering *scattering, HloInstruction *made,
+                                 int32_t d, const OwnWindows *own) {
+    const SpmdAxes *axes = &scattering->sharding->dims[d];
+    const int64_t shards = spmd_axes_product(partitioner->mesh, axes), farthest = farthest_overlap(own);
+    const SpmdReason reason = {.op = scattering->op, .what = "sums of neighbours' elements"};
+    int64_t *sources = HLO_ARENA_NEW(partitioner->arena, int64_t, shards);
+    HloInstruction *zero = spmd_emit_scalar(partitioner, made->shape->type, 0), *total = NULL;
+    for (int64_t k = -farthest; k <= farthest; k++) {
+        int64_t from, to;
+        own_overlap(own, k, &from, &to);
+        if (from >= to) continue;
+        const int64_t begin = own->shard * k + own->first;
+        HloInstruction *part = spmd_emit_slice(partitioner, made, d, from - begin, to - begin, 1);
+        for (int64_t i = 0; i < shards; i++) sources[i] = i + k >= 0 && i + k < shards ? i + k : -1;
+        // Devices without a source receive zeros.
+        if (k)
+            part = spmd_emit_permute(partitioner, part, spmd_pairs_of_positions(partitioner, axes, sources), &reason);
+        part = spmd_emit_pad(partitioner, part, d, from, own->shard - to, zero);
+        total = total ? spmd_emit_binary(partitioner, HLO_OP_ADD, total, part) : part;
+    }
+    assert(total); /* windows begin at the shard or before it */
+    return total;
+}
+
+// The shard of the result, out of what was computed along dimension `d`.
+static HloInstruction *own_scattered(SpmdPartitioner *partitioner, const Scattering *scattering, HloInstruction *made,
+                                     int32_t d) {
+    const HloWindowDimension *window = &HLO_ATTRIBUTES(scattering->op, Window)->window->dims[d];
+    const SpmdAxes *axes = &scattering->sharding->dims[d];
+    const int64_t shard = scattering->result->dims[d];
+    OwnWindows own;
+    if (sends_sums(partitioner, scattering->op, scattering->sharding, d, &own))
+        return send_sums(partitioner, scattering, made, d, &own);
+    const ScatterHalo halo = scatter_halo(partitioner->mesh, window, axes, shard);
+    made = spmd_emit_slice(partitioner, made, d, halo.before, made->shape->dims[d], 1);
+    return spmd_emit_phase(partitioner, made, d, axes, &halo.sources, shard);
+}
+
+// Whether the padding of whole dimension `d` was a pad's: then it is one again (padded_window.c).
+static bool is_padded(const HloInstruction *op, const SpmdSharding *sharding, int32_t d) {
+    const HloWindowDimension *window = &HLO_ATTRIBUTES(op, Window)->window->dims[d];
+    return !is_taken(window, sharding, d) && (window->padding_low || window->padding_high) &&
+           hlo_instruction_frontend_attribute(op, SPMD_EXPLICIT_PADDING);
+}
+
+// Each device computes every window that touches its shard, and keeps the shard of the scattered result alone: windows
+// at a shard boundary are computed by both sides. Or, where that sends less, it computes its own windows, and sums that
+// belong to others are sent.
 static HloStatus select_and_scatter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     const SpmdRule *rule = partitioner->plan->rules[op->id];
+    HloArena *arena = partitioner->module->arena;
     SpmdAxes *factors = spmd_choose(partitioner, rule, true);
     SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
                                                 factors, spmd_manual_axes(partitioner, op));
@@ -432,23 +565,32 @@ static HloStatus select_and_scatter_partition(SpmdPartitioner *partitioner, cons
     scattering.result = spmd_local_shape(partitioner->arena, partitioner->mesh, op->shape, sharding);
     scattering.array = spmd_factor_operand(partitioner, rule, factors, 0);
     scattering.source = spmd_factor_operand(partitioner, rule, factors, 1);
-    HloWindow *local = copy_window(partitioner->module->arena, window);
+    HloWindow *local = copy_window(arena, window);
     HloWindowDimension *dims = (HloWindowDimension *)local->dims;
+    // Padding is neither sent nor received: whole dimensions are padded last, and their padding is cut off first.
     for (int32_t d = 0; d < sharding->rank; d++) {
         if (!is_taken(&window->dims[d], sharding, d)) continue;
         take_windows(partitioner, &scattering, d);
         dims[d].padding_low = dims[d].padding_high = 0;
     }
+    for (int32_t d = 0; d < sharding->rank; d++) {
+        if (!is_padded(op, sharding, d)) continue;
+        scattering.array.hlo = spmd_emit_pad(partitioner, scattering.array.hlo, d, dims[d].padding_low,
+                                             dims[d].padding_high, scatter_fill(partitioner, op));
+        dims[d].padding_low = dims[d].padding_high = 0;
+    }
     HloInstruction *operands[3] = {scattering.array.hlo, scattering.source.hlo, spmd_operand_whole(partitioner, 2)};
     HloInstruction *made = spmd_clone(partitioner, op, operands[0]->shape, operands, 3);
+    made->frontend_attributes = hlo_key_values_without(arena, made->frontend_attributes, SPMD_EXPLICIT_PADDING);
     HloWindowAttributes attributes = {local};
     hlo_instruction_set_attributes(made, &attributes);
     for (int32_t d = 0; d < sharding->rank; d++) {
-        if (!is_taken(&window->dims[d], sharding, d)) continue;
-        int64_t shard = scattering.result->dims[d];
-        const ScatterHalo halo = scatter_halo(partitioner->mesh, &window->dims[d], &sharding->dims[d], shard);
-        made = spmd_emit_slice(partitioner, made, d, halo.before, made->shape->dims[d], 1);
-        made = spmd_emit_phase(partitioner, made, d, &sharding->dims[d], &halo.sources, shard);
+        const int64_t low = window->dims[d].padding_low;
+        if (is_padded(op, sharding, d))
+            made = spmd_emit_slice(partitioner, made, d, low, low + scattering.result->dims[d], 1);
+    }
+    for (int32_t d = sharding->rank - 1; d >= 0; d--) {
+        if (is_taken(&window->dims[d], sharding, d)) made = own_scattered(partitioner, &scattering, made, d);
     }
     spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;

@@ -164,6 +164,18 @@ static const Cut cuts[] = {
          " ROOT c = f32[{A+A},B] select-and-scatter(p, s, z), window={size=3x2 stride=2x1 pad=1_0x1_1}, select=ge, "
          "scatter=sum\n}\n",
      ALL},
+    {"select-and-scatter of a padded array",
+     SUM "ge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), "
+         "direction=GE\n}\nENTRY e {\n p = f32[{A+A},B] parameter(0)\n s = f32[A,B] parameter(1)\n z = f32[] "
+         "constant(0)\n m = f32[] constant(-inf)\n q = f32[{A+A+1},{B+2}] pad(p, m), padding=1_0x1_1\n"
+         " t = f32[{A+A+1},{B+2}] select-and-scatter(q, s, z), window={size=3x3 stride=2x1}, select=ge, scatter=sum\n"
+         " ROOT c = f32[{A+A},B] slice(t), slice={[1:{A+A+1}], [1:{B+1}]}\n}\n",
+     ALL},
+    {"reduce-window of an array with holes",
+     SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(0)\n"
+         " q = f32[{A+A+2},{B+1}] pad(p, z), padding=2_1_1x0_1\n"
+         " ROOT c = f32[{A+A},B] reduce-window(q, z), window={size=3x2}, to_apply=sum\n}\n",
+     ALL},
     {"select-and-scatter with gaps",
      SUM
      "ge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), "

@@ -154,7 +154,18 @@ static const struct {
      "p = f32[2,16,8,4] parameter(0)" IMAGE "\n s = f32[2,8,4,4] parameter(1)" IMAGE "\n z = f32[] constant(0)\n"
      " ROOT c = f32[2,16,8,4] select-and-scatter(p, s, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0}, "
      "select=ge, scatter=sum" IMAGE,
-     "3 collective-permute", 3 * 2 * 8 * 4 * 4 + 2 * 4 * 4 * 4},
+     "2 collective-permute", 2 * 2 * 8 * 4 * 4},
+    {"the gradient of a maximum of a padded array",
+     "p = f32[2,16,8,4] parameter(0)" IMAGE "\n s = f32[2,8,4,4] parameter(1)" IMAGE "\n z = f32[] constant(0)\n"
+     " m = f32[] constant(-inf)\n q = f32[2,17,9,4] pad(p, m), padding=0_0x0_1x0_1x0_0\n"
+     " t = f32[2,17,9,4] select-and-scatter(q, s, z), window={size=1x3x3x1 stride=1x2x2x1}, select=ge, scatter=sum\n"
+     " ROOT c = f32[2,16,8,4] slice(t), slice={[0:2], [0:16], [0:8], [0:4]}" IMAGE,
+     "2 collective-permute", 2 * 2 * 8 * 4 * 4},
+    {"the gradient of a mean of a padded array",
+     "s = f32[2,8,4,4] parameter(0)" IMAGE "\n z = f32[] constant(0)\n"
+     " q = f32[2,18,10,4] pad(s, z), padding=0_0x2_1_1x2_1_1x0_0\n"
+     " ROOT c = f32[2,16,8,4] reduce-window(q, z), window={size=1x3x3x1}, to_apply=sum" IMAGE,
+     "1 collective-permute", 2 * 4 * 4 * 4},
 };
 
 ParameterizedTestParameters(moves, carry_only_what_is_missing) {

@@ -69,7 +69,7 @@ static const struct {
      " z = f32[] constant(0)\n ROOT c = f32[64,8] select-and-scatter(p, s, z), window={size=3x1 stride=2x1}, "
      "select=most, "
      "scatter=sum, sharding={devices=[4,1]<=[4]}",
-     "3 collective-permute"},
+     "2 collective-permute"},
     // Random bits never communicate.
     {"s = u64[2] parameter(0), sharding={replicated}\n"
      " ROOT r = (u64[2], u32[10,6]) rng-bit-generator(s), algorithm=rng_three_fry, sharding={{replicated}, "
