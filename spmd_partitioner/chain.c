@@ -9,6 +9,7 @@
 //     slice(slice(x))                    a slice, with any strides
 //     pad(pad(x, v), v)                  a pad, unless the outer one adds where the inner one removes
 //     windows of a pad                   windows with that padding (padded_window.c)
+//     updates at a known place           a select of the update, moved (placed_window.c)
 //     concatenate(v …, slice(x), v …)    a pad, where v … are arrays of one value: a shift as jnp and models write it
 #include "spmd_partitioner/chain.h"
 
@@ -171,7 +172,7 @@ static Joined room_for(HloArena *arena, int64_t rank) {
 // Whether an op may end a chain, by its opcode.
 static bool may_end(HloOpcode opcode) {
     return opcode == HLO_OP_SLICE || opcode == HLO_OP_PAD || opcode == HLO_OP_CONCATENATE ||
-           opcode == HLO_OP_REDUCE_WINDOW;
+           opcode == HLO_OP_REDUCE_WINDOW || opcode == HLO_OP_SCATTER || opcode == HLO_OP_DYNAMIC_UPDATE_SLICE;
 }
 
 bool spmd_has_chains(const HloModule *module) {
@@ -181,7 +182,7 @@ bool spmd_has_chains(const HloModule *module) {
         for (const HloInstruction *at = module->computations.items[c]->first; at && !found; at = at->next) {
             if (!may_end(at->opcode)) continue;
             Joined joined = room_for(scratch, hlo_shape_is_array(at->shape) ? at->shape->rank : 0);
-            found = spmd_is_padded_window(at) || join(at, &joined);
+            found = spmd_is_padded_window(at) || spmd_is_placed_window(at) || join(at, &joined);
         }
     }
     hlo_arena_free(scratch);
@@ -216,9 +217,11 @@ void spmd_join_chains(HloModule *module) {
             next = at->next;
             if (!may_end(at->opcode) || at->control_predecessors.count || at->control_successors.count) continue;
             Joined joined = room_for(scratch, hlo_shape_is_array(at->shape) ? at->shape->rank : 0);
-            const bool windowed = spmd_is_padded_window(at);
-            if (!windowed && !join(at, &joined)) continue;
-            HloInstruction *made = windowed ? spmd_join_padded_window(at) : emit(at, &joined);
+            HloInstruction *made = spmd_is_padded_window(at)   ? spmd_join_padded_window(at)
+                                   : spmd_is_placed_window(at) ? spmd_join_placed_window(at)
+                                   : join(at, &joined)         ? emit(at, &joined)
+                                                               : NULL;
+            if (!made) continue;
             const char *name = at->name;
             hlo_instruction_replace_uses(at, made);
             hlo_instruction_remove(at);

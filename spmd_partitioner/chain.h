@@ -14,6 +14,11 @@ bool spmd_is_padded_window(const HloInstruction *at);
 // That op, before `at`, with its annotations.
 HloInstruction *spmd_join_padded_window(HloInstruction *at);
 
+// True if `at` updates a large part of an array at a known place (placed_window.c).
+bool spmd_is_placed_window(const HloInstruction *at);
+// What computes the same by moving the update to its place, before `at`, with its annotations.
+HloInstruction *spmd_join_placed_window(HloInstruction *at);
+
 // True if spmd_join_chains() would find something to do.
 bool spmd_has_chains(const HloModule *module);
 // Replaces each chain by one op of the same result. Intermediate arrays with a sharding of their own end a chain. Keeps

@@ -176,6 +176,25 @@ static const Cut cuts[] = {
          " q = f32[{A+A+2},{B+1}] pad(p, z), padding=2_1_1x0_1\n"
          " ROOT c = f32[{A+A},B] reduce-window(q, z), window={size=3x2}, to_apply=sum\n}\n",
      ALL},
+    {"an update of the inside, computed of slices",
+     "set {\n x = f32[] parameter(0)\n ROOT y = f32[] parameter(1)\n}\nENTRY e {\n p = f32[{A+2},{B+2}] parameter(0)\n"
+     " i = s32[2] constant({1, 1})\n s = f32[A,B] slice(p), slice={[0:A], [1:{B+1}]}\n"
+     " t = f32[A,B] slice(p), slice={[2:{A+2}], [2:{B+2}]}\n h = f32[] constant(0.5)\n"
+     " k = f32[A,B] broadcast(h), dimensions={}\n a = f32[A,B] add(s, t)\n u = f32[A,B] multiply(a, k)\n"
+     " ROOT c = f32[{A+2},{B+2}] scatter(p, i, u), update_window_dims={0,1}, inserted_window_dims={}, "
+     "scatter_dims_to_operand_dims={0,1}, index_vector_dim=0, to_apply=set\n}\n",
+     ALL},
+    {"an addition to most of an array",
+     SUM "ENTRY e {\n p = f32[{A+1},B,1] parameter(0)\n u = f32[1,A,B] parameter(1)\n j = s32[] constant(1)\n"
+         " i = s32[1,1] broadcast(j), dimensions={}\n"
+         " ROOT c = f32[{A+1},B,1] scatter(p, i, u), update_window_dims={1,2}, inserted_window_dims={2}, "
+         "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum\n}\n",
+     ALL},
+    {"dynamic-update-slice of most of an array",
+     "ENTRY e {\n p = s32[{A+2},B] parameter(0)\n u = s32[A,B] parameter(1)\n z = s32[] constant(0)\n"
+     " j = s32[] constant(2)\n n = s32[A,B] negate(u)\n"
+     " ROOT c = s32[{A+2},B] dynamic-update-slice(p, n, j, z)\n}\n",
+     ALL},
     {"select-and-scatter with gaps",
      SUM
      "ge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), "

@@ -161,6 +161,13 @@ static const struct {
      " t = f32[2,17,9,4] select-and-scatter(q, s, z), window={size=1x3x3x1 stride=1x2x2x1}, select=ge, scatter=sum\n"
      " ROOT c = f32[2,16,8,4] slice(t), slice={[0:2], [0:16], [0:8], [0:4]}" IMAGE,
      "2 collective-permute", 2 * 2 * 8 * 4 * 4},
+    {"an update of the inside by the mean of neighbours",
+     "p = f32[32,8] parameter(0)" ROWS "\n i = s32[2] constant({1, 1})\n"
+     " s = f32[30,6] slice(p), slice={[0:30], [1:7]}\n t = f32[30,6] slice(p), slice={[2:32], [1:7]}\n"
+     " u = f32[30,6] add(s, t)\n"
+     " ROOT c = f32[32,8] scatter(p, i, u), update_window_dims={0,1}, inserted_window_dims={}, "
+     "scatter_dims_to_operand_dims={0,1}, index_vector_dim=0, to_apply=set" ROWS,
+     "2 collective-permute", 2 * 8 * 4},
     {"the gradient of a mean of a padded array",
      "s = f32[2,8,4,4] parameter(0)" IMAGE "\n z = f32[] constant(0)\n"
      " q = f32[2,18,10,4] pad(s, z), padding=0_0x2_1_1x2_1_1x0_0\n"
@@ -177,7 +184,8 @@ ParameterizedTest(const int *number, moves, carry_only_what_is_missing) {
     snprintf(text, sizeof(text),
              "HloModule m, num_partitions=4\nge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
              " ROOT l = pred[] compare(x, y), direction=GE\n}\nsum {\n x = f32[] parameter(0)\n"
-             " y = f32[] parameter(1)\n ROOT l = f32[] add(x, y)\n}\nENTRY e {\n %s\n}\n",
+             " y = f32[] parameter(1)\n ROOT l = f32[] add(x, y)\n}\nset {\n x = f32[] parameter(0)\n"
+             " ROOT y = f32[] parameter(1)\n}\nENTRY e {\n %s\n}\n",
              programs[*number].body);
     expect_collectives(text, NULL, programs[*number].collectives);
     HloModule *module = parse_text(text), *partitioned = NULL;
