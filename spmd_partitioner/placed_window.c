@@ -109,7 +109,10 @@ static bool read_placed(const HloInstruction *at, Placed *placed) {
         // What is outside is dropped by a scatter, and moved inside by a dynamic-update-slice.
         if (placed->starts[d] < 0 || placed->starts[d] > at->shape->dims[d] - placed->sizes[d]) return false;
     }
-    return window == updated;  // one, not a list of them without indices
+    const HloInstruction *update = placed->update;
+    // What is there already, an update leaves to the simplifier.
+    const bool own = hlo_is(update, HLO_OP_SLICE) && update->operands[0] == placed->array;
+    return window == updated && !own;  // one, not a list of them without indices
 }
 
 bool spmd_is_placed_window(const HloInstruction *at) {
