@@ -19,11 +19,16 @@
 
 #include "spmd_partitioner/sdy.h"
 
-// xla.sdy.allowed_direction is a number of Shardy's enumeration, perhaps with its type ("2 : i64"), or its word.
+// GSPMD's barriers say it by their targets: nothing comes from the operand of ShardBarrierFrom, and nothing goes to that
+// of ShardBarrierTo. For Shardy's, xla.sdy.allowed_direction is a number of Shardy's enumeration, perhaps with its type ("2 : i64"), or its word.
 SpmdDirections spmd_call_directions(const HloInstruction *op) {
     static const char *const words[] = {"NONE", "FORWARD", "BACKWARD", "BOTH"};
+    if (!hlo_is(op, HLO_OP_CUSTOM_CALL)) return SPMD_BOTH_WAYS;
+    const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
+    if (strcmp(target, "ShardBarrierFrom") == 0) return SPMD_BACKWARD;
+    if (strcmp(target, "ShardBarrierTo") == 0) return SPMD_FORWARD;
     const char *said = hlo_instruction_frontend_attribute(op, "xla.sdy.allowed_direction");
-    if (!said || !hlo_is(op, HLO_OP_CUSTOM_CALL)) return SPMD_BOTH_WAYS;
+    if (!said) return SPMD_BOTH_WAYS;
     for (int i = 0; i < 4; i++) {
         if (said[0] == '0' + i || strncmp(said, words[i], strlen(words[i])) == 0) return (SpmdDirections)i;
     }

@@ -390,3 +390,33 @@ ParameterizedTest(int *number, annotations, manual_axes_may_not) {
     }
     hlo_module_free(module);
 }
+
+// How the barriers of GSPMD let shardings through, forward and backward.
+static const struct {
+    const char *target;
+    bool forward, backward;
+} barriers[] = {{"Sharding", true, true}, {"ShardBarrierFrom", false, true}, {"ShardBarrierTo", true, false}};
+
+ParameterizedTestParameters(annotations, barriers_stop_one_direction) {
+    return cases_numbered(HLO_COUNT_OF(barriers));
+}
+ParameterizedTest(const int *number, annotations, barriers_stop_one_direction) {
+    static const char *const tiles = ", sharding={devices=[4]<=[4]}";
+    for (int backward = 0; backward < 2; backward++) {
+        HloText program = {0};
+        hlo_text_format(&program,
+                        "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8] parameter(0)%s\n n = f32[8] negate(p)\n"
+                        " b = f32[8] custom-call(n), custom_call_target=\"%s\", custom_call_has_side_effect=true\n"
+                        " ROOT r = f32[8] negate(b)%s\n}\n",
+                        backward ? "" : tiles, barriers[*number].target, backward ? tiles : "");
+        HloModule *module = parse_text(program.data), *annotated = NULL;
+        cr_assert_null(spmd_propagate(module, NULL, &annotated));
+        const HloInstruction *end = backward ? annotated->entry->parameters.items[0] : annotated->entry->root;
+        const bool sharded = end->sharding && end->sharding->kind == HLO_SHARDING_TILED;
+        cr_expect_eq(sharded, backward ? barriers[*number].backward : barriers[*number].forward, "%s", program.data);
+        check_partitioned(program.data, NULL, 2);
+        hlo_module_free(annotated);
+        hlo_module_free(module);
+        hlo_text_free(&program);
+    }
+}
