@@ -19,8 +19,9 @@
 
 #include "spmd_partitioner/sdy.h"
 
-// GSPMD's barriers say it by their targets: nothing comes from the operand of ShardBarrierFrom, and nothing goes to that
-// of ShardBarrierTo. For Shardy's, xla.sdy.allowed_direction is a number of Shardy's enumeration, perhaps with its type ("2 : i64"), or its word.
+// GSPMD's barriers say it by their targets: nothing comes from the operand of ShardBarrierFrom, and nothing goes to
+// that of ShardBarrierTo. For Shardy's, xla.sdy.allowed_direction is a number of Shardy's enumeration, perhaps with its
+// type ("2 : i64"), or its word.
 SpmdDirections spmd_call_directions(const HloInstruction *op) {
     static const char *const words[] = {"NONE", "FORWARD", "BACKWARD", "BOTH"};
     if (!hlo_is(op, HLO_OP_CUSTOM_CALL)) return SPMD_BOTH_WAYS;
