@@ -61,7 +61,7 @@ exits 6 "bug: a file beyond its limit" bash -c 'ulimit -f 1; exec "$MESHLO" conv
 says err "File too large" "bug: a file beyond its limit: why"
 check "bug: a file beyond its limit: nothing" test ! -e limited.hlo
 leaves "bug: a file beyond its limit"
-exits 2 "standard output beyond its limit" bash -c 'ulimit -f 1; exec "$MESHLO" convert long.hlo >limited.hlo'
+exits 6 "standard output beyond its limit" bash -c 'ulimit -f 1; exec "$MESHLO" convert long.hlo >limited.hlo'
 says err "cannot write to standard output: File too large" "standard output beyond its limit: why"
 
 # A signal while a large result is written: the temporary file goes, and so does the process.
