@@ -22,7 +22,9 @@ enum {
     kMessageId = 1,         // of UCX's active messages
     kGrace = 500000000,     // how long an error of UCX waits for its explanation
     kStopTime = 200000000,  // how long a failure waits for UCX to stop receives
-    kSpinTime = 20000,      // how long a waiting thread looks for messages before it sleeps
+    kLooks = 8,             // how often a waiting thread looks for messages before it looks at the clock
+    kMostSpin = 20000,      // how long it looks at most before it sleeps
+    kSpinAgain = 32,        // after so many sleeps without looking it tries to look again
 };
 
 // ---- what travels
@@ -62,6 +64,7 @@ typedef struct UcxRequest {
     uint64_t order;                   // of a receive among those from its sender
     uint64_t offer;
     void *handle;  // of UCX, while it moves
+    struct Note *note;
 } UcxRequest;
 
 // A message that came before its receive.
@@ -73,11 +76,11 @@ typedef struct Arrival {
     char data[];
 } Arrival;
 
-// A header on its way, with the send that ends when it has gone.
+// What UCX calls back with: a header on its way, with the send that ends when it has gone, or a large transfer.
 typedef struct Note {
-    struct Note *next;  // of unused ones
+    struct Note *next, *next_of_all;  // of unused ones; of all
     Ucx *ucx;
-    UcxRequest *request;  // or NULL
+    UcxRequest *request;  // or NULL, also when the request has ended without UCX
     Header header;
 } Note;
 
@@ -101,6 +104,7 @@ typedef struct UcxPeer {
 } UcxPeer;
 
 struct Ucx {
+    Ucx *next_abandoned;
     Transport *transport;
     const UcxLibrary *library;
     bool (*is_good)(Transport *transport, int64_t process);
@@ -111,14 +115,16 @@ struct Ucx {
     size_t address_bytes;
     int event_file, wake_file;
     _Atomic int64_t waiter_count;
-    _Atomic bool completed;  // a request became done since ucx_progress() said so
-    pthread_mutex_t lock;    // protects everything below and all calls of UCX
+    _Atomic int64_t spin, sleep_count;  // see ucx_wait()
+    _Atomic bool completed;             // a request became done since ucx_progress() said so
+    pthread_mutex_t lock;               // protects everything below and all calls of UCX
     UcxPeer *peers;
-    bool has_failed;
+    bool has_failed;    // the transport has
+    bool is_over;       // UCX is not called any more
     HloStatus failure;  // found while UCX was calling, to be raised after it
-    Note *unused_notes;
+    Note *unused_notes, *all_notes;
     Waste *wastes;
-    int64_t pending_notes, pending_closes;
+    int64_t pending_notes;
 };
 
 static int64_t process_of(const UcxPeer *peer) {
@@ -200,28 +206,15 @@ static void end_move(Ucx *ucx, UcxRequest *request, ucs_status_t status, int64_t
     transport_append(&peer->held, &request->base);
 }
 
-static void send_ended(void *handle, ucs_status_t status, void *argument) {
-    UcxRequest *request = argument;
-    Ucx *ucx = request->ucx;
-    ucx->library->ucp_request_free(handle);
-    end_move(ucx, request, status, request->base.bytes);
-}
-
-static void receive_ended(void *handle, ucs_status_t status, const ucp_tag_recv_info_t *info, void *argument) {
-    UcxRequest *request = argument;
-    Ucx *ucx = request->ucx;
-    ucx->library->ucp_request_free(handle);
-    end_move(ucx, request, status, status == UCS_OK ? (int64_t)info->length : 0);
-}
-
 // ---- headers
 
 static Note *take_note(Ucx *ucx) {
     Note *note = ucx->unused_notes;
     if (note) {
         ucx->unused_notes = note->next;
-    } else {
-        note = hlo_allocate(sizeof *note);
+    } else if ((note = hlo_allocate(sizeof *note))) {
+        note->next_of_all = ucx->all_notes;
+        ucx->all_notes = note;
     }
     return note;
 }
@@ -268,6 +261,7 @@ static bool send_note(UcxPeer *peer, MessageKind kind, uint64_t tag, uint64_t of
         ucx->pending_notes++;
         if (!request) return true;
         request->handle = handle;
+        request->note = note;
         request->phase = kMoving;
         transport_append(&peer->moving, &request->base);
         return true;
@@ -293,13 +287,39 @@ static void send_answer(UcxPeer *peer, MessageKind kind, uint64_t offer) {
 
 // ---- large messages
 
+static void large_ended(void *handle, ucs_status_t status, Note *note, int64_t bytes) {
+    Ucx *ucx = note->ucx;
+    UcxRequest *request = note->request;
+    ucx->library->ucp_request_free(handle);
+    give_note(ucx, note);
+    if (request) end_move(ucx, request, status, bytes);
+}
+
+static void send_ended(void *handle, ucs_status_t status, void *argument) {
+    large_ended(handle, status, argument, 0);
+}
+
+static void receive_ended(void *handle, ucs_status_t status, const ucp_tag_recv_info_t *info, void *argument) {
+    large_ended(handle, status, argument, status == UCS_OK ? (int64_t)info->length : 0);
+}
+
 // Hands the memory of a large message to UCX, which calls back when it is done with it.
 static void move(UcxPeer *peer, UcxRequest *request) {
     Ucx *ucx = peer->ucx;
     const bool is_send = request->base.is_send;
+    Note *note = take_note(ucx);
+    if (!note) {
+        note_failure(ucx, hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a message"));
+        request->phase = kHeld;
+        transport_append(&peer->held, &request->base);
+        return;
+    }
+    note->ucx = ucx;
+    note->request = request;
+    request->note = note;
     ucp_request_param_t parameters = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-        .user_data = request};
+        .user_data = note};
     request->phase = kMoving;
     transport_append(&peer->moving, &request->base);
     void *handle;
@@ -315,6 +335,7 @@ static void move(UcxPeer *peer, UcxRequest *request) {
     if (UCS_PTR_IS_PTR(handle)) {
         request->handle = handle;
     } else {
+        give_note(ucx, note);
         end_move(ucx, request, UCS_PTR_STATUS(handle), request->base.bytes);
     }
 }
@@ -568,7 +589,7 @@ void ucx_cancel(Ucx *ucx, TransportRequest *request) {
         transport_take(request->is_send ? &peer->offers : &peer->receives, request);
         if (request->is_send) send_answer(peer, kWithdraw, own->offer);
         complete(ucx, own, hlo_error(HLO_CANCELLED, "the request was cancelled"));
-    } else if (is_pending && own->phase == kMoving && !request->is_send && !own->is_cancelled) {
+    } else if (is_pending && own->phase == kMoving && !request->is_send && !own->is_cancelled && !ucx->is_over) {
         own->is_cancelled = true;
         if (!own->is_withdrawn && !ucx->has_failed) waste(peer, own);
         ucx->library->ucp_request_cancel(ucx->worker, own->handle);
@@ -600,7 +621,7 @@ bool ucx_progress(Ucx *ucx) {
     enum { kMost = 64 };
     // Another thread moves messages already.
     if (pthread_mutex_trylock(&ucx->lock) != 0) return false;
-    for (int i = 0; i < kMost && ucx->library->ucp_worker_progress(ucx->worker); i++) {
+    for (int i = 0; i < kMost && !ucx->is_over && ucx->library->ucp_worker_progress(ucx->worker); i++) {
     }
     HloStatus failure = ucx->failure;
     if (failure && !ucx->has_failed) {
@@ -622,7 +643,7 @@ void ucx_wake(Ucx *ucx) {
 // Sleeps until UCX or ucx_wake() has something, unless an event came before this thread counted as a waiter.
 static void sleep_for(Ucx *ucx, int64_t seen, int64_t nanoseconds) {
     pthread_mutex_lock(&ucx->lock);
-    const ucs_status_t armed = ucx->library->ucp_worker_arm(ucx->worker);
+    const ucs_status_t armed = ucx->is_over ? UCS_ERR_CANCELED : ucx->library->ucp_worker_arm(ucx->worker);
     pthread_mutex_unlock(&ucx->lock);
     if (armed == UCS_ERR_BUSY) return;
     const struct timespec time = {.tv_sec = (time_t)(nanoseconds / 1000000000),
@@ -638,52 +659,40 @@ static void sleep_for(Ucx *ucx, int64_t seen, int64_t nanoseconds) {
 }
 
 void ucx_wait(Ucx *ucx, int64_t seen, int64_t nanoseconds) {
-    const int64_t began = hlo_clock_nanoseconds();
+    // How long looking is worth while depends on whether the other process runs at the same time: where processors are
+    // too few, looking delays it. Never with sched_yield(): on a busy machine that costs a time slice of another
+    // program, while a sleeper is woken at once.
+    const int64_t spin = atomic_load_explicit(&ucx->spin, memory_order_relaxed), began = hlo_clock_nanoseconds();
     int64_t waited = 0;
-    while (waited < nanoseconds && waited < kSpinTime) {
-        if (ucx_progress(ucx) || transport_events(ucx->transport) != seen) return;
-        sched_yield();
+    while (waited < nanoseconds && waited < spin) {
+        for (int i = 0; i < kLooks; i++) {
+            if (!ucx_progress(ucx) && transport_events(ucx->transport) == seen) continue;
+            atomic_store_explicit(&ucx->spin, kMostSpin, memory_order_relaxed);
+            return;
+        }
         waited = hlo_clock_nanoseconds() - began;
     }
-    if (waited < nanoseconds) sleep_for(ucx, seen, nanoseconds - waited);
+    if (waited >= nanoseconds) return;
+    const int64_t sleeps = atomic_fetch_add_explicit(&ucx->sleep_count, 1, memory_order_relaxed);
+    atomic_store_explicit(&ucx->spin, sleeps % kSpinAgain == 0 ? kMostSpin : spin / 2, memory_order_relaxed);
+    sleep_for(ucx, seen, nanoseconds - waited);
 }
 
 // ---- the end
-
-static void close_ended(void *handle, ucs_status_t status, void *argument) {
-    Ucx *ucx = argument;
-    (void)status;
-    ucx->library->ucp_request_free(handle);
-    ucx->pending_closes--;
-}
-
-// Closes all connections, which ends what is pending on them.
-static void close_endpoints(Ucx *ucx) {
-    const ucp_request_param_t parameters = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .flags = UCP_EP_CLOSE_FLAG_FORCE,
-        .cb = {.send = close_ended},
-        .user_data = ucx};
-    for (int64_t i = 0; i < ucx->transport->process_count; i++) {
-        UcxPeer *peer = &ucx->peers[i];
-        if (!peer->endpoint) continue;
-        void *handle = ucx->library->ucp_ep_close_nbx(peer->endpoint, &parameters);
-        peer->endpoint = NULL;
-        if (UCS_PTR_IS_PTR(handle)) ucx->pending_closes++;
-    }
-}
 
 static void free_arrivals(UcxPeer *peer) {
     while (peer->arrivals) take_arrival(peer, &peer->arrivals);
 }
 
-// Makes held requests done whose memory no one touches.
-static void release_held(UcxPeer *peer) {
-    for (TransportRequest *request = peer->held.first, *next; request; request = next) {
+// Makes the requests of a list done whose memory no one touches, now that UCX does not run any more.
+static void end_channel(UcxPeer *peer, TransportChannel *channel) {
+    for (TransportRequest *request = channel->first, *next; request; request = next) {
+        UcxRequest *own = (UcxRequest *)request;
         next = request->next;
-        if (request->is_send && ((UcxRequest *)request)->is_large && !peer->is_quiet) continue;
-        transport_take(&peer->held, request);
-        complete(peer->ucx, (UcxRequest *)request, transport_error(peer->ucx->transport));
+        if (request->is_send && own->is_large && !peer->is_quiet) continue;
+        transport_take(channel, request);
+        if (own->phase == kMoving) own->note->request = NULL;
+        complete(peer->ucx, own, transport_error(peer->ucx->transport));
     }
 }
 
@@ -691,13 +700,15 @@ static bool is_receiving(const Ucx *ucx) {
     for (int64_t i = 0; i < ucx->transport->process_count; i++)
         for (const TransportRequest *request = ucx->peers[i].moving.first; request; request = request->next)
             if (!request->is_send) return true;
-    return ucx->wastes != NULL;
+    return false;
 }
 
+// Receives that UCX is about to fill are awaited for a moment; then UCX is not called again, so that it touches
+// nothing. Endpoints are not closed by force: while other processes run, a closed one is opened again by their messages
+// under another number, about which UCX there aborts the program.
 void ucx_fail(Ucx *ucx) {
     const int64_t until = hlo_clock_nanoseconds() + kStopTime;
     pthread_mutex_lock(&ucx->lock);
-    ucx->has_failed = true;
     for (int64_t i = 0; i < ucx->transport->process_count; i++) {
         UcxPeer *peer = &ucx->peers[i];
         transport_fail_channel(&peer->receives, ucx->transport->error);
@@ -708,10 +719,13 @@ void ucx_fail(Ucx *ucx) {
             if (!request->is_send) ucx->library->ucp_request_cancel(ucx->worker, ((UcxRequest *)request)->handle);
         }
     }
-    close_endpoints(ucx);
-    while ((is_receiving(ucx) || ucx->pending_closes > 0) && hlo_clock_nanoseconds() < until)
-        ucx->library->ucp_worker_progress(ucx->worker);
-    for (int64_t i = 0; i < ucx->transport->process_count; i++) release_held(&ucx->peers[i]);
+    ucx->has_failed = true;
+    while (is_receiving(ucx) && hlo_clock_nanoseconds() < until) ucx->library->ucp_worker_progress(ucx->worker);
+    for (int64_t i = 0; i < ucx->transport->process_count; i++) {
+        end_channel(&ucx->peers[i], &ucx->peers[i].moving);
+        end_channel(&ucx->peers[i], &ucx->peers[i].held);
+    }
+    ucx->is_over = true;
     atomic_store(&ucx->completed, true);
     pthread_mutex_unlock(&ucx->lock);
 }
@@ -719,7 +733,10 @@ void ucx_fail(Ucx *ucx) {
 void ucx_note_quiet(Ucx *ucx, int64_t process) {
     pthread_mutex_lock(&ucx->lock);
     ucx->peers[process].is_quiet = true;
-    if (ucx->has_failed) release_held(&ucx->peers[process]);
+    if (ucx->is_over) {
+        end_channel(&ucx->peers[process], &ucx->peers[process].moving);
+        end_channel(&ucx->peers[process], &ucx->peers[process].held);
+    }
     pthread_mutex_unlock(&ucx->lock);
 }
 
@@ -737,7 +754,7 @@ void ucx_leave(Ucx *ucx, int64_t until) {
     for (int64_t i = 0; i < ucx->transport->process_count && !ucx->has_failed; i++)
         if (ucx->peers[i].endpoint && !atomic_load(&ucx->transport->peers[i].has_left))
             (void)send_note(&ucx->peers[i], kLeave, 0, 0, 0, NULL);
-    while (ucx->pending_notes > 0 && !ucx->has_failed && hlo_clock_nanoseconds() < until) {
+    while (ucx->pending_notes > 0 && !ucx->is_over && hlo_clock_nanoseconds() < until) {
         const bool moved = ucx->library->ucp_worker_progress(ucx->worker);
         pthread_mutex_unlock(&ucx->lock);  // for the thread that would report a failure
         if (!moved) sched_yield();
@@ -786,7 +803,11 @@ static ucs_status_t configure(const Ucx *ucx, ucp_config_t *config) {
         {"RCACHE_ENABLE", NULL, "n"},
         {"REG_METHODS", "UCX_IB_REG_METHODS", "direct"},
         {"MM_ERROR_HANDLING", NULL, "y"},  // of shared memory
-        {"MAX_EAGER_LANES", NULL, "1"},    // keeps the order of small messages
+        // Without it UCX copies large messages twice and in pieces, since it cannot end a copy by a process that has
+        // given up. ucx.h says how that is dealt with here.
+        {"MEMORY_INVALIDATE", NULL, "y"},
+        {"KEEPALIVE_INTERVAL", NULL, "inf"},  // liveness.c does that
+        {"MAX_EAGER_LANES", NULL, "1"},       // keeps the order of small messages
         {"NET_DEVICES", "UCX_NET_DEVICES", ucx->devices ? ucx->devices : "lo"},
         // System V segments can outlive their processes. GPUs have no part in this.
         {"TLS", "UCX_TLS", ucx->devices ? "^sysv,cuda,rocm,gdr_copy,ze" : "posix,cma,self"},
@@ -904,22 +925,31 @@ HloStatus ucx_connect(Ucx *ucx, int64_t process, const void *address) {
     return HLO_SUCCESS;
 }
 
+// Those that have failed. UCX aborts the program when a worker is destroyed that still has requests, and does not end
+// requests with a process that is stopped; so after a failure it keeps its memory, and what it may still point to.
+static Ucx *abandoned;
+static pthread_mutex_t abandoned_lock = PTHREAD_MUTEX_INITIALIZER;
+
 void ucx_free(Ucx *ucx) {
     if (!ucx) return;
+    if (ucx->is_over) {
+        pthread_mutex_lock(&abandoned_lock);
+        ucx->next_abandoned = abandoned;
+        abandoned = ucx;
+        pthread_mutex_unlock(&abandoned_lock);
+        return;
+    }
     const UcxLibrary *library = ucx->library;
     if (ucx->worker) {
-        const int64_t until = hlo_clock_nanoseconds() + kStopTime;
         ucx->has_failed = true;
-        close_endpoints(ucx);
-        while (ucx->pending_closes > 0 && hlo_clock_nanoseconds() < until) library->ucp_worker_progress(ucx->worker);
         if (ucx->address) library->ucp_worker_release_address(ucx->worker, ucx->address);
         library->ucp_worker_destroy(ucx->worker);
     }
     if (ucx->context) library->ucp_cleanup(ucx->context);
     for (int64_t i = 0; i < ucx->transport->process_count && ucx->peers; i++) free_arrivals(&ucx->peers[i]);
-    while (ucx->unused_notes) {
-        Note *note = ucx->unused_notes;
-        ucx->unused_notes = note->next;
+    while (ucx->all_notes) {
+        Note *note = ucx->all_notes;
+        ucx->all_notes = note->next_of_all;
         hlo_free(note);
     }
     while (ucx->wastes) {
