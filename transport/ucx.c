@@ -18,13 +18,14 @@
 #include "transport/ucx_library.h"
 
 enum {
-    kEagerBytes = 16384,    // larger messages are offered first
-    kMessageId = 1,         // of UCX's active messages
-    kGrace = 500000000,     // how long an error of UCX waits for its explanation
-    kStopTime = 200000000,  // how long a failure waits for UCX to stop receives
-    kLooks = 8,             // how often a waiting thread looks for messages before it looks at the clock
-    kMostSpin = 20000,      // how long it looks at most before it sleeps
-    kSpinAgain = 32,        // after so many sleeps without looking it tries to look again
+    kEagerBytes = 16384,     // larger messages are offered first
+    kMessageId = 1,          // of UCX's active messages
+    kGrace = 500000000,      // how long an error of UCX waits for its explanation
+    kLastWords = 100000000,  // how long the last messages of a process that has left are awaited
+    kStopTime = 200000000,   // how long a failure waits for UCX to stop receives
+    kLooks = 8,              // how often a waiting thread looks for messages before it looks at the clock
+    kMostSpin = 20000,       // how long it looks at most before it sleeps
+    kSpinAgain = 32,         // after so many sleeps without looking it tries to look again
 };
 
 // ---- what travels
@@ -540,8 +541,13 @@ _Static_assert(sizeof(UcxRequest) <= UCX_REQUEST_BYTES, "transport.c allocates t
 
 static HloStatus start_send(UcxPeer *peer, UcxRequest *request) {
     Ucx *ucx = peer->ucx;
-    if (atomic_load(&ucx->transport->peers[request->base.process].has_left))
+    if (atomic_load(&ucx->transport->peers[request->base.process].has_left)) {
+        // What it sent before it left arrives first: it may say why.
+        const int64_t until = hlo_clock_nanoseconds() + kLastWords;
+        while (!peer->has_left && !ucx->has_failed && !ucx->failure && hlo_clock_nanoseconds() < until)
+            ucx->library->ucp_worker_progress(ucx->worker);
         return transport_left_error(ucx->transport, request->base.process);
+    }
     bool good;
     if (request->base.bytes <= kEagerBytes) {
         good = send_note(peer, kEager, request->base.tag, 0, request->base.bytes, request);
