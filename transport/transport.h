@@ -28,8 +28,8 @@
 //   transport_join() starts, sends and watches heartbeats.
 // - Failure. A process that dies, that stops answering or that aborts ends the transport for all others: pending and
 //   later requests fail with one error, which names the process, what happened and when. There is no recovery: the
-//   processes must be started again (and what UCX has in a process whose transport failed is freed at its end). A process that leaves in order (transport_release()) fails only the requests that
-//   it would have had to answer.
+//   processes must be started again (and what UCX has in a process whose transport failed is freed at its end). A
+//   process that leaves in order (transport_release()) fails only the requests that it would have had to answer.
 // - fork(). The child has no transport: its calls return FAILED_PRECONDITION, transport_release() frees what it can,
 // and
 //   the parent is not affected.
