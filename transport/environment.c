@@ -220,7 +220,8 @@ static HloStatus read_own(const Reader *reader, Claim *claim) {
 }
 
 // The process of one slice.
-static HloStatus read_tpu_slice(const Reader *reader, Claim *claim) {
+// With `is_known` something else has told the process's number, so bounds alone need not.
+static HloStatus read_tpu_slice(const Reader *reader, bool is_known, Claim *claim) {
     const char *addresses = value_of(reader, "TPU_PROCESS_ADDRESSES");
     const char *names = value_of(reader, "TPU_WORKER_HOSTNAMES");
     int64_t task = -1, worker = -1, port = -1;
@@ -245,7 +246,7 @@ static HloStatus read_tpu_slice(const Reader *reader, Claim *claim) {
         HLO_TRY(check_index("TPU_WORKER_ID", claim));
     } else if (reader->out->process_bounds_source) {
         *claim = (Claim){reader->out->process_bounds_source, volume(reader->out->process_bounds), -1, NULL};
-        claim->index = task >= 0 ? task : worker >= 0 ? worker : claim->count == 1 ? 0 : -1;
+        claim->index = task >= 0 ? task : worker >= 0 ? worker : claim->count == 1 || is_known ? 0 : -1;
         HLO_TRY(check_index("CLOUD_TPU_TASK_ID", claim));
     }
     HLO_FAIL_IF(
@@ -256,10 +257,10 @@ static HloStatus read_tpu_slice(const Reader *reader, Claim *claim) {
 }
 
 // Several slices: the processes of each one have addresses of that slice only.
-static HloStatus read_tpu(const Reader *reader, Claim *claim) {
+static HloStatus read_tpu(const Reader *reader, bool is_known, Claim *claim) {
     TransportEnvironment *out = reader->out;
     int64_t slices = 1, slice = -1;
-    HLO_TRY(read_tpu_slice(reader, claim));
+    HLO_TRY(read_tpu_slice(reader, is_known, claim));
     HLO_TRY(read_number(reader, "MEGASCALE_NUM_SLICES", 1, TRANSPORT_MAXIMUM_PROCESSES, &slices));
     if (!value_of(reader, "MEGASCALE_NUM_SLICES")) return HLO_SUCCESS;
     HLO_TRY(read_number(reader, "MEGASCALE_SLICE_ID", 0, TRANSPORT_MAXIMUM_PROCESSES - 1, &slice));
@@ -385,9 +386,16 @@ HloStatus transport_environment_read(HloArena *arena, const TransportVariables *
     HLO_TRY(read_own(&reader, &claims[OWN]));
     if (environment->plays_all_hosts) return HLO_SUCCESS;
     HLO_TRY(read_division(&reader));
-    if (environment->is_alone) return HLO_SUCCESS;
-    HLO_TRY(read_tpu(&reader, &claims[TPU]));
     HLO_TRY(read_framework(framework, &claims[FRAMEWORK]));
+    if (environment->is_alone && claims[FRAMEWORK].count > 1) {
+        // The framework has connected the processes, so this one is not without the others.
+        HLO_FAIL_IF(environment->process_index != claims[FRAMEWORK].index, HLO_INVALID_ARGUMENT,
+                    "MESHLO_PROCESS_INDEX is %lld, but %s says process %lld", (long long)environment->process_index,
+                    framework->name, (long long)claims[FRAMEWORK].index);
+        environment->is_alone = false;
+    }
+    if (environment->is_alone) return HLO_SUCCESS;
+    HLO_TRY(read_tpu(&reader, claims[OWN].count > 0, &claims[TPU]));
     HLO_TRY(read_scheduler(&reader, &claims[SCHEDULER]));
     return settle(&reader, claims, SOURCES);
 }
