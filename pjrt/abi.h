@@ -41,6 +41,7 @@ enum {
     PJRT_EXTENSION_CUSTOM_PARTITIONER = 2,
     PJRT_EXTENSION_LAYOUTS = 4,
     PJRT_EXTENSION_MEMORY_DESCRIPTIONS = 6,
+    PJRT_EXTENSION_CROSS_HOST_TRANSFERS = 12,
     PJRT_EXTENSION_SHARDINGS = 19
 };
 
@@ -231,13 +232,36 @@ typedef struct PjrtEventSetArgs {
     size_t error_message_size;
 } PjrtEventSetArgs;
 
+// What the key-value callbacks of Client_Create get. A value that was got is freed by its deleter.
+typedef struct PjrtKeyValueGetArgs {
+    PJRT_HEAD;
+    const char *key;
+    size_t key_size;
+    int32_t timeout_in_ms;
+    PjrtCallbackError **callback_error;
+    void *user_arg;
+    char *value;
+    size_t value_size;
+    void (*value_deleter)(char *value);
+} PjrtKeyValueGetArgs;
+
+typedef struct PjrtKeyValuePutArgs {
+    PJRT_HEAD;
+    const char *key;
+    size_t key_size;
+    const char *value;
+    size_t value_size;
+    PjrtCallbackError **callback_error;
+    void *user_arg;
+} PjrtKeyValuePutArgs;
+
 typedef struct PjrtClientCreateArgs {
     PJRT_HEAD;
     const PjrtNamedValue *create_options;
     size_t num_options;
-    void *kv_get_callback;
+    PjrtError *(*kv_get_callback)(PjrtKeyValueGetArgs *args);
     void *kv_get_user_arg;
-    void *kv_put_callback;
+    PjrtError *(*kv_put_callback)(PjrtKeyValuePutArgs *args);
     void *kv_put_user_arg;
     PjrtClient *client;
     void *kv_try_get_callback;

@@ -103,12 +103,13 @@ static bool fill_device(PjrtClient *client, size_t index, size_t *next_memory, b
 // All objects that the C API hands out addresses of are made here once, in arrays: clients compare those addresses, and
 // devices have the same one in every list.
 // After it the order of devices, and of memories device by device, never changes.
-static HloStatus make_client(const char *spec, PjrtClient **result) {
+static HloStatus make_client(const PjrtClientCreateArgs *args, const char *spec, PjrtClient **result) {
     assert(spec && result);
     PjrtClient *client = hlo_allocate_zeroed(1, sizeof(*client));
     HLO_FAIL_IF(!client, HLO_RESOURCE_EXHAUSTED, "out of memory");
-    HloStatus status = target_client_new(spec, &client->client);
+    HloStatus status = pjrt_join(args, spec, client);
     if (status) {
+        target_client_release(client->client);
         hlo_free(client);
         return status;
     }
@@ -122,6 +123,7 @@ static HloStatus make_client(const char *spec, PjrtClient **result) {
     for (size_t i = 0; whole && i < client->device_count; i++) {
         whole = fill_device(client, i, &next_memory, several_slices);
     }
+    if (whole) pjrt_choose_local(client);
     client->topology.client = client->client;
     client->topology.count = client->device_count;
     hlo_text_format(&client->platform_version, "meshlo %s", target_client_platform_version(client->client));
@@ -171,14 +173,15 @@ static HloStatus choose_numerics(const PjrtNamedValue *options, size_t count, Ta
 }
 
 // Options that determine the client are read before it is made, the others after it.
-static HloStatus make_chosen_client(const PjrtNamedValue *options, size_t count, PjrtClient **result) {
+static HloStatus make_chosen_client(const PjrtClientCreateArgs *args, PjrtClient **result) {
+    const PjrtNamedValue *options = args->create_options;
+    const size_t count = args->num_options;
     char spec[1024], platform[sizeof((*result)->topology.platform)] = "";
     HLO_TRY(pjrt_choose_spec(options, count, spec, sizeof(spec)));
     HLO_TRY(pjrt_read_option(options, count, "platform", platform, sizeof(platform)));
-    HLO_TRY(make_client(spec, result));
+    HLO_TRY(make_client(args, spec, result));
     memcpy((*result)->topology.platform, platform, sizeof(platform));
     HloStatus status = choose_numerics(options, count, (*result)->client);
-    if (!status) status = pjrt_choose_process(*result, options, count);
     if (!status) return HLO_SUCCESS;
     free_client(*result);
     *result = NULL;
@@ -188,7 +191,7 @@ static HloStatus make_chosen_client(const PjrtNamedValue *options, size_t count,
 PjrtError *pjrt_client_create(void *arguments) {
     PjrtClientCreateArgs *args = arguments;
     PJRT_CHECK_SIZE(args, client);
-    return pjrt_error_from(make_chosen_client(args->create_options, args->num_options, &args->client));
+    return pjrt_error_from(make_chosen_client(args, &args->client));
 }
 
 PjrtError *pjrt_client_destroy(void *arguments) {

@@ -312,6 +312,7 @@ static void free_loaded(PjrtLoadedExecutable *loaded) {
     hlo_free(loaded->devices);
     hlo_free(loaded->local_devices);
     hlo_free(loaded->logical_ids);
+    hlo_free(loaded->local_places);
     hlo_text_free(&loaded->assignment);
     hlo_free(loaded);
 }
@@ -342,11 +343,14 @@ static HloStatus make_loaded(PjrtClient *client, PjrtExecutable *executable, Pjr
     loaded->devices = hlo_allocate_zeroed(loaded->device_count, sizeof(*loaded->devices));
     loaded->local_devices = hlo_allocate_zeroed(loaded->device_count, sizeof(*loaded->local_devices));
     loaded->logical_ids = hlo_allocate_zeroed(loaded->device_count, sizeof(*loaded->logical_ids));
-    bool whole = loaded->devices && loaded->local_devices && loaded->logical_ids;
+    loaded->local_places = hlo_allocate_zeroed(loaded->device_count, sizeof(*loaded->local_places));
+    bool whole = loaded->devices && loaded->local_devices && loaded->logical_ids && loaded->local_places;
     for (size_t i = 0; whole && i < loaded->device_count; i++) {
         loaded->devices[i] = pjrt_device_of(client, target_executable_device(executable->executable, (int64_t)i));
-        if (!pjrt_is_local(loaded->devices[i])) continue;
+        // A portable program runs on the device that its launch names, whichever it was compiled for.
+        if (!executable->portable && !pjrt_is_local(loaded->devices[i])) continue;
         loaded->local_devices[loaded->local_count] = loaded->devices[i];
+        loaded->local_places[loaded->local_count] = i;
         loaded->logical_ids[loaded->local_count++] =
             (PjrtLogicalId){(int32_t)((int64_t)i / partitions), (int32_t)((int64_t)i % partitions)};
     }

@@ -275,26 +275,30 @@ static bool open_launch(Launch *launch, size_t devices, size_t arguments, size_t
     return true;
 }
 
-// Wraps results and events for the caller. After a failure everything made so far is released.
-static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, const PjrtExecutable *executable, PjrtClient *client,
-                     Launch *launch) {
+// Wraps results and events for the caller, whose lists are those of this process's devices. After a failure everything
+// made so far is released.
+static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, Launch *launch) {
+    const PjrtLoadedExecutable *loaded = args->executable;
+    const PjrtExecutable *executable = loaded->executable;
+    PjrtClient *client = loaded->devices[0]->client;
     const size_t results = executable->result_count;
     bool whole = true;
-    for (size_t d = 0; d < args->num_devices; d++) {
+    for (size_t l = 0; l < args->num_devices; l++) {
+        const size_t place = loaded->local_places[l];
         for (size_t i = 0; i < results; i++) {
-            args->output_lists[d][i] =
-                pjrt_buffer_from(client, launch->results[d * results + i], executable->result_buffer_layouts[i]);
-            whole &= args->output_lists[d][i] != NULL;
+            args->output_lists[l][i] =
+                pjrt_buffer_from(client, launch->results[place * results + i], executable->result_buffer_layouts[i]);
+            whole &= args->output_lists[l][i] != NULL;
         }
         if (!args->device_complete_events) continue;
-        args->device_complete_events[d] = pjrt_event_from(launch->events[d]);
-        whole &= args->device_complete_events[d] != NULL;
+        args->device_complete_events[l] = pjrt_event_from(launch->events[place]);
+        whole &= args->device_complete_events[l] != NULL;
     }
-    for (size_t d = 0; !whole && d < args->num_devices; d++) {
+    for (size_t l = 0; !whole && l < args->num_devices; l++) {
         for (size_t i = 0; i < results; i++)
-            pjrt_buffer_destroy(&(PjrtBufferDestroyArgs){.object = args->output_lists[d][i]});
+            pjrt_buffer_destroy(&(PjrtBufferDestroyArgs){.object = args->output_lists[l][i]});
         if (args->device_complete_events) {
-            pjrt_event_destroy(&(PjrtEventDestroyArgs){.object = args->device_complete_events[d]});
+            pjrt_event_destroy(&(PjrtEventDestroyArgs){.object = args->device_complete_events[l]});
         }
     }
     return whole;
@@ -321,17 +325,21 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is not portable and belongs to another device",
                          target_executable_name(loaded->executable->executable));
     // A portable program has been compiled for some device, which need not be one of this process.
-    const bool local =
-        device && loaded->executable->portable ? pjrt_is_local(device) : loaded->local_count == loaded->device_count;
-    if (!local)
+    const PjrtClient *client = loaded->devices[0]->client;
+    if (device && loaded->executable->portable && !pjrt_is_local(device))
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "%s cannot run on %s, which belongs to process %lld; this is process %d",
+                         target_executable_name(loaded->executable->executable), device->device->text,
+                         (long long)device->device->process_index, client->process_index);
+    if (client->is_alone && loaded->local_count < loaded->device_count)
         return pjrt_fail(
             HLO_UNIMPLEMENTED,
-            "%s runs on %zu devices, of which this process (%d) has %zu; arrays cannot be exchanged between processes",
-            target_executable_name(loaded->executable->executable), loaded->device_count,
-            loaded->devices[0]->client->process_index, loaded->local_count);
-    if (args->num_devices != loaded->device_count) {
-        return pjrt_fail(HLO_INVALID_ARGUMENT, "%s runs on %zu devices, but there are lists for %zu",
-                         target_executable_name(loaded->executable->executable), loaded->device_count,
+            "%s runs on %zu devices, of which this process (%d) has %zu; MESHLO_PROCESS_INDEX alone makes it "
+            "one host without the others, so arrays cannot be exchanged between processes",
+            target_executable_name(loaded->executable->executable), loaded->device_count, client->process_index,
+            loaded->local_count);
+    if (args->num_devices != loaded->local_count) {
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "%s runs on %zu devices of this process, but there are lists for %zu",
+                         target_executable_name(loaded->executable->executable), loaded->local_count,
                          args->num_devices);
     }
     return NULL;
@@ -354,17 +362,19 @@ static bool only_tells(const TargetExecutable *executable) {
 // an answer from the host, the answer may have to come from the very thread that launches it, once the call has
 // returned. So the call waits for these programs only for a limited time, and not at all after that has failed once.
 // Their results become ready later, with the error if there is one. The first error of any device is returned.
-static HloStatus wait_for_callbacks(PjrtExecutable *executable, const Launch *launch, size_t devices) {
+static HloStatus wait_for_callbacks(const PjrtLoadedExecutable *loaded, const Launch *launch) {
     enum { PATIENCE_MILLISECONDS = 5000, NANOSECONDS = 1000000 };
+    PjrtExecutable *executable = loaded->executable;
     const bool is_patient = only_tells(executable->executable);
     if (!is_patient && atomic_load(&executable->is_answered_late)) return HLO_SUCCESS;
     const int64_t end = hlo_clock_nanoseconds() + (int64_t)PATIENCE_MILLISECONDS * NANOSECONDS;
     HloStatus first = HLO_SUCCESS;
-    for (size_t d = 0; d < devices; d++) {
+    for (size_t l = 0; l < loaded->local_count; l++) {
+        TargetEvent *event = launch->events[loaded->local_places[l]];
         const int64_t left = (end - hlo_clock_nanoseconds()) / NANOSECONDS;
-        const bool is_over = is_patient || target_event_wait_for(launch->events[d], left > 0 ? left : 0);
+        const bool is_over = is_patient || target_event_wait_for(event, left > 0 ? left : 0);
         if (!is_over) atomic_store(&executable->is_answered_late, true);
-        HloStatus error = is_over ? target_event_wait(launch->events[d]) : HLO_SUCCESS;
+        HloStatus error = is_over ? target_event_wait(event) : HLO_SUCCESS;
         if (first) hlo_status_free(error);
         if (!first) first = error;
     }
@@ -376,7 +386,7 @@ static HloStatus start(const PjrtLoadedExecutableExecuteArgs *args, TargetExecut
     TargetExecutable *executable = args->executable->executable->executable;
     TargetHostTransfers transfers = {0};
     TargetTrace trace;
-    HLO_TRY(pjrt_transfers_new(args->options, executable, &transfers));
+    HLO_TRY(pjrt_transfers_new(args->options, args->executable, &transfers));
     const bool has_callbacks = transfers.context != NULL, traced = pjrt_profiler_trace(&trace);
     if (has_callbacks) options->transfers = &transfers;
     if (traced) options->trace = &trace;
@@ -387,11 +397,13 @@ static HloStatus start(const PjrtLoadedExecutableExecuteArgs *args, TargetExecut
     if (status && has_callbacks) transfers.release(transfers.context);
     if (status && traced) trace.release(trace.context);
     if (status || !has_callbacks) return status;
-    status = wait_for_callbacks(args->executable->executable, launch, args->num_devices);
-    const size_t results = args->executable->executable->result_count * args->num_devices;
+    status = wait_for_callbacks(args->executable, launch);
+    // Entries of other processes' devices are NULL.
+    const size_t devices = args->executable->device_count;
+    const size_t results = args->executable->executable->result_count * devices;
     for (size_t i = 0; status && i < results; i++) target_buffer_release(launch->results[i]);
     const bool keeps_events = args->device_complete_events && !status;
-    for (size_t d = 0; !keeps_events && d < args->num_devices; d++) target_event_release(launch->events[d]);
+    for (size_t d = 0; !keeps_events && d < devices; d++) target_event_release(launch->events[d]);
     return status;
 }
 
@@ -403,10 +415,12 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     PJRT_CHECK_SIZE(args, device_complete_events);
     PjrtError *refused = check_launch(args);
     if (refused) return refused;
+    // Other processes run it: frameworks launch a program in all of them.
+    if (args->executable->local_count == 0) return NULL;
     PjrtExecutable *executable = args->executable->executable;
     size_t results = executable->result_count;
     Launch launch;
-    if (!open_launch(&launch, args->num_devices, args->num_args, results)) {
+    if (!open_launch(&launch, args->executable->device_count, args->num_args, results)) {
         return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
     }
     for (size_t d = 0; d < args->num_devices; d++) {
@@ -415,7 +429,8 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
                 hlo_free(launch.memory);
                 return pjrt_fail(HLO_INVALID_ARGUMENT, "argument %zu of launch position %zu is missing", i, d);
             }
-            launch.arguments[d * args->num_args + i] = args->argument_lists[d][i]->buffer;
+            const size_t place = args->executable->local_places[d];
+            launch.arguments[place * args->num_args + i] = args->argument_lists[d][i]->buffer;
         }
     }
     TargetExecuteOptions options = {0};
@@ -426,7 +441,7 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     }
     if (args->options && PJRT_HAS(args->options, launch_id)) options.launch_id = args->options->launch_id;
     HloStatus status = start(args, &options, &launch);
-    bool whole = !status && hand_out(args, executable, args->executable->devices[0]->client, &launch);
+    bool whole = !status && hand_out(args, &launch);
     hlo_free(launch.memory);
     PJRT_TRY(status);
     return whole ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");

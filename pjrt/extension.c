@@ -58,7 +58,7 @@ PjrtMemoryDescriptionsExtension pjrt_memory_descriptions_extension = {
 PjrtShardingsExtension pjrt_shardings_extension = {
     .node = {.struct_size = sizeof(PjrtShardingsExtension),
              .type = PJRT_EXTENSION_SHARDINGS,
-             .next = &pjrt_layouts_extension.node},
+             .next = &pjrt_cross_host_transfers_extension.node},
     .parameters = parameter_shardings,
     .outputs = output_shardings,
 };

@@ -214,11 +214,59 @@ typedef struct PjrtCustomPartitionerExtension {
 } PjrtCustomPartitionerExtension;
 _Static_assert(sizeof(PjrtCustomPartitionerExtension) == 40, "the ABI's size of the custom partitioner extension");
 
+// ---- arrays that move between processes outside of programs (type 12)
+
+typedef struct PjrtCrossHostSendArgs {
+    PJRT_HEAD;
+    PjrtClient *client;
+    size_t num_buffers;
+    PjrtBuffer *const *buffers;
+    const int32_t *dst_device_ids;  // of each buffer
+    const int64_t *transfer_keys;   // the same as the receiver's
+    PjrtEvent **send_events;        // out
+} PjrtCrossHostSendArgs;
+
+typedef struct PjrtCrossHostReceiveArgs {
+    PJRT_HEAD;
+    PjrtClient *client;
+    size_t num_shapes;
+    const size_t *num_dims;  // of each shape
+    const int64_t *const *dims;
+    const int32_t *element_types;
+    PjrtMemoryLayout *const *layouts;
+    PjrtDevice *device;
+    const int32_t *src_device_ids;
+    const int64_t *transfer_keys;
+    PjrtBuffer **buffers;  // out
+} PjrtCrossHostReceiveArgs;
+
+typedef struct PjrtCopyToRemoteDeviceArgs {
+    PJRT_HEAD;
+    PjrtBuffer *buffer;
+    PjrtEvent *event;
+    char **serialized_descriptor;
+    size_t *serialized_descriptor_size;
+    void *user_arg;
+    void (*on_done)(PjrtError *error, bool sends_were_enqueued, void *user_arg);
+} PjrtCopyToRemoteDeviceArgs;
+
+typedef struct PjrtCrossHostTransfersExtension {
+    PjrtExtension node;
+    PjrtFunction *make_receive_buffers;
+    void (*copy_to_remote_device)(void *args);  // takes PjrtCopyToRemoteDeviceArgs
+    PjrtFunction *receive_buffers;              // takes PjrtCrossHostReceiveArgs
+    PjrtFunction *send_buffers;                 // takes PjrtCrossHostSendArgs
+} PjrtCrossHostTransfersExtension;
+_Static_assert(sizeof(PjrtCrossHostTransfersExtension) == 56, "the ABI's size of the transfers extension");
+_Static_assert(offsetof(PjrtCrossHostSendArgs, send_events) == 56, "the ABI's place of send_events");
+_Static_assert(offsetof(PjrtCrossHostReceiveArgs, buffers) == 88, "the ABI's place of buffers");
+
 // ---- the chain: the nodes of the extensions, linked by `next`
 
 // The chain that PjrtApi.extension_start points to, in its order. The ABI's links are not const, so these are not
 // either, but they are never written.
 extern PjrtShardingsExtension pjrt_shardings_extension;
+extern PjrtCrossHostTransfersExtension pjrt_cross_host_transfers_extension;
 extern PjrtLayoutsExtension pjrt_layouts_extension;  // of buffers, and of programs' arguments and results
 extern PjrtMemoryDescriptionsExtension pjrt_memory_descriptions_extension;  // the kinds of memory that a device has
 extern PjrtCustomPartitionerExtension pjrt_custom_partitioner_extension;    // custom calls that a framework partitions

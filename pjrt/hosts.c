@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several hosts: which of a slice's devices belong to this process. Frameworks need all addressable devices in one
-// process, so either this process plays all hosts as one, or it is one of them and the others' devices are only names.
+// process, so either this process plays all hosts as one, or it is one of them, connected with the others' processes.
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrt/interpreter.h"
 #include "pjrt/objects.h"
+#include "targets/join.h"
 
 // NULL if it is not given.
 static const PjrtNamedValue *number_option(const PjrtNamedValue *options, size_t count, const char *name) {
@@ -26,61 +27,99 @@ static HloStatus read_number(const PjrtNamedValue *options, size_t count, const 
     return HLO_SUCCESS;
 }
 
-static HloStatus read_environment(int64_t *process) {
-    const char *text = getenv("MESHLO_PROCESS_INDEX");
-    if (!text || !*text) return HLO_SUCCESS;
-    char *end;
-    errno = 0;
-    const long long number = strtoll(text, &end, 10);
-    HLO_FAIL_IF(errno || *end || number < 0, HLO_INVALID_ARGUMENT, "MESHLO_PROCESS_INDEX is '%s'; expected a number",
-                text);
-    *process = number;
+// What the framework says of its processes: options, or what JAX tells when it is asked, since it passes the options
+// only to plugins that it finds by their entry point. *has_store becomes false where JAX has connected no processes:
+// jaxlib then leaves the callbacks of Client_Create uninitialised. JAX's version goes into *version.
+static HloStatus read_framework(const PjrtClientCreateArgs *args, TransportFramework *framework, bool *has_store,
+                                char version[32]) {
+    *framework = (TransportFramework){"jax.distributed", -1, -1};
+    PjrtDistributed distributed = {0};
+    int64_t count = -1, index = -1;
+    HLO_TRY(read_number(args->create_options, args->num_options, "num_nodes", &count));
+    HLO_TRY(read_number(args->create_options, args->num_options, "node_id", &index));
+    HloStatus status = pjrt_interpreter_distributed(&distributed);
+    memcpy(version, distributed.version, sizeof(distributed.version));
+    const bool no_python = hlo_status_code(status) == HLO_FAILED_PRECONDITION;
+    if (status && !no_python) return hlo_status_annotate(status, "cannot ask JAX for its processes");
+    hlo_status_free(status);
+    *has_store = no_python || !*version || distributed.is_initialized;
+    if (count > 1) {
+        framework->process_count = count;
+        framework->process_index = index;
+    } else if (distributed.is_initialized) {
+        framework->process_count = distributed.process_count;
+        framework->process_index = distributed.process_index;
+    }
     return HLO_SUCCESS;
 }
 
-// The host to play, or -1 for all.
-// In rising order of weight: MESHLO_PROCESS_INDEX, num_nodes with node_id, process_index.
-static HloStatus read_process(const PjrtClient *client, const PjrtNamedValue *options, size_t count, int64_t *process) {
-    const int64_t hosts = target_client_host_count(client->client);
-    int64_t nodes = 1, node = -1;
-    *process = -1;
-    HLO_TRY(read_environment(process));
-    HLO_TRY(read_number(options, count, "num_nodes", &nodes));
-    HLO_TRY(read_number(options, count, "node_id", &node));
-    HLO_FAIL_IF(nodes > 1 && nodes != hosts, HLO_INVALID_ARGUMENT, "there are %lld processes, but %s has %lld hosts",
-                (long long)nodes, target_client_spec(client->client), (long long)hosts);
-    if (nodes > 1) *process = node;
-    HLO_TRY(read_number(options, count, "process_index", process));
-    HLO_FAIL_IF(*process >= hosts || *process < -1, HLO_INVALID_ARGUMENT,
-                "process %lld is out of range: %s has %lld hosts", (long long)*process,
-                target_client_spec(client->client), (long long)hosts);
-    return HLO_SUCCESS;
+typedef struct JoinCall {
+    const PjrtClientCreateArgs *args;
+    const char *spec;
+    PjrtClient *client;
+    HloArena *arena;
+    PjrtStore *store;
+} JoinCall;
+
+static HloStatus join_protected(void *argument) {
+    JoinCall *call = argument;
+    PjrtClient *client = call->client;
+    TransportEnvironment environment;
+    TransportFramework framework;
+    char version[32] = "", numerics[8] = "";
+    int64_t process = -1;
+    bool has_store = false;
+    HLO_TRY(read_framework(call->args, &framework, &has_store, version));
+    if (has_store) HLO_TRY(pjrt_store_new(call->args, &call->store));
+    HLO_TRY(read_number(call->args->create_options, call->args->num_options, "process_index", &process));
+    HLO_FAIL_IF(process < -1, HLO_INVALID_ARGUMENT, "process %lld is out of range", (long long)process);
+    if (process >= 0)
+        environment =
+            (TransportEnvironment){.process_count = 1, .process_index = process, .slice_count = 1, .is_alone = true};
+    else
+        HLO_TRY(transport_environment_read(call->arena, NULL, &framework, &environment));
+    if (call->store && environment.process_count > 1) HLO_TRY(pjrt_store_begin(call->store, environment.process_index));
+    HLO_TRY(
+        pjrt_read_option(call->args->create_options, call->args->num_options, "numerics", numerics, sizeof(numerics)));
+    const TargetJoinOptions options = {
+        .environment = &environment,
+        .store = pjrt_store_transport(call->store),
+        .transport = &client->transport,
+        .identity = hlo_arena_format(call->arena, "jax: %s\nthe option numerics: %s", version, numerics)};
+    HLO_TRY(target_client_join(call->spec, &options, &client->client));
+    client->is_alone = environment.is_alone && target_client_host_count(client->client) > 1;
+    if (client->is_alone || target_client_process_count(client->client) > 1) {
+        client->process_index = (int32_t)environment.process_index;
+        return HLO_SUCCESS;
+    }
+    return target_client_host_count(client->client) > 1 ? target_client_join_hosts(client->client) : HLO_SUCCESS;
+}
+
+HloStatus pjrt_join(const PjrtClientCreateArgs *args, const char *spec, PjrtClient *client) {
+    JoinCall call = {.args = args, .spec = spec, .client = client, .arena = hlo_arena_new()};
+    HLO_FAIL_IF(!call.arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(join_protected, &call);
+    pjrt_store_free(call.store);
+    hlo_arena_free(call.arena);
+    return status;
 }
 
 // Devices are listed host by host (emulator/topology.h), so a process's devices and their memories are contiguous in
 // the lists: a start and a count describe them.
-HloStatus pjrt_choose_process(PjrtClient *client, const PjrtNamedValue *options, size_t count) {
-    int64_t process;
-    HLO_TRY(read_process(client, options, count, &process));
-    client->local_count = client->device_count;
-    client->local_memories = client->memory_count;
-    if (target_client_host_count(client->client) == 1) return HLO_SUCCESS;
-    if (process < 0) return target_client_join_hosts(client->client);
-    client->process_index = (int32_t)process;
-    client->local_count = client->local_memories = 0;
+void pjrt_choose_local(PjrtClient *client) {
+    client->first_local = client->local_count = client->first_memory = client->local_memories = 0;
     for (size_t i = 0; i < client->device_count; i++) {
         const PjrtDevice *device = &client->devices[i];
-        if (device->device->process_index < process) {
+        if (device->device->process_index < client->process_index) {
             client->first_local++;
             client->first_memory += device->memory_count;
-        } else if (device->device->process_index == process) {
+        } else if (device->device->process_index == client->process_index) {
             assert(i == client->first_local + client->local_count); /* devices are listed host by host */
             client->local_count++;
             client->local_memories += device->memory_count;
         }
     }
     assert(client->local_count > 0);
-    return HLO_SUCCESS;
 }
 
 // Devices of a process are neighbours in the list, and the subtraction wraps for those before them.

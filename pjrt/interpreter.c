@@ -7,6 +7,7 @@
 #include "pjrt/interpreter.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/base/macros.h"
@@ -131,4 +132,40 @@ HloStatus pjrt_interpreter_make_portable(const void *bytes, size_t size, HloText
     HloStatus status = run(&python, script, "data", data, portable);
     python.PyGILState_Release(state);
     return status;
+}
+
+HloStatus pjrt_interpreter_distributed(PjrtDistributed *distributed) {
+    static const char script[] =
+        "import sys\n"
+        "result = error = b''\n"
+        "try:\n"
+        "    module = sys.modules.get('jax._src.distributed')\n"
+        "    jax = sys.modules.get('jax')\n"
+        "    state = module.global_state if module else None\n"
+        "    known = state is not None and state.client is not None\n"
+        "    words = (state.num_processes, state.process_id) if known else (0, 0)\n"
+        "    version = getattr(jax, '__version__', '-')\n"
+        "    result = f'{int(known)} {int(words[0])} {int(words[1])} {version:.30}'.encode()\n"
+        "except BaseException as exception:\n"
+        "    del result\n"
+        "    error = f'{type(exception).__name__}: {exception}'.encode(errors='replace')\n";
+    *distributed = (PjrtDistributed){0};
+    Python python;
+    HLO_FAIL_IF(!find_python(&python), HLO_FAILED_PRECONDITION, "%s", without_python);
+    const int state = python.PyGILState_Ensure();
+    HloText result = {0};
+    HloStatus status = run(&python, script, "data", python.PyBytes_FromStringAndSize("", 0), &result);
+    python.PyGILState_Release(state);
+    int known = 0;
+    long long count = 0, index = 0;
+    const bool read = !status && sscanf(result.data ? result.data : "", "%d %lld %lld %31s", &known, &count, &index,
+                                        distributed->version) == 4;
+    hlo_text_free(&result);
+    HLO_TRY(status);
+    if (read && strcmp(distributed->version, "-") == 0) distributed->version[0] = 0;
+    HLO_FAIL_IF(!read, HLO_INTERNAL, "JAX's answer about its processes is malformed");
+    distributed->is_initialized = known != 0;
+    distributed->process_count = count;
+    distributed->process_index = index;
+    return HLO_SUCCESS;
 }

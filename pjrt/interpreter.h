@@ -19,4 +19,15 @@ HLO_NODISCARD HloStatus pjrt_interpreter_register_partitioner(const PjrtApi *api
 // artifact of a version that is supported here, and appends that to `portable`. Errors and threads as above.
 HLO_NODISCARD HloStatus pjrt_interpreter_make_portable(const void *bytes, size_t size, HloText *portable);
 
+// What JAX says of the processes that it has connected: whether it has, how many there are, and which one this is.
+typedef struct PjrtDistributed {
+    bool is_initialized;
+    int64_t process_count, process_index;
+    char version[32];  // JAX's, "" where it is not loaded
+} PjrtDistributed;
+
+// Asks JAX, which tells plugins of its platform tpu only that there is a key-value store. FAILED_PRECONDITION without
+// Python; INTERNAL if JAX keeps it elsewhere. Threads as above.
+HLO_NODISCARD HloStatus pjrt_interpreter_distributed(PjrtDistributed *distributed);
+
 #endif

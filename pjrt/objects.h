@@ -23,6 +23,7 @@
 #include "pjrt/abi.h"
 #include "spmd_partitioner/spmd.h"
 #include "targets/client.h"
+#include "transport/transport.h"
 
 // True if the caller's struct is long enough to have this field.
 #define PJRT_HAS(arguments, field) \
@@ -120,6 +121,8 @@ struct PjrtClient {
     PjrtTopology topology;
     HloText platform_version;
     int32_t process_index;            // the host that this process plays
+    bool is_alone;                    // it plays only that one, without the others
+    Transport *transport;             // to the other processes, the client\'s; NULL without them
     size_t first_local, local_count;  // its devices in device_list: all of them unless other processes play the rest
     size_t first_memory, local_memories;  // their memories in memory_list
 };
@@ -138,14 +141,35 @@ void pjrt_describe_device(PjrtDeviceDescription *description, const TargetDevice
 // True if the machine is more than one slice.
 bool pjrt_has_several_slices(const TargetClient *client);
 
-// Decides which host of the machine this process is. One process plays all of them, unless the option `process_index`
-// (or `node_id`, of a framework that has `num_nodes` processes) or MESHLO_PROCESS_INDEX names one: then the other
-// hosts' devices are known but not addressable. INVALID_ARGUMENT for a host that the machine does not have.
-HLO_NODISCARD HloStatus pjrt_choose_process(PjrtClient *client, const PjrtNamedValue *options, size_t count);
+// Makes the client of the machine `spec` as this process takes part in it, and sets what PjrtClient says of that once
+// pjrt_choose_local() has been called. The environment, jax.distributed and the options decide
+// (transport/environment.h): several processes are connected, and each has its host's devices; one process alone has
+// all hosts' as one; the option `process_index` or MESHLO_PROCESS_INDEX make it one host without the others, whose
+// devices are known but run nothing. Errors as target_client_join(). Processes that cannot be connected are refused:
+// each would play a slice of its own.
+HLO_NODISCARD HloStatus pjrt_join(const PjrtClientCreateArgs *args, const char *spec, PjrtClient *client);
+// Fills in which devices and memories are this process's, when all are listed.
+void pjrt_choose_local(PjrtClient *client);
 // True if the device is one of this process's host.
 bool pjrt_is_local(const PjrtDevice *device);
 // INVALID_ARGUMENT unless a memory belongs to this process.
 HLO_NODISCARD HloStatus pjrt_check_local(const PjrtMemory *memory);
+
+typedef struct PjrtStore PjrtStore;
+// The framework's key-value store, of the callbacks that Client_Create got; NULL if it got none. Free with
+// pjrt_store_free() before the call returns.
+HLO_NODISCARD HloStatus pjrt_store_new(const PjrtClientCreateArgs *args, PjrtStore **store);
+// Begins to use it as this process: clients that one process makes one after the other get keys of their own, which are
+// the same in all processes if these make as many.
+HLO_NODISCARD HloStatus pjrt_store_begin(PjrtStore *store, int64_t process);
+// The store in the form of the layers below; NULL for NULL.
+const TransportStore *pjrt_store_transport(PjrtStore *store);
+void pjrt_store_free(PjrtStore *store);
+
+// The status of an error that a callback returned, which may be another library's; destroys the error. NULL: success.
+HLO_NODISCARD HloStatus pjrt_status_from_foreign(PjrtError *error);
+// Makes an error for a callback, which gets this function's address with its arguments.
+PjrtError *pjrt_make_error(int32_t code, const char *message, size_t message_size);
 
 // The handle of a device or memory of the client below.
 PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device);
@@ -248,6 +272,7 @@ struct PjrtLoadedExecutable {
     size_t device_count;
     PjrtDevice **local_devices;  // the devices of the assignment that this process reaches, and their indices in it
     PjrtLogicalId *logical_ids;
+    size_t *local_places;  // the same indices in one number
     size_t local_count;
     HloText assignment;   // DeviceAssignmentProto
     atomic_bool deleted;  // this loading of the program; others of the same executable stay
@@ -286,7 +311,7 @@ const PjrtApi *pjrt_api(void);
 
 // The transfers of one launch with the callbacks of `options`, for target_execute(): all is copied. INVALID_ARGUMENT
 // when the program names a channel that no callback serves. *transfers is left alone for programs without transfers.
-HLO_NODISCARD HloStatus pjrt_transfers_new(const PjrtExecuteOptions *options, const TargetExecutable *executable,
+HLO_NODISCARD HloStatus pjrt_transfers_new(const PjrtExecuteOptions *options, const PjrtLoadedExecutable *loaded,
                                            TargetHostTransfers *transfers);
 
 // Sets *trace, with a reference, to report an execution to the profile in progress; false when there is none.

@@ -15,14 +15,14 @@
 
 // For callbacks, which build their errors through the function pointer that they are given: codes that absl does not
 // have are UNKNOWN.
-static PjrtError *make_error(int32_t code, const char *message, size_t message_size) {
+PjrtError *pjrt_make_error(int32_t code, const char *message, size_t message_size) {
     if (code <= HLO_OK || code > HLO_UNAUTHENTICATED) code = HLO_UNKNOWN;
     return pjrt_fail((HloCode)code, "%.*s", (int)message_size, message);
 }
 
 // The status of an error that a callback returned, which may have a table of its own; destroys the error.
 // The error may be another library's: only its own table may look into it and free it. The message is copied before.
-static HloStatus status_from_foreign(PjrtError *error) {
+HloStatus pjrt_status_from_foreign(PjrtError *error) {
     if (!error) return HLO_SUCCESS;
     const PjrtErrorFunctionTable *table = error->table;
     PjrtErrorMessageArgs message = {.struct_size = sizeof(message), .error = error};
@@ -139,8 +139,8 @@ PjrtError *pjrt_copy_to_device_stream_current_bytes(void *arguments) {
 
 typedef struct Transfers {
     int64_t send_count, recv_count;  // of one device
-    PjrtSendCallbackInfo *sends;     // [device][send]
-    PjrtRecvCallbackInfo *recvs;     // [device][recv]
+    PjrtSendCallbackInfo *sends;     // [device of the assignment][send]; only those of this process's devices are set
+    PjrtRecvCallbackInfo *recvs;     // [device of the assignment][recv]
 } Transfers;
 
 // NULL if no callback of that device serves the channel. A few entries: searched in order.
@@ -172,8 +172,8 @@ static HloStatus send_chunk(void *context, int64_t place, int64_t channel, const
     HLO_FAIL_IF(!chunk.data, HLO_RESOURCE_EXHAUSTED, "no memory for %lld bytes on channel %lld", (long long)bytes,
                 (long long)channel);
     if (bytes) memcpy(chunk.data, data, (size_t)bytes);
-    static PjrtCallbackError *callback_error = make_error;
-    return status_from_foreign(info->send_callback(&chunk, &callback_error, (size_t)bytes, true, info->user_arg));
+    static PjrtCallbackError *callback_error = pjrt_make_error;
+    return pjrt_status_from_foreign(info->send_callback(&chunk, &callback_error, (size_t)bytes, true, info->user_arg));
 }
 
 // Two references, because either side may be the last to let go: the callee may fill the stream long after the callback
@@ -196,14 +196,15 @@ static HloStatus receive_stream(void *context, int64_t place, int64_t channel, c
 
 // Checks at launch, not when the program reaches the transfer, so that the caller learns of a missing callback and no
 // device waits for it.
-static HloStatus check_channels(const Transfers *transfers, const TargetExecutable *executable) {
-    const int64_t devices = target_executable_device_count(executable);
+static HloStatus check_channels(const Transfers *transfers, const PjrtLoadedExecutable *loaded) {
+    const TargetExecutable *executable = loaded->executable->executable;
     for (int64_t i = 0; i < target_executable_transfer_count(executable); i++) {
         bool to_host;
         const int64_t channel = target_executable_transfer(executable, i, &to_host);
-        for (int64_t d = 0; d < devices; d++) {
+        for (size_t l = 0; l < loaded->local_count; l++) {
+            const int64_t place = (int64_t)loaded->local_places[l];
             const bool served =
-                to_host ? find_send(transfers, d, channel) != NULL : find_recv(transfers, d, channel) != NULL;
+                to_host ? find_send(transfers, place, channel) != NULL : find_recv(transfers, place, channel) != NULL;
             HLO_FAIL_IF(!served, HLO_INVALID_ARGUMENT,
                         "%s %s the host over channel %lld, for which no callback is registered",
                         target_executable_name(executable), to_host ? "sends to" : "receives from", (long long)channel);
@@ -213,10 +214,11 @@ static HloStatus check_channels(const Transfers *transfers, const TargetExecutab
 }
 
 // One block: the struct and both lists.
-// The caller's lists need not outlive the call of Execute, while the program runs on.
-static Transfers *copy_callbacks(const PjrtExecuteOptions *options, int64_t devices) {
+// The caller's lists, which are those of this process's devices, need not outlive the call of Execute, while the
+// program runs on.
+static Transfers *copy_callbacks(const PjrtExecuteOptions *options, const PjrtLoadedExecutable *loaded) {
     const size_t sends = options ? options->num_send_ops : 0, recvs = options ? options->num_recv_ops : 0;
-    const size_t count = (size_t)devices;
+    const size_t count = loaded->device_count;
     Transfers *transfers = hlo_allocate_zeroed(1, sizeof(*transfers) + count * sends * sizeof(PjrtSendCallbackInfo) +
                                                       count * recvs * sizeof(PjrtRecvCallbackInfo));
     if (!transfers) return NULL;
@@ -224,19 +226,20 @@ static Transfers *copy_callbacks(const PjrtExecuteOptions *options, int64_t devi
     transfers->recv_count = (int64_t)recvs;
     transfers->sends = (PjrtSendCallbackInfo *)(transfers + 1);
     transfers->recvs = (PjrtRecvCallbackInfo *)(transfers->sends + count * sends);
-    for (size_t d = 0; d < count; d++) {
-        for (size_t i = 0; i < sends; i++) transfers->sends[d * sends + i] = options->send_callbacks[d][i];
-        for (size_t i = 0; i < recvs; i++) transfers->recvs[d * recvs + i] = options->recv_callbacks[d][i];
+    for (size_t l = 0; l < loaded->local_count; l++) {
+        const size_t place = loaded->local_places[l];
+        for (size_t i = 0; i < sends; i++) transfers->sends[place * sends + i] = options->send_callbacks[l][i];
+        for (size_t i = 0; i < recvs; i++) transfers->recvs[place * recvs + i] = options->recv_callbacks[l][i];
     }
     return transfers;
 }
 
-HloStatus pjrt_transfers_new(const PjrtExecuteOptions *options, const TargetExecutable *executable,
+HloStatus pjrt_transfers_new(const PjrtExecuteOptions *options, const PjrtLoadedExecutable *loaded,
                              TargetHostTransfers *result) {
-    if (target_executable_transfer_count(executable) == 0) return HLO_SUCCESS;
-    Transfers *transfers = copy_callbacks(options, target_executable_device_count(executable));
+    if (target_executable_transfer_count(loaded->executable->executable) == 0) return HLO_SUCCESS;
+    Transfers *transfers = copy_callbacks(options, loaded);
     HLO_FAIL_IF(!transfers, HLO_RESOURCE_EXHAUSTED, "out of memory");
-    HloStatus status = check_channels(transfers, executable);
+    HloStatus status = check_channels(transfers, loaded);
     if (status) {
         hlo_free(transfers);
         return status;

@@ -2,8 +2,10 @@
 // Slices of several hosts through the C API: all of them in one process, or one process a host.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/pjrt/harness.h"
 
@@ -68,19 +70,18 @@ Test(pjrt_hosts, one_process_plays_all_hosts) {
     harness_destroy_client(client);
 }
 
-// The same host, named in three ways.
+// The same host without the others, named in two ways.
 typedef struct HostCase {
-    char names[2][16];
-    int64_t values[2];
+    char name[16];
+    int64_t value;
     char environment[4];
 } HostCase;
 
 ParameterizedTestParameters(pjrt_hosts, one_process_is_one_host) {
     static HostCase cases[] = {
-        {{"process_index", ""}, {1, 0}, ""},
-        {{"num_nodes", "node_id"}, {4, 1}, ""},
-        {{"", ""}, {0, 0}, "1"},
-        {{"process_index", ""}, {1, 0}, "3"},  // an option says otherwise than the environment
+        {"process_index", 1, ""},
+        {"", 0, "1"},
+        {"process_index", 1, "3"},  // an option says otherwise than the environment
     };
     return cr_make_param_array(HostCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
@@ -88,8 +89,7 @@ ParameterizedTestParameters(pjrt_hosts, one_process_is_one_host) {
 ParameterizedTest(HostCase *param, pjrt_hosts, one_process_is_one_host) {
     PjrtNamedValue options[3] = {text_option("topology", "v5e-16")};
     size_t count = 1;
-    for (int i = 0; i < 2; i++)
-        if (*param->names[i]) options[count++] = number_option(param->names[i], param->values[i]);
+    if (*param->name) options[count++] = number_option(param->name, param->value);
     if (*param->environment) setenv("MESHLO_PROCESS_INDEX", param->environment, 1);
     PjrtClient *client;
     harness_must(create(options, count, &client), "Client_Create");
@@ -197,8 +197,8 @@ Test(pjrt_hosts, bug_portable_programs_run_on_every_host) {
     harness_read(result, numbers, 4);
     cr_expect_eq(numbers[3], 8.0f);
     harness_destroy_buffer(result);
-    harness_refused(harness_launch(compile.executable, argument, NULL, all.devices[0], &result), 12,
-                    "cannot be exchanged");
+    harness_refused(harness_launch(compile.executable, argument, NULL, all.devices[0], &result), 3,
+                    "belongs to process 0; this is process 1");
     harness_destroy_buffer(argument);
     harness_destroy_executable(compile.executable);
     harness_destroy_client(client);
@@ -212,9 +212,176 @@ Test(pjrt_hosts, hosts_that_there_are_not_are_refused) {
     harness_refused(create(options, 2, &client), 3, "process -7");
     options[1] = number_option("num_nodes", 3);
     options[2] = number_option("node_id", 0);
-    harness_refused(create(options, 3, &client), 3, "there are 3 processes, but v5e-16 has 4 hosts");
+    harness_refused(create(options, 3, &client), 3, "jax.distributed has 3 processes, but v5e-16 has 4 hosts");
+    // As many as hosts, but nothing connects them: each would play a slice of its own.
+    options[1] = number_option("num_nodes", 4);
+    harness_refused(create(options, 3, &client), 9, "jax.distributed has 4 processes, but nothing says how they reach");
     options[1] = text_option("process_index", "one");
     harness_refused(create(options, 2, &client), 3, "process_index is not a number");
     setenv("MESHLO_PROCESS_INDEX", "first", 1);
     harness_refused(create(options, 1, &client), 3, "MESHLO_PROCESS_INDEX is 'first'");
+}
+
+// ---- two processes, played by two threads, that only a key-value store of the caller's connects
+
+typedef struct Entry {
+    char key[128], value[256];
+    size_t size;
+} Entry;
+
+// The store, as jaxlib passes it: values are put once, and getting one waits.
+typedef struct Store {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    Entry entries[64];
+    int count;
+} Store;
+
+static Entry *find_entry(Store *store, const char *key, size_t size) {
+    for (int i = 0; i < store->count; i++)
+        if (strlen(store->entries[i].key) == size && memcmp(store->entries[i].key, key, size) == 0)
+            return &store->entries[i];
+    return NULL;
+}
+
+static PjrtError *put_value(PjrtKeyValuePutArgs *args) {
+    Store *store = args->user_arg;
+    pthread_mutex_lock(&store->lock);
+    const bool exists = find_entry(store, args->key, args->key_size) != NULL;
+    if (!exists && store->count < 64 && args->key_size < sizeof(store->entries[0].key) &&
+        args->value_size <= sizeof(store->entries[0].value)) {
+        Entry *entry = &store->entries[store->count++];
+        memcpy(entry->key, args->key, args->key_size);
+        memcpy(entry->value, args->value, args->value_size);
+        entry->size = args->value_size;
+        pthread_cond_broadcast(&store->changed);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return exists ? (*args->callback_error)(6, "it exists", 9) : NULL;
+}
+
+static void free_value(char *value) {
+    free(value);
+}
+
+static PjrtError *get_value(PjrtKeyValueGetArgs *args) {
+    Store *store = args->user_arg;
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += args->timeout_in_ms / 1000 + 1;
+    pthread_mutex_lock(&store->lock);
+    const Entry *entry;
+    int late = 0;
+    while (!(entry = find_entry(store, args->key, args->key_size)) && !late)
+        late = pthread_cond_timedwait(&store->changed, &store->lock, &end);
+    if (entry) {
+        args->value = malloc(entry->size + 1);
+        memcpy(args->value, entry->value, entry->size);
+        args->value_size = entry->size;
+        args->value_deleter = free_value;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return entry ? NULL : (*args->callback_error)(4, "no one has put it", 17);
+}
+
+typedef struct Process {
+    Store *store;
+    int index;
+    PjrtClient *client;
+    PjrtError *error;
+    float sums[4];
+} Process;
+
+static const char sum_of_all[] =
+    "module @sum attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {\n"
+    "  func.func public @main(%arg0: tensor<2x2xf32>) -> tensor<2x2xf32> {\n"
+    "    %0 = \"stablehlo.custom_call\"(%arg0) {call_target_name = \"Sharding\", mhlo.sharding = \"{replicated}\"} : "
+    "(tensor<2x2xf32>) -> tensor<2x2xf32>\n"
+    "    %1 = \"stablehlo.custom_call\"(%0) {call_target_name = \"SPMDFullToShardShape\", mhlo.sharding = "
+    "\"{manual}\"} : (tensor<2x2xf32>) -> tensor<2x2xf32>\n"
+    "    %2 = \"stablehlo.all_reduce\"(%1) ({\n"
+    "    ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n"
+    "      %s = stablehlo.add %a, %b : tensor<f32>\n"
+    "      stablehlo.return %s : tensor<f32>\n"
+    "    }) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids, replica_groups = "
+    "dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>} : (tensor<2x2xf32>) -> tensor<2x2xf32>\n"
+    "    %3 = \"stablehlo.custom_call\"(%2) {call_target_name = \"Sharding\", mhlo.sharding = \"{manual}\"} : "
+    "(tensor<2x2xf32>) -> tensor<2x2xf32>\n"
+    "    %4 = \"stablehlo.custom_call\"(%3) {call_target_name = \"SPMDShardToFullShape\", mhlo.sharding = "
+    "\"{replicated}\"} : (tensor<2x2xf32>) -> tensor<2x2xf32>\n"
+    "    return %4 : tensor<2x2xf32>\n  }\n}\n";
+
+// What process `index` puts on its devices is multiplied by its number plus one.
+static void run_sum(Process *process) {
+    PjrtClientAddressableDevicesArgs local = {.struct_size = sizeof(local), .client = process->client};
+    harness_must(CALL(Client_AddressableDevices, &local), "AddressableDevices");
+    cr_assert_eq(local.num_addressable_devices, 4);
+    PjrtError *error;
+    PjrtLoadedExecutable *sum = harness_compile(process->client, sum_of_all, strlen(sum_of_all), 8, &error);
+    harness_must(error, "compile");
+    PjrtBuffer *buffers[4], *results[4] = {0};
+    PjrtBuffer *const *arguments[4];
+    PjrtBuffer **lists[4];
+    for (int i = 0; i < 4; i++) {
+        cr_expect_eq(process_of(local.addressable_devices[i]), process->index);
+        buffers[i] = harness_numbers(process->client, process->index * 4 + i, 2, 2, (float)process->index * 10);
+        arguments[i] = &buffers[i];
+        lists[i] = &results[i];
+    }
+    PjrtLoadedExecutableExecuteArgs execute = {.struct_size = sizeof(execute),
+                                               .executable = sum,
+                                               .argument_lists = arguments,
+                                               .num_devices = 4,
+                                               .num_args = 1,
+                                               .output_lists = lists};
+    harness_must(CALL(LoadedExecutable_Execute, &execute), "Execute");
+    harness_read(results[3], process->sums, 4);
+    for (int i = 0; i < 4; i++) {
+        harness_destroy_buffer(results[i]);
+        harness_destroy_buffer(buffers[i]);
+    }
+    harness_destroy_executable(sum);
+}
+
+static void *play(void *argument) {
+    Process *process = argument;
+    PjrtNamedValue options[3] = {text_option("topology", "v5e:2x4"), number_option("num_nodes", 2),
+                                 number_option("node_id", process->index)};
+    for (int round = 0; round < 2; round++) {  // a second client finds keys of its own
+        PjrtClientCreateArgs args = {.struct_size = sizeof(args),
+                                     .create_options = options,
+                                     .num_options = 3,
+                                     .kv_get_callback = get_value,
+                                     .kv_get_user_arg = process->store,
+                                     .kv_put_callback = put_value,
+                                     .kv_put_user_arg = process->store};
+        process->error = CALL(Client_Create, &args);
+        if (process->error) return NULL;
+        process->client = args.client;
+        run_sum(process);
+        harness_destroy_client(process->client);
+    }
+    return NULL;
+}
+
+Test(pjrt_hosts, a_store_connects_processes) {
+    Store store = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    Process processes[2] = {{.store = &store, .index = 0}, {.store = &store, .index = 1}};
+    pthread_t threads[2];
+    harness_api();
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, play, &processes[i]);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        harness_must(processes[i].error, "Client_Create");
+        cr_expect_eq(processes[i].sums[3], 4 * 3 + 4 * 13.0f);
+    }
+}
+
+// The other one does not come.
+Test(pjrt_hosts, a_process_that_does_not_come_is_named) {
+    Store store = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    Process process = {.store = &store, .index = 1};
+    setenv("MESHLO_HOST_TIMEOUT", "0.2", 1);
+    play(&process);
+    harness_refused(process.error, 4, "process 0 of 2 (jax.distributed) has not come");
 }
