@@ -180,6 +180,7 @@ typedef struct Job {
     const CliBoundary *boundary;
     int64_t devices, argument_count, result_count;
     TargetExecutable *executable;  // the execution's
+    CliHosts hosts;                // the processes that run this job
     TargetBuffer ***arguments;     // by device, then argument
     TargetBuffer ***results;
     HloLiteral **shards;  // of the array that is being split or joined
@@ -220,6 +221,7 @@ static void job_free(Job *job) {
 static HloStatus job_place_argument(Job *job, int64_t index, const HloLiteral *input) {
     HLO_TRY(split_input(job->execution, &job->boundary->spmd->parameters[index], input, job->shards));
     for (int64_t d = 0; d < job->devices; ++d) {
+        if (!target_device_is_local(target_executable_device(job->executable, d))) continue;
         TargetMemory *memory = target_device_default_memory(target_executable_device(job->executable, d));
         if (hlo_shape_is_array(job->shards[d]->shape)) {
             HLO_TRY(target_buffer_from_literal_bounded(job->shards[d],
@@ -256,23 +258,40 @@ static HloStatus job_run(Job *job, CliTimes *times) {
     return HLO_SUCCESS;
 }
 
-// Waits for each result, device by device. An empty literal takes the position of a token.
+// The part of result `index` that a device has: waits for it, or gets it from the device's process.
+static HloStatus job_take(Job *job, int64_t index, int64_t d) {
+    const HloShape *local = job->boundary->spmd->results[index].local;
+    const TargetDevice *device = target_executable_device(job->executable, d);
+    if (!hlo_shape_is_array(local)) {  // an empty literal takes the position of a token
+        job->shards[d] = hlo_literal_new(local);
+        HLO_FAIL_IF(!job->shards[d], HLO_RESOURCE_EXHAUSTED, "out of memory for the results");
+        return HLO_SUCCESS;
+    }
+    if (target_device_is_local(device)) HLO_TRY(target_buffer_to_literal(job->results[d][index], &job->shards[d]));
+    return cli_hosts_bring(&job->hosts, device, local, job->context->arena, &job->shards[d]);
+}
+
+// Result by result and device by device, in all processes. Only process 0 has all parts.
 static HloStatus job_collect(Job *job, CliArrays *results) {
     for (int64_t i = 0; i < job->result_count; ++i) {
         const SpmdBoundaryArray *array = &job->boundary->spmd->results[i];
         cli_progress_share(job->context, "collecting results", (double)i / (double)job->result_count);
-        for (int64_t d = 0; d < job->devices; ++d) {
-            if (hlo_shape_is_array(array->local)) {
-                HLO_TRY(target_buffer_to_literal(job->results[d][i], &job->shards[d]));
-            } else {
-                job->shards[d] = hlo_literal_new(array->local);
-                HLO_FAIL_IF(!job->shards[d], HLO_RESOURCE_EXHAUSTED, "out of memory for the results");
-            }
-        }
-        HLO_TRY(join_result(job->execution, array, job->boundary->results[i], job->shards, &results->items[i]));
+        for (int64_t d = 0; d < job->devices; ++d) HLO_TRY(job_take(job, i, d));
+        if (job->hosts.process_index == 0)
+            HLO_TRY(join_result(job->execution, array, job->boundary->results[i], job->shards, &results->items[i]));
         drop_shards(job);
     }
+    if (job->hosts.process_index > 0) results->count = 0;
     return HLO_SUCCESS;
+}
+
+// Notes whose outfeeds this process will not see.
+static void mark_feeds(const Job *job) {
+    CliFeeds *feeds = job->execution->feeds;
+    if (!feeds || job->hosts.process_count == 1) return;
+    feeds->elsewhere = HLO_ARENA_NEW(job->context->arena, bool, job->devices);
+    for (int64_t d = 0; d < job->devices; ++d)
+        feeds->elsewhere[d] = !target_device_is_local(target_executable_device(job->executable, d));
 }
 
 // Argument and result counts of the compiled program and of the boundary come from the same module: a difference is a
@@ -281,6 +300,7 @@ static HloStatus job_do(Job *job, const CliArrays *inputs, CliArrays *results, C
     assert(target_executable_argument_count(job->executable) == job->argument_count &&
            target_executable_result_count(job->executable) == job->result_count);
     job->context->stage = CLI_STAGE_RUN;
+    mark_feeds(job);
     for (int64_t i = 0; i < job->argument_count; ++i) {
         cli_progress_share(job->context, "placing arguments", (double)i / (double)job->argument_count);
         HLO_TRY(job_place_argument(job, i, inputs->items[i]));
@@ -296,6 +316,7 @@ static HloStatus execute_compiled(CliContext *context, const CliExecution *execu
                .execution = execution,
                .boundary = boundary,
                .executable = execution->executable,
+               .hosts = execution->hosts,
                .devices = execution->program->device_count,
                .argument_count = boundary->spmd->parameter_count,
                .result_count = boundary->spmd->result_count};
@@ -417,9 +438,9 @@ HloStatus cli_execution_compile(CliContext *context, CliExecution *execution) {
                                     .device_assignment = execution->assignment,
                                     .numerics = execution->numerics,
                                     .exceeds_device = &exceeds_device};
-    if (execution->evaluate) return HLO_SUCCESS;
+    if (execution->evaluate) return cli_hosts_refuse(context, "--engine eval");
     context->stage = CLI_STAGE_USAGE;  // the environment's settings
-    HLO_TRY(target_client_new(execution->machine, &execution->client));
+    HLO_TRY(cli_hosts_join(context, execution->machine, &execution->client, &execution->hosts));
     cli_progress(context, "compiling");
     const double start = cli_seconds();
     context->stage = CLI_STAGE_RUN;

@@ -8,6 +8,7 @@
 #include "targets/client.h"
 #include "tools/arrays.h"
 #include "tools/feeds.h"
+#include "tools/hosts.h"
 #include "tools/prepare.h"
 
 // What to run, and how.
@@ -22,6 +23,7 @@ typedef struct CliExecution {
     CliFeeds *feeds;            // of the program's infeeds and outfeeds; rewound at each run
     TargetClient *client;       // made by cli_execution_compile(); NULL for the evaluator
     TargetExecutable *executable;
+    CliHosts hosts;  // the processes that run it, of which this is one
     double compile_seconds;
 } CliExecution;
 
@@ -50,8 +52,8 @@ typedef struct CliTimes {
     int64_t count;
 } CliTimes;
 
-// Compiles the program for its machine, before there are any inputs; does nothing for the evaluator. Free with
-// cli_execution_free(), also after an error.
+// Compiles the program for its machine, before there are any inputs; for the evaluator only checks that this process is
+// the only one. Free with cli_execution_free(), also after an error.
 HLO_NODISCARD HloStatus cli_execution_compile(CliContext *context, CliExecution *execution);
 // Frees what cli_execution_compile() made.
 void cli_execution_free(CliExecution *execution);
@@ -70,7 +72,8 @@ CliMemory cli_memory_of(const CliExecution *execution, const CliBoundary *bounda
 // unknown. A usage error for a value that is no size.
 HLO_NODISCARD HloStatus cli_host_memory(CliContext *context, int64_t *bytes);
 
-// Runs the program on global `inputs` and reassembles its global `results`, to be freed with cli_arrays_free().
+// Runs the program on global `inputs` and reassembles its global `results`, to be freed with cli_arrays_free(). Of
+// several processes (tools/hosts.h) process 0 gets the results, and the others none.
 HLO_NODISCARD HloStatus cli_execute(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                     const CliArrays *inputs, CliArrays *results, CliTimes *times);
 

@@ -19,6 +19,7 @@ typedef struct CliFeeds {
     int64_t devices;
     int64_t *next;     // by device: index into `waiting`
     CliArrays *given;  // by device: what came out of its outfeed; lists and arrays on the heap
+    bool *elsewhere;   // by device: another process runs it and gets what comes out; NULL: none
 } CliFeeds;
 
 // Reads the --infeed options: F.npy or D=F.npy, where D is a partition, or the same with F.npz, whose members arr_0,

@@ -210,9 +210,10 @@ const LaunchVariable *launch_variables(CliContext *context, const LaunchPlan *pl
         {"TPU_HOST_BOUNDS", NULL},
         {"TPU_CHIPS_PER_HOST_BOUNDS", NULL},
         {"TPU_VISIBLE_DEVICES", NULL},
-        {"MEGASCALE_NUM_SLICES", several ? hlo_arena_format(arena, "%lld", (long long)plan->slice_count) : NULL},
-        {"MEGASCALE_SLICE_ID", several ? hlo_arena_format(arena, "%lld", (long long)process->slice) : NULL},
-        {"MEGASCALE_COORDINATOR_ADDRESS", several ? coordinator : NULL},
+        // Empty for one slice: JAX asks a metadata server for what is missing.
+        {"MEGASCALE_NUM_SLICES", several ? hlo_arena_format(arena, "%lld", (long long)plan->slice_count) : ""},
+        {"MEGASCALE_SLICE_ID", several ? hlo_arena_format(arena, "%lld", (long long)process->slice) : ""},
+        {"MEGASCALE_COORDINATOR_ADDRESS", several ? coordinator : ""},
         // jax.distributed.initialize() without arguments finds the processes as on a TPU host, if JAX takes this for
         // one.
         {"JAX_FORCE_TPU_INIT", "1"},

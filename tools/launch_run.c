@@ -97,8 +97,19 @@ static HloStatus watch_signals(void) {
 static void signal_all(const Launch *launch, int number) {
     for (int64_t i = 0; i < launch->started; i++) {
         const Child *child = &launch->children[i];
+        // An ssh does not pass signals on: the end of its input asks for the end there.
+        if (child->process->host && number != SIGKILL) continue;
         // Its group may hold what it has started, even when it has ended itself.
         if (child->pid > 0 && (number == SIGKILL || !child->has_ended)) kill(-child->pid, number);
+    }
+}
+
+// Ends the input of each ssh, and with it what runs on the other machine.
+static void end_inputs(Launch *launch) {
+    for (int64_t i = 0; i < launch->started; i++) {
+        Child *child = &launch->children[i];
+        if (child->input >= 0) close(child->input);
+        child->input = -1;
     }
 }
 
@@ -411,11 +422,8 @@ static void reap(Launch *launch) {
 
 static void terminate(Launch *launch) {
     signal_all(launch, SIGTERM);
-    for (int64_t i = 0; i < launch->started; i++) {
-        Child *child = &launch->children[i];
-        if (child->input >= 0) close(child->input);
-        child->input = -1;
-    }
+    signal_all(launch, SIGCONT);  // one that is stopped ends too
+    end_inputs(launch);
     launch->state = TERMINATED;
     launch->deadline = cli_seconds() + kKillSeconds;
 }
@@ -439,6 +447,7 @@ static void handle_signals(Launch *launch) {
         const bool ends = number != SIGUSR1 && number != SIGUSR2;
         if (!ends || launch->state == RUNNING || launch->state == FAILED) signal_all(launch, number);
         if (!ends) continue;
+        end_inputs(launch);
         if (launch->state >= TERMINATED) {
             launch->deadline = 0;
         } else {

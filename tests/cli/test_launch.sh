@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # meshlo launch: environments, output, exit codes, signals; and nothing left running.
 cat >environment.sh <<'SH'
-echo "$MESHLO_TOPOLOGY $MESHLO_PROCESS_INDEX $CLOUD_TPU_TASK_ID $TPU_WORKER_ID|$TPU_PROCESS_BOUNDS $TPU_CHIPS_PER_PROCESS_BOUNDS|$TPU_VISIBLE_CHIPS|${MEGASCALE_SLICE_ID-none} ${TPU_HOST_BOUNDS-none}"
+echo "$MESHLO_TOPOLOGY $MESHLO_PROCESS_INDEX $CLOUD_TPU_TASK_ID $TPU_WORKER_ID|$TPU_PROCESS_BOUNDS $TPU_CHIPS_PER_PROCESS_BOUNDS|$TPU_VISIBLE_CHIPS|${MEGASCALE_SLICE_ID:-none} ${TPU_HOST_BOUNDS-none}"
 SH
 exits 0 "launch: one process a host" env TPU_HOST_BOUNDS=9,9,9 "$MESHLO" launch --on v5e-16 -- sh environment.sh
 says out "[2] v5e-16 2 2 2|2,2,1 2,2,1||none none" "launch: one process a host: environment"
@@ -90,11 +90,14 @@ echo "$*" >>ssh.log
 shift
 exec sh -c "$*"
 SH
-exits 5 "launch: by ssh" meshlo launch --on v5e-16 --hosts a,b --grace 0 --ssh "sh $PWD/ssh.sh" -- sh -c 'echo "$1 $MESHLO_PROCESS_ADDRESSES $(basename "$PWD")"; [ $MESHLO_PROCESS_INDEX = 3 ] && exit 5; sleep 300' _ "it's '\$here'"
+exits 5 "launch: by ssh" meshlo launch --on v5e-16 --hosts a,b --grace 60 --ssh "sh $PWD/ssh.sh" -- sh -c 'echo "$1 $MESHLO_PROCESS_ADDRESSES $(basename "$PWD")"; [ $MESHLO_PROCESS_INDEX != 3 ] || exit 5' _ "it's '\$here'"
 says out "[2 b] it's '\$here' a:8471,a:8472,b:8471,b:8472 $(basename "$PWD")" "launch: by ssh: words, addresses, folder"
 says err "process 3 b exited with code 5" "launch: by ssh: which"
 check "launch: by ssh: one for each" test "$(grep -c 'exec sh -s' ssh.log)" = 4
 check "launch: by ssh: no secret on a command line" test "$(grep -c MESHLO_SECRET ssh.log)" = 0
+rm -f child.*
+exits 5 "launch: by ssh: one fails" meshlo launch --on v5e-16 --hosts a,b --grace 0 --ssh "sh $PWD/ssh.sh" -- sh -c '[ $MESHLO_PROCESS_INDEX = 3 ] && exit 5; sleep 300 & echo $! >child.$MESHLO_PROCESS_INDEX; wait'
+check "launch: by ssh: one fails: nothing is left" gone
 exits 2 "launch: hosts that do not divide" meshlo launch --on v5e-16 --hosts a,b,c -- true
 says err "--hosts has 3 names, which do not divide 4 processes" "launch: hosts that do not divide: said"
 exits 2 "launch: a host that is an option" meshlo launch --on v5e-16 --hosts -oProxyCommand=x -- true
