@@ -19,7 +19,7 @@ import tempfile
 import time
 
 COUNT = 4
-TIMEOUT = 3.0  # MESHLO_HOST_TIMEOUT
+TIMEOUT = 4.0  # MESHLO_HOST_TIMEOUT
 PATIENCE = 120  # after that a process hangs
 PROGRAM = """HloModule exchange, num_partitions=8
 add {
@@ -137,7 +137,7 @@ def shared_memory():
 
 def main():
     meshlo = os.path.abspath(sys.argv[1])
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 6
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     draw, failed, before = random.Random(seed), 0, shared_memory()
     with tempfile.TemporaryDirectory() as folder:

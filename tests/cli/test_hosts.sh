@@ -54,4 +54,4 @@ exits 0 "hosts: they need not belong together" env MESHLO_PROCESS_INDEX=all OMPI
 check "hosts: they need not belong together: the same results" diff one.txt out
 
 # A process that is killed, stopped or delayed at some moment.
-check "hosts: faults" python3 -B "$SOURCE/tests/cli/faults.py" "$MESHLO" 6
+check "hosts: faults" python3 -B "$SOURCE/tests/cli/faults.py" "$MESHLO" 5
