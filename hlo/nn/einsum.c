@@ -4,7 +4,6 @@
 // contracted (in both), letters in both that are still needed are batch dimensions. One transpose at the end brings the
 // letters into the order of the result.
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "hlo/nn/internal.h"
@@ -133,7 +132,9 @@ static void contract(HloBuilder *builder, Term *left, Term *right, const char *n
                                          .lhs_contracting = {lists[2], counts[2]},
                                          .rhs_contracting = {lists[3], counts[3]}};
     left->value = hlo_build_dot(builder, left->value, right->value, &attributes, HLO_INVALID);
-    snprintf(left->letters, sizeof left->letters, "%s%s", batch, rest);
+    left->letters[0] = 0;
+    for (const char *at = batch; *at; at++) append(left->letters, *at);
+    for (const char *at = rest; *at; at++) append(left->letters, *at);
 }
 
 static HloInstruction *arrange(HloBuilder *builder, const Term *term, const char *result) {
