@@ -23,6 +23,8 @@ static const double WORTHWHILE = 2.0 / 3;
 
 // Ops between a sum and where it is added that are followed, at most.
 enum { CHAIN = 8 };
+// Uses of a result that are followed to the end of the program, at most.
+enum { MOST_USES = 64 };
 
 // Whether `at` is an element of the loop's tuple, or a sum that begins with one.
 static bool begins_with_carry(const HloInstruction *at, const HloInstruction *carry) {
@@ -118,16 +120,17 @@ static bool may_have(const SpmdConsequences *consequences, const SpmdNode *node,
     return spmd_array_accepts(made, dim, spmd_axes_set(axes), spmd_axes_product(consequences->plan->mesh, &all));
 }
 
-// True if a result leaves the program as it is, at most rearranged. Nothing says then that its parts may be apart, and
-// nothing is gained by it.
-static bool only_leaves(const HloInstruction *at) {
-    if (at->parent != at->parent->module->entry) return false;
+// Whether everything that is made of a value leaves the program, at most rearranged or combined element by element: an
+// update of a weight. Nothing says then that its parts may be apart, and what is saved before would be sent after it.
+// `*budget` bounds how many uses are followed; beyond it the answer is no.
+static bool only_leaves(const HloInstruction *at, int32_t *budget) {
+    if (at->parent != at->parent->module->entry || (*budget)-- <= 0) return false;
     if (hlo_instruction_is_root(at)) return true;
     for (int64_t i = 0; i < at->users.count; i++) {
         const HloInstruction *user = at->users.items[i];
         const bool passes =
-            hlo_op_is(user->opcode, HLO_OP_IS_REARRANGES) || hlo_is(user, HLO_OP_TUPLE) || hlo_is(user, HLO_OP_CONVERT);
-        if (!passes || !only_leaves(user)) return false;
+            hlo_op_is(user->opcode, HLO_OP_IS_REARRANGES | HLO_OP_IS_ELEMENTWISE) || hlo_is(user, HLO_OP_TUPLE);
+        if (!passes || !only_leaves(user, budget)) return false;
     }
     return true;
 }
@@ -140,7 +143,8 @@ static SpmdAxes axes_in_question(const SpmdConsequences *consequences, const Spm
     const SpmdAxes axes = contracted_axes(consequences, node);
     const bool elsewhere = made && (spmd_sharding_used(made->sharding) & spmd_axes_set(&axes));
     const bool changes = made && !made->annotated && !elsewhere && axes.count;
-    return !changes || spmd_sum_waits(rule->op) || only_leaves(rule->op) ? (SpmdAxes){0} : axes;
+    int32_t budget = MOST_USES;
+    return !changes || spmd_sum_waits(rule->op) || only_leaves(rule->op, &budget) ? (SpmdAxes){0} : axes;
 }
 
 int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t number, SpmdAxes *wanted) {
