@@ -14,7 +14,8 @@ typedef struct LaunchProcess {
     int64_t host_slot, host_processes;  // which of the processes on its host it is, and how many those are
     const char *host;                   // as the user names it; NULL for this machine
     const char *name;                   // for messages and prefixes: "2", "2 host-c"
-    const char *address;                // "host:port", for the others
+    int64_t port;                       // for the others
+    const char *address;                // "host:port"
 } LaunchProcess;
 
 // All that is known before the first process starts. In the context's arena.

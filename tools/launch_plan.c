@@ -73,9 +73,8 @@ static bool is_host_name(const char *name) {
     return *name && *name != '-' && name[strspn(name, letters)] == 0;
 }
 
-// A port that is free on this machine now; 0 if there is none. The socket is closed before the processes start, so
-// another program may take the port in between: joining then fails, with the port's name.
-static int64_t free_port(void) {
+// A port that is free on this machine now; 0 if there is none.
+static int64_t any_port(void) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
     const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -83,6 +82,20 @@ static int64_t free_port(void) {
                        getsockname(descriptor, (struct sockaddr *)&address, &size) == 0;
     if (descriptor >= 0) close(descriptor);
     return bound ? ntohs(address.sin_port) : 0;
+}
+
+// Such a port that no process of the plan has yet: the system may give a port again as soon as its socket is closed.
+// All are closed before the processes start, so another program may take one in between: joining then fails, with the
+// port's name.
+static int64_t free_port(const LaunchPlan *plan) {
+    enum { kAttempts = 1000 };
+    for (int attempt = 0; attempt < kAttempts; attempt++) {
+        const int64_t port = any_port();
+        bool taken = false;
+        for (int64_t i = 0; i < plan->count; i++) taken |= plan->processes[i].port == port;
+        if (!taken || !port) return port;
+    }
+    return 0;
 }
 
 // The names of --hosts; each gets as many neighbouring processes.
@@ -95,13 +108,15 @@ static HloStatus read_hosts(CliContext *context, const char *hosts, HloStringVec
     return HLO_SUCCESS;
 }
 
-static HloStatus choose_address(CliContext *context, LaunchProcess *process, bool all_here, int64_t port) {
+static HloStatus choose_address(CliContext *context, const LaunchPlan *plan, LaunchProcess *process, bool all_here,
+                                int64_t port) {
     const char *host = process->host;
     int64_t own = port ? port + process->host_slot : 0;
-    if (!own) own = host ? TRANSPORT_DEFAULT_PORT + process->host_slot : free_port();
+    if (!own) own = host ? TRANSPORT_DEFAULT_PORT + process->host_slot : free_port(plan);
     if (own < 1 || own > 65535)
         return cli_usage_error(context, "--port %lld: no port for process %lld", (long long)port,
                                (long long)process->index);
+    process->port = own;
     const char *at = host ? strrchr(host, '@') : NULL;  // of user@host, the others need the host
     const char *name = at ? at + 1 : host ? host : "127.0.0.1";
     char here[256] = "";
@@ -138,9 +153,9 @@ static HloStatus place(CliContext *context, const char *hosts, int64_t port, Lau
             if (strcmp(list.items[other], name) == 0) process->host_slot += each;
         process->name = name ? hlo_arena_format(context->arena, "%lld %s", (long long)i, name)
                              : hlo_arena_format(context->arena, "%lld", (long long)i);
-        HLO_TRY(choose_address(context, process, all_here, port));
+        HLO_TRY(choose_address(context, plan, process, all_here, port));
     }
-    plan->coordinator_port = plan->processes[0].host ? 0 : free_port();
+    plan->coordinator_port = plan->processes[0].host ? 0 : free_port(plan);
     return HLO_SUCCESS;
 }
 
