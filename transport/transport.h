@@ -24,15 +24,14 @@
 // Rules that apply to all functions here:
 // - Threads. Every function may be called from any thread, also concurrently, except that a request and a transport are
 //   freed once, with no other call on them running. Messages move only while some thread calls transport_progress()
-//   or transport_finish(). Liveness does not depend on this: a thread of the transport, which
-//   transport_join() starts, sends and watches heartbeats.
+//   or transport_finish(). Liveness does not depend on this: a thread of the transport, which transport_join() starts,
+//   sends and watches heartbeats.
 // - Failure. A process that dies, that stops answering or that aborts ends the transport for all others: pending and
 //   later requests fail with one error, which names the process, what happened and when. There is no recovery: the
 //   processes must be started again (and what UCX has in a process whose transport failed is freed at its end). A
 //   process that leaves in order (transport_release()) fails only the requests that it would have had to answer.
-// - fork(). The child has no transport: its calls return FAILED_PRECONDITION, transport_release() frees what it can,
-// and
-//   the parent is not affected.
+// - fork(). The child has no transport: its calls return FAILED_PRECONDITION, and transport_release() frees what it
+//   can. The parent is not affected.
 // - Environment. Nothing is printed, no signal handler stays installed and no environment variable is changed.
 //
 // Stability: experimental.
