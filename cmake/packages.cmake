@@ -40,6 +40,11 @@ meshlo_package(development libmeshlo-dev libdevel "libmeshlo${MESHLO_SOVERSION} 
 meshlo_package(command meshlo devel "" "HLO compiler: the command
 Partitions, runs, times, compares and searches for the sharding of a program.")
 
+# Opened at run time, by processes that play the hosts of one slice.
+foreach(component LIBRARY COMMAND PYTHON)
+  set(CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS "libucx0, libnettle8")
+endforeach()
+
 get_property(python_package GLOBAL PROPERTY MESHLO_PYTHON_PACKAGE)
 if(python_package)
   list(APPEND CPACK_COMPONENTS_ALL python)
