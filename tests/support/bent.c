@@ -209,20 +209,21 @@ static void bend_groups(const Bending *bending, const HloReplicaGroups *groups) 
     for (*count = 0; *count < was; ++*count) try_it(bending);
 }
 
+static void bend_flag(const Bending *bending, bool *flag) {
+    *flag = !*flag;
+    try_it(bending);
+    *flag = !*flag;
+}
+
 static void bend_field(const Bending *bending, const HloField *field, void *place) {
     const HloPadding *padding = place;
     const HloPairs *pairs = place;
     const HloIntsList *lists = place;
-    const bool was = *(bool *)place;
     switch (field->kind) {
         case HLO_FIELD_INT:
         case HLO_FIELD_OPTIONAL_INT:
         case HLO_FIELD_GROUP_COUNT: bend_number(bending, place); break;
-        case HLO_FIELD_BOOL:
-            *(bool *)place = !was;
-            try_it(bending);
-            *(bool *)place = was;
-            break;
+        case HLO_FIELD_BOOL: bend_flag(bending, place); break;
         case HLO_FIELD_TRISTATE: bend_integer(bending, place, 3); break;
         case HLO_FIELD_ENUM: bend_integer(bending, place, field->enumeration->count); break;
         case HLO_FIELD_INTS: bend_ints(bending, place); break;
