@@ -253,6 +253,7 @@ static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
     const size_t bytes = (size_t)rule->factors.count * sizeof(*factors);
     const SpmdSharding *wanted = choice->now[spmd_rule_result(rule, 0)];
     const bool scatters = (spmd_sharding_used(wanted) & spmd_partial_axes(rule, factors)) != 0;
+    if (!scatters && spmd_only_leaves(rule->op)) return;
     const double most = (scatters ? 0.9 : 0.6) * (double)sent_cost(choice, factors);
     for (int32_t from = 0; from < (int32_t)rule->factors.count; from++) {
         if (rule->factors.items[from].kind != SPMD_REDUCE || !factors[from].count) continue;

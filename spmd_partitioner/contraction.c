@@ -120,19 +120,22 @@ static bool may_have(const SpmdConsequences *consequences, const SpmdNode *node,
     return spmd_array_accepts(made, dim, spmd_axes_set(axes), spmd_axes_product(consequences->plan->mesh, &all));
 }
 
-// Whether everything that is made of a value leaves the program, at most rearranged or combined element by element: an
-// update of a weight. Nothing says then that its parts may be apart, and what is saved before would be sent after it.
 // `*budget` bounds how many uses are followed; beyond it the answer is no.
-static bool only_leaves(const HloInstruction *at, int32_t *budget) {
-    if (at->parent != at->parent->module->entry || (*budget)-- <= 0) return false;
+static bool follow(const HloInstruction *at, int32_t *budget) {
+    if ((*budget)-- <= 0) return false;
     if (hlo_instruction_is_root(at)) return true;
     for (int64_t i = 0; i < at->users.count; i++) {
         const HloInstruction *user = at->users.items[i];
         const bool passes =
             hlo_op_is(user->opcode, HLO_OP_IS_REARRANGES | HLO_OP_IS_ELEMENTWISE) || hlo_is(user, HLO_OP_TUPLE);
-        if (!passes || !only_leaves(user, budget)) return false;
+        if (!passes || !follow(user, budget)) return false;
     }
     return true;
+}
+
+bool spmd_only_leaves(const HloInstruction *op) {
+    int32_t budget = MOST_USES;
+    return follow(op, &budget);
 }
 
 // The axes that a product sums over, where it is one that may be changed; none otherwise.
@@ -143,8 +146,7 @@ static SpmdAxes axes_in_question(const SpmdConsequences *consequences, const Spm
     const SpmdAxes axes = contracted_axes(consequences, node);
     const bool elsewhere = made && (spmd_sharding_used(made->sharding) & spmd_axes_set(&axes));
     const bool changes = made && !made->annotated && !elsewhere && axes.count;
-    int32_t budget = MOST_USES;
-    return !changes || spmd_sum_waits(rule->op) || only_leaves(rule->op, &budget) ? (SpmdAxes){0} : axes;
+    return !changes || spmd_sum_waits(rule->op) || spmd_only_leaves(rule->op) ? (SpmdAxes){0} : axes;
 }
 
 int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t number, SpmdAxes *wanted) {

@@ -12,6 +12,10 @@ bool spmd_is_product(const HloInstruction *op);
 // True if the sum that `op` leaves on each device is added up by the loop around it, so that one collective after the
 // loop finishes it (passes/accumulate.c).
 bool spmd_sum_waits(const HloInstruction *op);
+// Whether everything that is made of a result leaves the program, or the iteration of a loop, at most rearranged or
+// combined element by element: a gradient, or the update of a weight. Nothing says then that its parts may be apart:
+// what is saved before would be sent after it, and people expect the one all-reduce of data parallelism.
+bool spmd_only_leaves(const HloInstruction *op);
 // The dimension of the result of product `node` that propagation should shard by *axes, which shard the summed
 // dimension of both operands. -1 where adding up the parts, or sharding nothing, costs no more.
 int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t node, SpmdAxes *axes);

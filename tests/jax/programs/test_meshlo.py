@@ -243,7 +243,7 @@ def test_slices_are_as_jax_lists_them():
 
 def test_helpers_for_test_suites_say_what_is_wrong(tmp_path):
     plan = dict(mesh={"x": 4}, shard={0: P("x", None), 1: P(None, "x")})
-    meshlo.testing.assert_collectives(lowered(), forbid=["all-to-all"], max_bytes="1MiB", max_count=9, **plan)
+    meshlo.testing.assert_collectives(lowered(), forbid=["collective-permute"], max_bytes="1MiB", max_count=9, **plan)
     with pytest.raises(AssertionError, match="all-reduce"):
         meshlo.testing.assert_collectives(lowered(), forbid=["all-reduce"], **plan)
     with pytest.raises(AssertionError, match="at most 64"):
