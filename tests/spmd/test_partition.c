@@ -137,10 +137,11 @@ static const struct {
      " d = f32[6,61,63] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
      "rhs_contracting_dims={1}\n ROOT e = f32[6,61,63] exponential(d), sharding={devices=[2,2,1]<=[4]}",
      "1 all-to-all 1 all-gather"},
+    // A result that only leaves the program is added up, though exchanging operands would send half.
     {"p = f32[64,8] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " q = f32[8,64] parameter(1), sharding={devices=[4,1]<=[4]}\n"
      " ROOT d = f32[64,64] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}",
-     "1 all-to-all 2 all-gather"},
+     "1 all-reduce"},
     // Gradients over a batch as long as the features: nothing is saved.
     {"p = f32[64,64] parameter(0), sharding={devices=[4,1]<=[4]}\n"
      " q = f32[64,64] parameter(1), sharding={devices=[4,1]<=[4]}\n"
