@@ -145,11 +145,17 @@ static void try_it(const Bending *bending) {
     if (verifies(bending->module)) bending->visit(bending->module, bending->instruction, bending->text);
 }
 
+// Wraps: attributes may be the least number already.
+static int64_t moved(int64_t number, int64_t by) {
+    return (int64_t)((uint64_t)number + (uint64_t)by);
+}
+
 static void bend_number(const Bending *bending, const int64_t *place) {
     int64_t *number = (int64_t *)(uintptr_t)place;  // of a copy
     const int64_t was = *number;
     const int64_t others[] = {
-        -1, 0, 1, 2, was + 1, was - 1, was + (INT64_C(1) << 32), INT64_C(1) << 31, INT64_MAX, INT64_MIN + 1};
+        -1,           0, 1, 2, moved(was, 1), moved(was, -1), moved(was, INT64_C(1) << 32), INT64_C(1) << 31, INT64_MAX,
+        INT64_MIN + 1};
     for (size_t i = 0; i < HLO_COUNT_OF(others); i++) {
         if (others[i] == was) continue;
         *number = others[i];

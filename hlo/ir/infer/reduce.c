@@ -192,9 +192,9 @@ HloStatus hlo_infer_scan(const HloInferRequest *request, const HloShape **result
     assert(request->opcode == HLO_OP_SCAN);
     const HloScanAttributes *scan = HLO_INFER_ATTRIBUTES(request, Scan);
     HLO_TRY(hlo_infer_need_called(request, 1));
-    int64_t inputs = request->operand_count - scan->num_carries;
-    HLO_REFUSE_IF(scan->num_carries < 0 || inputs < 1, "%lld carries of %lld operands", (long long)scan->num_carries,
-                  (long long)request->operand_count);
+    HLO_REFUSE_IF(scan->num_carries < 0 || scan->num_carries >= request->operand_count, "%lld carries of %lld operands",
+                  (long long)scan->num_carries, (long long)request->operand_count);
+    const int64_t inputs = request->operand_count - scan->num_carries;
     HLO_TRY(hlo_infer_need_array(request, 0));
     HLO_REFUSE_IF(scan->dimensions.count != 1, "%lld dimensions instead of one", (long long)scan->dimensions.count);
     HLO_TRY(hlo_infer_check_dimensions(request->arena, scan->dimensions, request->operands[0]->rank, "dimensions"));
