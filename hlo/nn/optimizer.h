@@ -14,7 +14,9 @@
 // Updates are those of optax: sgd, trace (momentum), adam, adamw, clip_by_global_norm, computed in the type of each
 // weight. New weights and slots have the shardings of the weights.
 //
-// One thread at a time may work on a module. Stability: experimental.
+// One thread at a time may work on a module.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_NN_OPTIMIZER_H_
 #define MESHLO_HLO_NN_OPTIMIZER_H_
 
