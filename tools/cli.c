@@ -34,6 +34,13 @@ const CliVerb *const *cli_verbs(int64_t *count) {
     return kVerbs;
 }
 
+const CliVerb *cli_find_verb(const char *name) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kVerbs); ++i) {
+        if (strcmp(kVerbs[i]->name, name) == 0) return kVerbs[i];
+    }
+    return NULL;
+}
+
 // clang-format off
 static const struct {
     HloCode code;
@@ -299,10 +306,8 @@ int cli_main(int argument_count, char **arguments) {
         return print_text(cli_print_help, STDOUT_FILENO, CLI_EXIT_OK);
     }
     if (strcmp(name, "--help=man") == 0) return print_text(cli_print_overview, STDOUT_FILENO, CLI_EXIT_OK);
-    if (strcmp(name, cli_completion.name) == 0) return run_verb(&cli_completion, argument_count - 2, arguments + 2);
-    for (size_t i = 0; i < HLO_COUNT_OF(kVerbs); ++i) {
-        if (strcmp(kVerbs[i]->name, name) == 0) return run_verb(kVerbs[i], argument_count - 2, arguments + 2);
-    }
+    const CliVerb *verb = strcmp(name, cli_completion.name) == 0 ? &cli_completion : cli_find_verb(name);
+    if (verb) return run_verb(verb, argument_count - 2, arguments + 2);
     const char *nearest = cli_nearest_verb(name);
     HloText text = {0};
     hlo_text_string(&text, "error: unknown verb '");

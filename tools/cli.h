@@ -111,6 +111,8 @@ extern const CliVerb cli_completion;
 
 // The verbs, in the order of the help. Sets *count.
 const CliVerb *const *cli_verbs(int64_t *count);
+// The verb of this name, or NULL.
+const CliVerb *cli_find_verb(const char *name);
 
 // Runs the whole command with main()'s arguments and returns its exit code.
 int cli_main(int argument_count, char **arguments);
@@ -138,6 +140,9 @@ bool cli_flag(const CliContext *context, const char *name);
 int64_t cli_integer(const CliContext *context, const char *name, int64_t otherwise);
 // The value of a CLI_NUMBER option (checked while parsing), or `otherwise`.
 double cli_number(const CliContext *context, const char *name, double otherwise);
+// The number of the value given, among those that the table lists as `a|b|c`: 0 for the first, and where none was
+// given. A usage error that lists them for any other.
+HLO_NODISCARD HloStatus cli_choice(CliContext *context, const char *name, int64_t *number);
 // The values of a CLI_LIST option in the order given, in the context's arena.
 HloStringVector cli_list(CliContext *context, const char *name);
 

@@ -220,6 +220,27 @@ HloStatus cli_standard_output(CliContext *context, const char *const *options, i
     return HLO_SUCCESS;
 }
 
+HloStatus cli_choice(CliContext *context, const char *name, int64_t *number) {
+    const CliOption *option = cli_find_option(context->verb, name);
+    const char *text = cli_text(context, name);
+    HloText list = {0};
+    *number = 0;
+    if (!text) return HLO_SUCCESS;
+    for (const char *at = option->value; *at; at += *at == '|') {
+        const size_t length = strcspn(at, "|");
+        if (strlen(text) == length && memcmp(text, at, length) == 0) {
+            hlo_text_free(&list);
+            return HLO_SUCCESS;
+        }
+        hlo_text_format(&list, "%s%.*s", *number ? ", " : "", (int)length, at);
+        at += length;
+        ++*number;
+    }
+    HloStatus status = cli_usage_error(context, "--%s: '%s' is none of %s", name, text, list.data ? list.data : "");
+    hlo_text_free(&list);
+    return status;
+}
+
 HloStringVector cli_list(CliContext *context, const char *name) {
     const CliOption *option = find_option(context->verb, name, strlen(name));
     HLO_BUG_IF(!option || option->kind != CLI_LIST);

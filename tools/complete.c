@@ -16,8 +16,8 @@
 typedef struct Completion {
     CliContext *context;
     const CliVerb *verb;  // NULL while the verb itself is completed
-    const char *prefix;   // what stands before the completed part in the word, such as "--on=" or "v5e-8,"
-    const char *part;     // the part that is completed
+    const char *prefix;   // the part of the word before it, such as "--on=" or "v5e-8,"
+    const char *part;     // what is completed
 } Completion;
 
 static void offer(const Completion *completion, const char *candidate, const char *suffix, const char *help) {
@@ -168,14 +168,6 @@ static void offer_verbs(const Completion *completion) {
     offer(completion, "help", "", "Describe a verb.");
 }
 
-static const CliVerb *find_verb(const char *name) {
-    int64_t count;
-    const CliVerb *const *verbs = cli_verbs(&count);
-    for (int64_t i = 0; i < count; ++i)
-        if (strcmp(verbs[i]->name, name) == 0) return verbs[i];
-    return NULL;
-}
-
 // Splits "--name=value"; *value is NULL without '='. NULL if the word is no option of the verb.
 static const CliOption *read_option(const Completion *completion, const char *word, const char **value) {
     const char *equals = strchr(word, '=');
@@ -232,7 +224,7 @@ static HloStatus complete(CliContext *context) {
         offer_verbs(&completion);
         return HLO_SUCCESS;
     }
-    completion.verb = find_verb(words.items[0]);
+    completion.verb = cli_find_verb(words.items[0]);
     if (!completion.verb) return HLO_SUCCESS;
     context->verb = completion.verb;  // whose options reading a program looks at
     complete_word(&completion, &words);

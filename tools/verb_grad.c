@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo grad: the derivative of a program, as a program; with --optimizer, a training step.
 #include <stdlib.h>
-#include <string.h>
 
 #include "hlo/nn/optimizer.h"
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
     {"wrt", CLI_TEXT, "0,2,…", "The parameters to differentiate by (default: 0)."},
+    // These values are in the order of kModes, HloRemat and HloOptimizerKind.
     {"mode", CLI_TEXT, "value-and-grad|grad|vjp|jvp",
      "value-and-grad (default), grad, vjp (a cotangent for each result as a parameter) or jvp (a tangent for each "
      "parameter of --wrt)."},
@@ -28,13 +28,8 @@ static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 typedef HloStatus Transform(HloComputation *computation, const HloGradientOptions *options, HloComputation **result);
 
-static const struct {
-    const char *name;
-    Transform *transform;
-} kModes[] = {{"value-and-grad", hlo_value_and_gradient}, {"grad", hlo_gradient}, {"vjp", hlo_vjp}, {"jvp", hlo_jvp}};
-
-// In the order of HloRemat.
-static const char *const kPolicies[] = {"everything", "nothing", "dots", "named"};
+// In the order of --mode.
+static Transform *const kModes[] = {hlo_value_and_gradient, hlo_gradient, hlo_vjp, hlo_jvp};
 
 static HloStatus read_wrt(CliContext *context, HloInts *wrt) {
     const char *text = cli_text_or(context, "wrt", "0");
@@ -52,43 +47,20 @@ static HloStatus read_wrt(CliContext *context, HloInts *wrt) {
     return HLO_SUCCESS;
 }
 
-static HloStatus read_mode(CliContext *context, Transform **transform) {
-    const char *name = cli_text_or(context, "mode", kModes[0].name);
-    for (size_t i = 0; i < HLO_COUNT_OF(kModes); ++i) {
-        if (strcmp(kModes[i].name, name) != 0) continue;
-        *transform = kModes[i].transform;
-        return HLO_SUCCESS;
-    }
-    return cli_usage_error(context, "--mode: '%s' is none of value-and-grad, grad, vjp, jvp", name);
-}
-
-static HloStatus read_remat(CliContext *context, HloRemat *remat) {
-    const char *name = cli_text_or(context, "remat", kPolicies[0]);
-    for (size_t i = 0; i < HLO_COUNT_OF(kPolicies); ++i) {
-        if (strcmp(kPolicies[i], name) != 0) continue;
-        *remat = (HloRemat)i;
-        return HLO_SUCCESS;
-    }
-    return cli_usage_error(context, "--remat: '%s' is none of everything, nothing, dots, named", name);
-}
-
 // Options of the optimiser without one would do nothing, and a step returns the loss and not a derivative.
 static HloStatus read_optimizer(CliContext *context, HloOptimizer *optimizer, bool *given) {
     static const char *const kOfOptimizer[] = {"learning-rate", "learning-rate-parameter", "weight-decay", "clip-norm"};
-    const char *name = cli_text(context, "optimizer");
-    *given = name != NULL;
-    for (size_t i = 0; i < HLO_COUNT_OF(kOfOptimizer) && !name; ++i) {
+    int64_t kind;
+    *given = cli_text(context, "optimizer") != NULL;
+    for (size_t i = 0; i < HLO_COUNT_OF(kOfOptimizer) && !*given; ++i) {
         if (cli_flag(context, kOfOptimizer[i]))
             return cli_usage_error(context, "--%s needs --optimizer", kOfOptimizer[i]);
     }
-    if (!name) return HLO_SUCCESS;
+    if (!*given) return HLO_SUCCESS;
     if (cli_text(context, "mode"))
         return cli_usage_error(context, "--optimizer makes a training step: it excludes --mode");
-    HloOptimizerKind kind = 0;
-    while (kind < HLO_OPTIMIZER_COUNT && strcmp(hlo_optimizer_name(kind), name) != 0) ++kind;
-    if (kind == HLO_OPTIMIZER_COUNT)
-        return cli_usage_error(context, "--optimizer: '%s' is none of sgd, momentum, adam, adamw", name);
-    *optimizer = hlo_optimizer(kind);
+    HLO_TRY(cli_choice(context, "optimizer", &kind));
+    *optimizer = hlo_optimizer((HloOptimizerKind)kind);
     if (cli_flag(context, "weight-decay") && kind != HLO_OPTIMIZER_ADAMW)
         return cli_usage_error(context, "--weight-decay is an option of adamw");
     optimizer->learning_rate = cli_number(context, "learning-rate", optimizer->learning_rate);
@@ -111,17 +83,18 @@ static HloStatus run_grad(CliContext *context) {
     HloGradientOptions options = {.has_aux = cli_flag(context, "has-aux")};
     HloTrainingOptions training = {0};
     bool trains;
-    Transform *transform = NULL;
+    int64_t mode, remat;
     HloModule *module = NULL;
     HloComputation *result = NULL;
     HLO_TRY(read_wrt(context, &options.wrt));
-    HLO_TRY(read_mode(context, &transform));
-    HLO_TRY(read_remat(context, &options.remat));
+    HLO_TRY(cli_choice(context, "mode", &mode));
+    HLO_TRY(cli_choice(context, "remat", &remat));
+    options.remat = (HloRemat)remat;
     HLO_TRY(read_optimizer(context, &training.optimizer, &trains));
     training.gradient = options;
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     cli_progress(context, "differentiating");
-    HloStatus status = trains ? write_step(context, module, &training) : transform(module->entry, &options, &result);
+    HloStatus status = trains ? write_step(context, module, &training) : kModes[mode](module->entry, &options, &result);
     if (!status && !trains) status = cli_write_transformed(context, module, result);
     hlo_module_free(module);
     return status;

@@ -37,7 +37,7 @@ static HloInstruction *truncated_normal(HloBuilder *builder, HloRandomForm form,
     // The number before 2, of a significand with this many bits.
     const double limit = erf(sqrt(2)), inside = 2 - ldexp(1, -hlo_type_info(type)->mantissa_bits);
     HloInstruction *u = hlo_random_uniform(builder, form, key, type, dims, -limit, limit);
-    HloInstruction *x = hlo_nn_with(builder, hlo_build_mul, hlo_build_erf_inv(builder, u), sqrt(2));
+    HloInstruction *x = hlo_build_with_number(builder, hlo_build_mul, hlo_build_erf_inv(builder, u), sqrt(2));
     if (!x) return NULL;
     return hlo_build_clamp(builder, hlo_build_scalar(builder, type, -inside), x,
                            hlo_build_scalar(builder, type, inside));
@@ -51,9 +51,9 @@ HloInstruction *hlo_nn_initial(HloBuilder *builder, HloRandomForm form, HloIniti
                              hlo_initializer_name(initializer));
     const double spread = variance(initializer, dims);
     if (kInitializers[initializer].distribution == DISTRIBUTION_UNIFORM)
-        return hlo_nn_with(builder, hlo_build_mul, hlo_random_uniform(builder, form, key, type, dims, -1, 1),
-                           sqrt(3 * spread));
+        return hlo_build_with_number(builder, hlo_build_mul, hlo_random_uniform(builder, form, key, type, dims, -1, 1),
+                                     sqrt(3 * spread));
     // The deviation of a normal distribution that is cut off at two of its own (scipy.stats.truncnorm.std(-2, 2)).
-    return hlo_nn_with(builder, hlo_build_mul, truncated_normal(builder, form, key, type, dims),
-                       sqrt(spread) / 0.87962566103423978);
+    return hlo_build_with_number(builder, hlo_build_mul, truncated_normal(builder, form, key, type, dims),
+                                 sqrt(spread) / 0.87962566103423978);
 }

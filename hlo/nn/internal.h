@@ -12,14 +12,5 @@ HloInstruction *hlo_nn_refuse(HloBuilder *builder, const char *format, ...) HLO_
 int64_t hlo_nn_axis(HloBuilder *builder, const HloInstruction *x, int64_t axis);
 // A vector of the last dimension of `like`, repeated to its sizes.
 HloInstruction *hlo_nn_spread_last(HloBuilder *builder, HloInstruction *vector, const HloInstruction *like);
-// x combined with the same number everywhere. NULL if x is.
-typedef HloInstruction *HloNnBinary(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
-static inline HloInstruction *hlo_nn_with(HloBuilder *builder, HloNnBinary *op, HloInstruction *x, double number) {
-    return x ? op(builder, x, hlo_build_splat_like(builder, x, number)) : NULL;
-}
-// The sizes of an array.
-static inline HloInts hlo_nn_dims(const HloInstruction *x) {
-    return (HloInts){x->shape->dims, x->shape->rank};
-}
 
 #endif

@@ -28,10 +28,7 @@ int64_t hlo_nn_axis(HloBuilder *builder, const HloInstruction *x, int64_t axis) 
 
 // `reduced`, which lacks one axis of `like`, repeated along it.
 static HloInstruction *spread(HloBuilder *builder, HloInstruction *reduced, const HloInstruction *like, int64_t axis) {
-    int64_t mapping[HLO_MAXIMUM_RANK];
-    if (!reduced) return NULL;
-    for (int64_t d = 0; d < reduced->shape->rank; d++) mapping[d] = d + (d >= axis);
-    return hlo_build_broadcast(builder, reduced, hlo_nn_dims(like), (HloInts){mapping, reduced->shape->rank});
+    return hlo_build_spread(builder, reduced, hlo_build_dims(like), HLO_DIMS(axis));
 }
 
 HloInstruction *hlo_nn_spread_last(HloBuilder *builder, HloInstruction *vector, const HloInstruction *like) {
@@ -39,7 +36,7 @@ HloInstruction *hlo_nn_spread_last(HloBuilder *builder, HloInstruction *vector, 
     if (vector->shape->rank != 1 || like->shape->rank < 1 ||
         vector->shape->dims[0] != like->shape->dims[like->shape->rank - 1])
         return hlo_nn_refuse(builder, "a vector is needed for each element of the last axis");
-    return hlo_build_broadcast(builder, vector, hlo_nn_dims(like), HLO_DIMS(like->shape->rank - 1));
+    return hlo_build_broadcast(builder, vector, hlo_build_dims(like), HLO_DIMS(like->shape->rank - 1));
 }
 
 static HloInstruction *reduce(HloBuilder *builder, HloOpcode opcode, HloInstruction *x, int64_t axis) {
@@ -63,7 +60,7 @@ HloInstruction *hlo_nn_mean(HloBuilder *builder, HloInstruction *x, HloInts axes
         elements *= x->shape->dims[positions[i]];
     }
     HloInstruction *sum = hlo_build_reduce_op(builder, HLO_OP_ADD, x, (HloInts){positions, axes.count});
-    return hlo_nn_with(builder, hlo_build_div, sum, (double)elements);
+    return hlo_build_with_number(builder, hlo_build_div, sum, (double)elements);
 }
 
 HloInstruction *hlo_nn_logsumexp(HloBuilder *builder, HloInstruction *x, int64_t axis) {
@@ -81,13 +78,17 @@ HloInstruction *hlo_nn_logsumexp(HloBuilder *builder, HloInstruction *x, int64_t
 
 // ---- activations
 
-// The select takes the derivative of x where x > 0 and none elsewhere; max() alone would give half of it at 0. It is
-// the max that carries NaN on.
-HloInstruction *hlo_nn_relu(HloBuilder *builder, HloInstruction *x) {
+// max(x, 0), with the derivative of x where x is greater than 0 (GT) or at least 0 (GE), and none elsewhere; max()
+// alone would give half of it at 0. It is the max that carries NaN on.
+static HloInstruction *positive_part(HloBuilder *builder, HloInstruction *x, int32_t direction) {
     if (!x) return NULL;
     HloInstruction *zero = hlo_build_splat_like(builder, x, 0);
     HloInstruction *other = hlo_build_stop_gradient(builder, hlo_build_max(builder, x, zero));
-    return hlo_build_select(builder, hlo_build_compare(builder, x, zero, HLO_ComparisonDirection_GT), x, other);
+    return hlo_build_select(builder, hlo_build_compare(builder, x, zero, direction), x, other);
+}
+
+HloInstruction *hlo_nn_relu(HloBuilder *builder, HloInstruction *x) {
+    return positive_part(builder, x, HLO_ComparisonDirection_GT);
 }
 
 HloInstruction *hlo_nn_gelu(HloBuilder *builder, HloInstruction *x, bool approximate) {
@@ -95,28 +96,26 @@ HloInstruction *hlo_nn_gelu(HloBuilder *builder, HloInstruction *x, bool approxi
     HloInstruction *inner;
     if (approximate) {
         HloInstruction *cube = hlo_build_mul(builder, hlo_build_mul(builder, x, x), x);
-        inner = hlo_build_add(builder, x, hlo_nn_with(builder, hlo_build_mul, cube, 0.044715));
-        inner = hlo_build_tanh(builder, hlo_nn_with(builder, hlo_build_mul, inner, sqrt(2 / 3.14159265358979323846)));
+        inner = hlo_build_add(builder, x, hlo_build_with_number(builder, hlo_build_mul, cube, 0.044715));
+        inner = hlo_build_tanh(builder,
+                               hlo_build_with_number(builder, hlo_build_mul, inner, sqrt(2 / 3.14159265358979323846)));
     } else {
-        inner = hlo_build_erf(builder, hlo_nn_with(builder, hlo_build_mul, x, sqrt(0.5)));
+        inner = hlo_build_erf(builder, hlo_build_with_number(builder, hlo_build_mul, x, sqrt(0.5)));
     }
-    HloInstruction *share = hlo_nn_with(builder, hlo_build_add, inner, 1);
-    return hlo_build_mul(builder, x, hlo_nn_with(builder, hlo_build_mul, share, 0.5));
+    HloInstruction *share = hlo_build_with_number(builder, hlo_build_add, inner, 1);
+    return hlo_build_mul(builder, x, hlo_build_with_number(builder, hlo_build_mul, share, 0.5));
 }
 
 HloInstruction *hlo_nn_silu(HloBuilder *builder, HloInstruction *x) {
     return x ? hlo_build_mul(builder, x, hlo_build_logistic(builder, x)) : NULL;
 }
 
-// max(x, 0) + log1p(exp(-|x|)), as jnp.logaddexp(x, 0): exact for large |x|. relu() has the derivative 0 at 0 and abs()
-// 1, so that their sum has the right one, 1/2, there too.
+// max(x, 0) + log1p(exp(-|x|)), as jnp.logaddexp(x, 0): exact for large |x|. At 0 the first term has the derivative 1,
+// as abs() has, so that the sum has the right one, 1/2.
 HloInstruction *hlo_nn_softplus(HloBuilder *builder, HloInstruction *x) {
     if (!x) return NULL;
     HloInstruction *small = hlo_build_exp(builder, hlo_build_negate(builder, hlo_build_abs(builder, x)));
-    HloInstruction *zero = hlo_build_splat_like(builder, x, 0);
-    HloInstruction *positive = hlo_build_compare(builder, x, zero, HLO_ComparisonDirection_GE);
-    HloInstruction *part =
-        hlo_build_select(builder, positive, x, hlo_build_stop_gradient(builder, hlo_build_max(builder, x, zero)));
+    HloInstruction *part = positive_part(builder, x, HLO_ComparisonDirection_GE);
     return hlo_build_add(builder, part, hlo_build_log1p(builder, small));
 }
 
@@ -137,8 +136,8 @@ HloInstruction *hlo_nn_dropout(HloBuilder *builder, HloRandomForm form, HloInstr
                                double rate) {
     if (!x || !key) return NULL;
     if (!(rate >= 0 && rate < 1)) return hlo_nn_refuse(builder, "dropout: the rate %g is not in 0 <= rate < 1", rate);
-    HloInstruction *keep = hlo_random_bernoulli(builder, form, key, hlo_nn_dims(x), 1 - rate);
-    return hlo_build_select(builder, keep, hlo_nn_with(builder, hlo_build_div, x, 1 - rate),
+    HloInstruction *keep = hlo_random_bernoulli(builder, form, key, hlo_build_dims(x), 1 - rate);
+    return hlo_build_select(builder, keep, hlo_build_with_number(builder, hlo_build_div, x, 1 - rate),
                             hlo_build_splat_like(builder, x, 0));
 }
 
@@ -149,7 +148,7 @@ static HloInstruction *over_root_mean_square(HloBuilder *builder, HloInstruction
     if (!x) return NULL;
     const int64_t last = x->shape->rank - 1;
     HloInstruction *square = hlo_nn_mean(builder, hlo_build_mul(builder, x, x), HLO_DIMS(last));
-    HloInstruction *inverse = hlo_build_rsqrt(builder, hlo_nn_with(builder, hlo_build_add, square, epsilon));
+    HloInstruction *inverse = hlo_build_rsqrt(builder, hlo_build_with_number(builder, hlo_build_add, square, epsilon));
     return hlo_build_mul(builder, x, spread(builder, inverse, x, last));
 }
 
@@ -183,7 +182,7 @@ HloInstruction *hlo_nn_dense(HloBuilder *builder, HloInstruction *x, HloInstruct
                              bias->shape->rank, w->shape->rank - 1);
     for (int64_t d = 0; d < bias->shape->rank; d++) mapping[d] = kept + d;
     HloInts along = {mapping, bias->shape->rank};
-    return hlo_build_add(builder, product, hlo_build_broadcast(builder, bias, hlo_nn_dims(product), along));
+    return hlo_build_add(builder, product, hlo_build_broadcast(builder, bias, hlo_build_dims(product), along));
 }
 
 HloInstruction *hlo_nn_embedding(HloBuilder *builder, HloInstruction *table, HloInstruction *rows) {
@@ -209,7 +208,7 @@ HloInstruction *hlo_nn_embedding(HloBuilder *builder, HloInstruction *table, Hlo
 // pred[length, positions]: whether position i sees position j.
 static HloInstruction *causal_mask(HloBuilder *builder, const HloInstruction *logits) {
     const int64_t rank = logits->shape->rank;
-    HloInts dims = hlo_nn_dims(logits);
+    HloInts dims = hlo_build_dims(logits);
     HloInstruction *row = hlo_build_iota(builder, HLO_S32, dims, rank - 2);
     HloInstruction *column = hlo_build_iota(builder, HLO_S32, dims, rank - 1);
     return hlo_build_compare(builder, row, column, HLO_ComparisonDirection_GE);
@@ -241,7 +240,7 @@ HloInstruction *hlo_nn_attention(HloBuilder *builder, HloInstruction *query, Hlo
     // [batch, groups, length, heads of a group, positions]; the mask wants length beside positions.
     HloInstruction *logits = hlo_build_dot(builder, grouped, key, &products, HLO_F32);
     logits = hlo_build_transpose(builder, logits, HLO_DIMS(0, 1, 3, 2, 4));
-    logits = hlo_nn_with(builder, hlo_build_mul, logits, scale ? scale : 1 / sqrt((double)q[3]));
+    logits = hlo_build_with_number(builder, hlo_build_mul, logits, scale ? scale : 1 / sqrt((double)q[3]));
     if (causal && logits)
         logits = hlo_build_select(builder, causal_mask(builder, logits), logits,
                                   hlo_build_splat_like(builder, logits, -0.7 * 3.40282346638528859812e38));
@@ -261,7 +260,7 @@ HloInstruction *hlo_nn_rotary(HloBuilder *builder, HloInstruction *x, double bas
     const int64_t *d = x->shape->dims, half = d[3] / 2;
     HloInts plane = HLO_DIMS(d[1], half), dims = HLO_DIMS(d[0], d[1], d[2], half);
     HloInstruction *pair = hlo_build_iota(builder, HLO_F32, plane, 1);
-    HloInstruction *power = hlo_nn_with(builder, hlo_build_mul, pair, -2.0 / (double)d[3]);
+    HloInstruction *power = hlo_build_with_number(builder, hlo_build_mul, pair, -2.0 / (double)d[3]);
     HloInstruction *rate = hlo_build_pow(builder, hlo_build_splat(builder, HLO_F32, plane, base), power);
     HloInstruction *angle = hlo_build_mul(builder, hlo_build_iota(builder, HLO_F32, plane, 0), rate);
     HloInstruction *turns[2] = {hlo_build_cos(builder, angle), hlo_build_sin(builder, angle)}, *parts[2], *turned[2];
@@ -290,7 +289,7 @@ HloInstruction *hlo_nn_cross_entropy(HloBuilder *builder, HloInstruction *logits
         return hlo_nn_refuse(builder, "cross entropy: logits of %lld dimensions need labels of %lld, not of %d",
                              (long long)last + 1, (long long)last, labels->shape->rank);
     for (int64_t d = 0; d < last; d++) mapping[d] = d;
-    HloInts dims = hlo_nn_dims(logits);
+    HloInts dims = hlo_build_dims(logits);
     HloInstruction *number = hlo_build_iota(builder, labels->shape->type, dims, last);
     HloInstruction *wanted = hlo_build_broadcast(builder, labels, dims, (HloInts){mapping, last});
     HloInstruction *mask = hlo_build_compare(builder, number, wanted, HLO_ComparisonDirection_EQ);

@@ -55,22 +55,19 @@ typedef struct Step {
     int64_t state_count, returned_count;
 } Step;
 
-static HloInstruction *combine(HloBuilder *b, HloNnBinary *op, HloInstruction *x, double number) {
-    return hlo_nn_with(b, op, x, number);
-}
-
 // A scalar of another type, as an array like x.
 static HloInstruction *scalar_like(HloBuilder *b, HloInstruction *scalar, const HloInstruction *x) {
     if (!scalar || !x) return NULL;
     if (scalar->shape->type != x->shape->type) scalar = hlo_build_convert(b, scalar, x->shape->type);
-    return hlo_build_broadcast(b, scalar, hlo_nn_dims(x), HLO_DIMS());
+    return hlo_build_broadcast(b, scalar, hlo_build_dims(x), HLO_DIMS());
 }
 
 // ---- updates: what is subtracted from a weight, before the learning rate
 
 // decay * old + (1 - decay) * x
 static HloInstruction *moment(HloBuilder *b, HloInstruction *old, HloInstruction *x, double decay) {
-    return hlo_build_add(b, combine(b, hlo_build_mul, x, 1 - decay), combine(b, hlo_build_mul, old, decay));
+    return hlo_build_add(b, hlo_build_with_number(b, hlo_build_mul, x, 1 - decay),
+                         hlo_build_with_number(b, hlo_build_mul, old, decay));
 }
 
 // A moment that began at zero, over 1 - decay^steps.
@@ -90,16 +87,17 @@ static HloInstruction *adam(Step *step, int64_t weight) {
     slots[1][weight] = moment(b, slots[1][weight], hlo_build_mul(b, gradient, gradient), o->beta2);
     HloInstruction *mean = corrected(step, slots[0][weight], o->beta1);
     HloInstruction *deviation = hlo_build_sqrt(b, corrected(step, slots[1][weight], o->beta2));
-    HloInstruction *update = hlo_build_div(b, mean, combine(b, hlo_build_add, deviation, o->epsilon));
+    HloInstruction *update = hlo_build_div(b, mean, hlo_build_with_number(b, hlo_build_add, deviation, o->epsilon));
     if (o->kind != HLO_OPTIMIZER_ADAMW) return update;
-    return hlo_build_add(b, update, combine(b, hlo_build_mul, step->old[weight], o->weight_decay));
+    return hlo_build_add(b, update, hlo_build_with_number(b, hlo_build_mul, step->old[weight], o->weight_decay));
 }
 
 static HloInstruction *update_of(Step *step, int64_t weight) {
     HloInstruction *gradient = step->gradients[weight], **slots = step->slots[0];
     if (step->optimizer->kind == HLO_OPTIMIZER_SGD) return gradient;
     if (step->optimizer->kind != HLO_OPTIMIZER_MOMENTUM) return adam(step, weight);
-    HloInstruction *past = combine(step->builder, hlo_build_mul, slots[weight], step->optimizer->momentum);
+    HloInstruction *past =
+        hlo_build_with_number(step->builder, hlo_build_mul, slots[weight], step->optimizer->momentum);
     slots[weight] = hlo_build_add(step->builder, gradient, past);
     return slots[weight];
 }
@@ -123,7 +121,7 @@ static void clip(Step *step) {
     for (int64_t i = 0; i < step->weights.count; i++) {
         HloInstruction *g = step->gradients[i];
         HloInstruction *scaled = hlo_build_div(b, g, scalar_like(b, norm, g));
-        scaled = combine(b, hlo_build_mul, scaled, step->optimizer->clip_norm);
+        scaled = hlo_build_with_number(b, hlo_build_mul, scaled, step->optimizer->clip_norm);
         step->gradients[i] = hlo_build_select(b, below, g, scaled);
     }
 }

@@ -38,11 +38,6 @@ static const FloatLayout *layout_of(HloBuilder *builder, HloType type, const cha
     return NULL;
 }
 
-// Combines every element of a float array with the same number.
-static HloInstruction *with_float(HloBuilder *builder, HloRandomBinary *op, HloInstruction *x, double number) {
-    return x ? op(builder, x, hlo_build_splat_like(builder, x, number)) : NULL;
-}
-
 HloInstruction *hlo_random_uniform(HloBuilder *builder, HloRandomForm form, HloInstruction *key, HloType type,
                                    HloInts dims, double low, double high) {
     assert(builder);
@@ -55,13 +50,14 @@ HloInstruction *hlo_random_uniform(HloBuilder *builder, HloRandomForm form, HloI
     bits =
         hlo_random_with(builder, hlo_build_shift_right_logical, bits, (uint64_t)(drawn_bits - layout->mantissa_bits));
     bits = hlo_random_with(builder, hlo_build_or, bits, layout->one);
-    HloInstruction *x = with_float(builder, hlo_build_sub, hlo_build_bitcast_convert(builder, bits, type), 1);
+    HloInstruction *x =
+        hlo_build_with_number(builder, hlo_build_sub, hlo_build_bitcast_convert(builder, bits, type), 1);
     // The width is a difference of rounded ends, as in JAX.
     HloInstruction *width =
         hlo_build_sub(builder, hlo_build_scalar(builder, type, high), hlo_build_scalar(builder, type, low));
     x = hlo_build_mul(builder, x, hlo_build_broadcast(builder, width, dims, HLO_DIMS()));
     // Rounding may give a value below `low`.
-    return with_float(builder, hlo_build_max, with_float(builder, hlo_build_add, x, low), low);
+    return hlo_build_with_number(builder, hlo_build_max, hlo_build_with_number(builder, hlo_build_add, x, low), low);
 }
 
 HloInstruction *hlo_random_normal(HloBuilder *builder, HloRandomForm form, HloInstruction *key, HloType type,
@@ -70,7 +66,7 @@ HloInstruction *hlo_random_normal(HloBuilder *builder, HloRandomForm form, HloIn
     const FloatLayout *layout = layout_of(builder, type, "normal");
     if (!layout) return NULL;
     HloInstruction *x = hlo_random_uniform(builder, form, key, type, dims, -layout->below_one, 1);
-    return with_float(builder, hlo_build_mul, hlo_build_erf_inv(builder, x), sqrt(2));
+    return hlo_build_with_number(builder, hlo_build_mul, hlo_build_erf_inv(builder, x), sqrt(2));
 }
 
 HloInstruction *hlo_random_bernoulli(HloBuilder *builder, HloRandomForm form, HloInstruction *key, HloInts dims,
@@ -147,7 +143,7 @@ HloInstruction *hlo_random_shuffle(HloBuilder *builder, HloRandomForm form, HloI
     if (!key || !x) return NULL;
     if (!hlo_shape_is_array(x->shape) || dimension < 0 || dimension >= x->shape->rank)
         return hlo_random_refuse(builder, "shuffle", "the array has no such dimension");
-    HloInts dims = {x->shape->dims, x->shape->rank};
+    HloInts dims = hlo_build_dims(x);
     double elements = 1;
     for (int64_t i = 0; i < dims.count; i++) elements *= (double)dims.items[i];
     // 32-bit keys collide; this number of iterations gives an order that is fair to within elements^-3, as in JAX.

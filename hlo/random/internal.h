@@ -9,9 +9,8 @@
 // Records INVALID_ARGUMENT in the builder, with the function and the argument that it rejects; returns NULL for the
 // caller to return.
 HloInstruction *hlo_random_refuse(HloBuilder *builder, const char *function, const char *complaint);
-// x with every element combined with the same number: `op` is one of the builder's functions of two operands.
-typedef HloInstruction *HloRandomBinary(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
-// Applies `op` in this way; `number` wraps to the type of x. NULL when the builder holds an error.
-HloInstruction *hlo_random_with(HloBuilder *builder, HloRandomBinary *op, HloInstruction *x, uint64_t number);
+// As hlo_build_with_number() for integers of up to 64 bits: `number` wraps to the type of x. NULL when the builder
+// holds an error.
+HloInstruction *hlo_random_with(HloBuilder *builder, HloBuildBinary *op, HloInstruction *x, uint64_t number);
 
 #endif

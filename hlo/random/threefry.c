@@ -27,9 +27,9 @@ static HloInstruction *fill(HloBuilder *builder, HloType type, HloInts dims, uin
     return hlo_build_broadcast(builder, hlo_build_scalar_int64(builder, type, (int64_t)value), dims, HLO_DIMS());
 }
 
-HloInstruction *hlo_random_with(HloBuilder *builder, HloRandomBinary *op, HloInstruction *x, uint64_t number) {
+HloInstruction *hlo_random_with(HloBuilder *builder, HloBuildBinary *op, HloInstruction *x, uint64_t number) {
     if (!x) return NULL;
-    HloInts dims = {x->shape->dims, x->shape->rank};
+    HloInts dims = hlo_build_dims(x);
     return op(builder, x, fill(builder, x->shape->type, dims, number));
 }
 
@@ -58,7 +58,7 @@ void hlo_random_threefry(HloBuilder *builder, HloInstruction *key, HloInstructio
         hlo_random_refuse(builder, "threefry", "a key must be an array u32[2]");
         return;
     }
-    HloInts dims = {x0->shape->dims, x0->shape->rank};
+    HloInts dims = hlo_build_dims(x0);
     HloInstruction *schedule[3] = {key_word(builder, key, 0), key_word(builder, key, 1)};
     schedule[2] = hlo_random_with(builder, hlo_build_xor, hlo_build_xor(builder, schedule[0], schedule[1]), key_parity);
     // The group's number is added to the schedule while it is a scalar: one addition for all elements.

@@ -52,7 +52,7 @@ HloInstruction *hlo_batch_repeat(HloBatch *v, HloInstruction *x) {
     if (!x) return NULL;
     int64_t mapping[HLO_MAXIMUM_RANK];
     for (int64_t i = 0; i < x->shape->rank; i++) mapping[i] = i + 1;
-    return hlo_build_broadcast(v->b, x, hlo_batch_prepend(v, hlo_transform_dims(x), v->size),
+    return hlo_build_broadcast(v->b, x, hlo_batch_prepend(v, hlo_build_dims(x), v->size),
                                (HloInts){mapping, x->shape->rank});
 }
 

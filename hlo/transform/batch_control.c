@@ -52,14 +52,14 @@ static void same_branch(HloBatch *v, HloInstruction **out) {
 static HloInstruction *choose(HloBatch *v, HloInstruction *predicate, HloInstruction *on_true,
                               HloInstruction *on_false) {
     if (!predicate || !on_true || !on_false || on_true == on_false) return on_true;
-    HloInstruction *mask = hlo_build_broadcast(v->b, predicate, hlo_transform_dims(on_true), HLO_DIMS(0));
+    HloInstruction *mask = hlo_build_broadcast(v->b, predicate, hlo_build_dims(on_true), HLO_DIMS(0));
     return hlo_build_select(v->b, mask, on_true, on_false);
 }
 
 // True for the items whose selector picks branch `index` of those from 0 on, or one before it.
 static HloInstruction *picks(HloBatch *v, HloInstruction *selector, int64_t index) {
     if (selector->shape->type == HLO_PRED) return selector;
-    HloInstruction *number = hlo_build_splat(v->b, selector->shape->type, hlo_transform_dims(selector), (double)index);
+    HloInstruction *number = hlo_build_splat(v->b, selector->shape->type, hlo_build_dims(selector), (double)index);
     return hlo_build_compare(v->b, selector, number, HLO_ComparisonDirection_EQ);
 }
 

@@ -121,11 +121,10 @@ void hlo_batch_pad(HloBatch *v, HloInstruction **out) {
     HloInstruction *operands[] = {x, hlo_build_scalar(b, v->old->shape->type, 0)};
     HloInstruction *padded = hlo_batch_clone(v, operands, &attributes);
     if (!padded) return;
-    HloInstruction *inside[] = {hlo_build_splat(b, HLO_PRED, hlo_transform_dims(x), 1),
-                                hlo_build_scalar(b, HLO_PRED, 0)};
+    HloInstruction *inside[] = {hlo_build_splat(b, HLO_PRED, hlo_build_dims(x), 1), hlo_build_scalar(b, HLO_PRED, 0)};
     HloInstruction *mask = hlo_build(
         b, &(HloBuildRequest){.opcode = HLO_OP_PAD, .operands = inside, .operand_count = 2, .attributes = &attributes});
-    out[0] = hlo_build_select(b, mask, padded, hlo_build_broadcast(b, value, hlo_transform_dims(padded), HLO_DIMS(0)));
+    out[0] = hlo_build_select(b, mask, padded, hlo_build_broadcast(b, value, hlo_build_dims(padded), HLO_DIMS(0)));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ static bool reduce_from_each(HloBatch *v, HloInstruction **out, HloInts dimensio
     HloInstruction *initial = hlo_build_identity_value(v->b, opcode, v->old->shape->type);
     HloInstruction *reduced = hlo_build_reduce(v->b, &x, &initial, 1, dimensions, v->old->called[0]);
     if (!reduced) return true;
-    HloInstruction *first = hlo_build_broadcast(v->b, hlo_batch_plain(v, 1), hlo_transform_dims(reduced), HLO_DIMS(0));
+    HloInstruction *first = hlo_build_broadcast(v->b, hlo_batch_plain(v, 1), hlo_build_dims(reduced), HLO_DIMS(0));
     out[0] = hlo_build_2(v->b, opcode, first, reduced, NULL);
     return true;
 }
@@ -409,7 +408,7 @@ void hlo_batch_dynamic_update_slice(HloBatch *v, HloInstruction **out) {
     int64_t rank = from->rank;
     HloLiteral *limits = hlo_literal_in_arena(v->scratch, hlo_shape_array(v->scratch, type, &rank, 1));
     for (int64_t i = 0; i < rank; i++) hlo_literal_set_int64(limits, i, from->dims[i] - part->dims[i]);
-    HloInstruction *high = hlo_build_broadcast(b, hlo_build_constant(b, limits), hlo_transform_dims(rows), HLO_DIMS(1));
+    HloInstruction *high = hlo_build_broadcast(b, hlo_build_constant(b, limits), hlo_build_dims(rows), HLO_DIMS(1));
     rows = hlo_build_clamp(b, hlo_build_scalar(b, type, 0), rows, high);
     Second second = {.type = from->type};
     HloComputation *combiner = NULL;
@@ -446,7 +445,7 @@ void hlo_batch_custom_call(HloBatch *v, HloInstruction **out) {
 // The rows of x that each item receives: from the item that a pair names, or zeros.
 static HloInstruction *permuted(HloBatch *v, HloInstruction *x, HloPairs pairs) {
     HloInstruction **rows = HLO_ARENA_NEW(v->scratch, HloInstruction *, v->size);
-    HloInts dims = hlo_transform_dims(x);
+    HloInts dims = hlo_build_dims(x);
     int64_t *start = HLO_ARENA_NEW(v->scratch, int64_t, dims.count),
             *limit = HLO_ARENA_NEW(v->scratch, int64_t, dims.count);
     int64_t *row = HLO_ARENA_NEW(v->scratch, int64_t, dims.count);

@@ -156,10 +156,6 @@ HloStatus hlo_transform_build(HloModule *module, const char *name, HloStatus (*b
 HloStatus hlo_transform_status(HloBuilder *b);
 // Removes instructions that nothing uses and merges identical ones.
 void hlo_transform_tidy(HloComputation *computation, HloArena *scratch);
-// The dims of an array.
-static inline HloInts hlo_transform_dims(const HloInstruction *x) {
-    return (HloInts){x->shape->dims, x->shape->rank};
-}
 // True for element types that have derivatives: floats and complex numbers.
 static inline bool hlo_transform_is_continuous(HloType type) {
     HloTypeKind kind = hlo_type_kind(type);

@@ -7,8 +7,24 @@ HloInstruction *hlo_transform_conjugate(HloBuilder *b, HloInstruction *x) {
     return hlo_build_complex(b, hlo_build_real(b, x), hlo_build_negate(b, hlo_build_imag(b, x)));
 }
 
+HloInstruction *hlo_transform_transposed(HloBuilder *b, HloInstruction *x) {
+    int64_t swap[HLO_MAXIMUM_RANK];
+    if (!x) return NULL;
+    const int64_t rank = x->shape->rank;
+    for (int64_t i = 0; i < rank; i++) swap[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    return hlo_build_transpose(b, x, (HloInts){swap, rank});
+}
+
+HloInstruction *hlo_transform_on_diagonal(HloBuilder *b, const HloInstruction *x) {
+    HloInts dims = hlo_build_dims(x);
+    HloInstruction *row = hlo_build_iota(b, HLO_S32, dims, dims.count - 2);
+    HloInstruction *column = hlo_build_iota(b, HLO_S32, dims, dims.count - 1);
+    return hlo_build_compare(b, row, column, HLO_ComparisonDirection_EQ);
+}
+
 HloInstruction *hlo_transform_triangle(HloBuilder *b, HloInstruction *x, bool lower, double diagonal) {
-    HloInts dims = hlo_transform_dims(x);
+    if (!x) return NULL;
+    HloInts dims = hlo_build_dims(x);
     HloInstruction *row = hlo_build_iota(b, HLO_S32, dims, dims.count - 2);
     HloInstruction *column = hlo_build_iota(b, HLO_S32, dims, dims.count - 1);
     int32_t direction = lower ? HLO_ComparisonDirection_GT : HLO_ComparisonDirection_LT;
@@ -53,11 +69,9 @@ HloInstruction *hlo_transform_solution_tangent(HloJvp *j, const HloTriangularSol
     HloBuilder *b = j->b;
     HloInstruction *t = hlo_jvp_tangent(j, 0), *right = hlo_jvp_tangent(j, 1);
     if (t) {
-        int64_t swap[HLO_MAXIMUM_RANK], rank = t->shape->rank;
         HloInstruction *x = hlo_jvp_result(j);
         t = hlo_transform_triangle(b, t, attributes->lower, attributes->unit_diagonal ? 0 : 1);
-        for (int64_t i = 0; i < rank; i++) swap[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-        if (attributes->transpose_a != HLO_Transpose_NO_TRANSPOSE) t = hlo_build_transpose(b, t, (HloInts){swap, rank});
+        if (attributes->transpose_a != HLO_Transpose_NO_TRANSPOSE) t = hlo_transform_transposed(b, t);
         if (attributes->transpose_a == HLO_Transpose_ADJOINT) t = hlo_transform_conjugate(b, t);
         t = hlo_build_negate(b,
                              attributes->left_side ? hlo_transform_product(b, t, x) : hlo_transform_product(b, x, t));

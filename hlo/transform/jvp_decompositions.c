@@ -6,11 +6,7 @@
 // ---- pieces of matrices, the last two dimensions
 
 static HloInstruction *adjoint(HloBuilder *b, HloInstruction *x) {
-    int64_t swap[HLO_MAXIMUM_RANK];
-    if (!x) return NULL;
-    const int64_t rank = x->shape->rank;
-    for (int64_t i = 0; i < rank; i++) swap[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-    return hlo_transform_conjugate(b, hlo_build_transpose(b, x, (HloInts){swap, rank}));
+    return hlo_transform_conjugate(b, hlo_transform_transposed(b, x));
 }
 
 // The first `rows` rows and `columns` columns.
@@ -22,14 +18,6 @@ static HloInstruction *corner(HloBuilder *b, HloInstruction *x, int64_t rows, in
     limits[rank - 2] = rows;
     limits[rank - 1] = columns;
     return hlo_build_slice(b, x, (HloInts){zeros, rank}, (HloInts){limits, rank}, HLO_DIMS());
-}
-
-// pred: the positions on the diagonal of a matrix like x.
-static HloInstruction *on_diagonal(HloBuilder *b, const HloInstruction *x) {
-    HloInts dims = hlo_transform_dims(x);
-    HloInstruction *row = hlo_build_iota(b, HLO_S32, dims, dims.count - 2);
-    HloInstruction *column = hlo_build_iota(b, HLO_S32, dims, dims.count - 1);
-    return hlo_build_compare(b, row, column, HLO_ComparisonDirection_EQ);
 }
 
 // x with rows and columns of zeros appended.
@@ -47,17 +35,16 @@ static HloInstruction *widened(HloBuilder *b, HloInstruction *x, int64_t rows, i
 static HloInstruction *extended(HloBuilder *b, HloInstruction *x, int64_t size, int64_t from) {
     x = widened(b, x, size, size);
     if (!x || from == size) return x;
-    HloInstruction *row = hlo_build_iota(b, HLO_S32, hlo_transform_dims(x), x->shape->rank - 2);
+    HloInstruction *row = hlo_build_iota(b, HLO_S32, hlo_build_dims(x), x->shape->rank - 2);
     HloInstruction *late =
         row ? hlo_build_compare(b, row, hlo_build_splat_like(b, row, (double)from), HLO_ComparisonDirection_GE) : NULL;
-    return hlo_build_select(b, hlo_build_and(b, late, on_diagonal(b, x)), hlo_build_splat_like(b, x, 1), x);
+    return hlo_build_select(b, hlo_build_and(b, late, hlo_transform_on_diagonal(b, x)), hlo_build_splat_like(b, x, 1),
+                            x);
 }
 
 // A vector of a number a column, or a row, repeated over a matrix of sizes `dims`.
 static HloInstruction *along(HloBuilder *b, HloInstruction *vector, HloInts dims, bool columns) {
-    int64_t mapping[HLO_MAXIMUM_RANK];
-    for (int64_t i = 0; i < dims.count - 1; i++) mapping[i] = i < dims.count - 2 || !columns ? i : dims.count - 1;
-    return hlo_build_broadcast(b, vector, dims, (HloInts){mapping, dims.count - 1});
+    return hlo_build_spread(b, vector, dims, HLO_DIMS(dims.count - (columns ? 2 : 1)));
 }
 
 // A real array as one of the type of x.
@@ -109,9 +96,9 @@ static void eigh(HloJvp *j, HloInstruction **out) {
     HloInstruction *result = hlo_jvp_result(j), *t = hlo_jvp_tangent(j, 0);
     HloInstruction *v = hlo_build_get(b, result, 0), *w = hlo_build_get(b, result, 1);
     if (!v || !w) return;
-    HloInts dims = hlo_transform_dims(v);
+    HloInts dims = hlo_build_dims(v);
     HloInstruction *d = hlo_transform_product(b, hlo_transform_product(b, adjoint(b, v), t), v);
-    HloInstruction *on = on_diagonal(b, v);
+    HloInstruction *on = hlo_transform_on_diagonal(b, v);
     HloInstruction *gap = hlo_build_sub(b, along(b, w, dims, true), along(b, w, dims, false));
     if (!gap || !d) return;
     HloInstruction *one = hlo_build_splat_like(b, gap, 1);
@@ -162,7 +149,7 @@ static HloStatus swap_rows(void *argument) {
     HloInstruction *i = hlo_build_get(b, state, 0), *rows = hlo_build_get(b, state, 1),
                    *pivots = hlo_build_get(b, state, 2);
     if (b->status) return hlo_transform_status(b);
-    HloInts dims = hlo_transform_dims(rows), batch = {mapping, dims.count - 1};
+    HloInts dims = hlo_build_dims(rows), batch = {mapping, dims.count - 1};
     for (int64_t d = 0; d < batch.count; d++) mapping[d] = d;
     HloInstruction *one = hlo_build_scalar(b, HLO_S32, 1), *pivot = element_at(b, pivots, i);
     if (pivot) pivot = hlo_build_sub(b, pivot, hlo_build_splat_like(b, pivot, 1));
@@ -212,10 +199,11 @@ static HloInstruction *lu_tangent(HloJvp *j, HloInstruction *lu, HloInstruction 
     HloBuilder *b = j->b;
     HloInstruction *t = hlo_jvp_tangent(j, 0);
     if (!lu || !permutation || !t) return NULL;
-    HloInts dims = hlo_transform_dims(lu);
+    HloInts dims = hlo_build_dims(lu);
     const int64_t m = dims.items[dims.count - 2], n = dims.items[dims.count - 1], k = m < n ? m : n;
     HloInstruction *lower = extended(b, hlo_transform_triangle(b, corner(b, lu, m, k), true, 0), m, m);
-    if (lower) lower = hlo_build_select(b, on_diagonal(b, lower), hlo_build_splat_like(b, lower, 1), lower);
+    if (lower)
+        lower = hlo_build_select(b, hlo_transform_on_diagonal(b, lower), hlo_build_splat_like(b, lower, 1), lower);
     HloInstruction *upper = extended(b, hlo_transform_triangle(b, corner(b, lu, k, n), false, 1), n, k);
     HloInstruction *x = hlo_transform_take_along(b, t, along(b, permutation, dims, false), dims.count - 2);
     x = hlo_build_triangular_solve(b, lower, x, &by_lower);
@@ -276,7 +264,7 @@ static HloInstruction *inverse_or_zero(HloBuilder *b, HloInstruction *x) {
 static HloInstruction *outside(HloBuilder *b, HloInstruction *factor, HloInstruction *x, HloInstruction *s) {
     HloInstruction *inside = hlo_transform_product(b, factor, hlo_transform_product(b, adjoint(b, factor), x));
     HloInstruction *rest = hlo_build_sub(b, x, inside);
-    return rest ? hlo_build_div(b, rest, typed(b, along(b, s, hlo_transform_dims(rest), true), rest)) : NULL;
+    return rest ? hlo_build_div(b, rest, typed(b, along(b, s, hlo_build_dims(rest), true), rest)) : NULL;
 }
 
 // A = U diag(s) V^H, with D = U^H A' V: s' is the diagonal of D, and with F[i,j] = 1 / (s[j]^2 - s[i]^2) off the
@@ -306,8 +294,8 @@ static void gesdd(HloJvp *j, HloInstruction **out) {
         d = hlo_transform_product(b, ut, av);
     }
     if (!d) return;
-    HloInts dims = hlo_transform_dims(d);
-    HloInstruction *on = on_diagonal(b, d);
+    HloInts dims = hlo_build_dims(d);
+    HloInstruction *on = hlo_transform_on_diagonal(b, d);
     out[1] = real_diagonal(b, d, on);
     if (!vectors) return;
     HloInstruction *by_column = along(b, s, dims, true), *by_row = along(b, s, dims, false);

@@ -188,7 +188,7 @@ void hlo_jvp_remainder(HloJvp *j, HloInstruction **out) {
 // x repeated to the sizes of `like` if it is a scalar.
 static HloInstruction *spread(HloBuilder *b, HloInstruction *x, const HloInstruction *like) {
     if (!x || x->shape->rank == like->shape->rank) return x;
-    return hlo_build_broadcast(b, x, hlo_transform_dims(like), HLO_DIMS());
+    return hlo_build_broadcast(b, x, hlo_build_dims(like), HLO_DIMS());
 }
 
 void hlo_jvp_clamp(HloJvp *j, HloInstruction **out) {

@@ -57,7 +57,7 @@ void hlo_jvp_sort(HloJvp *j, HloInstruction **out) {
         hlo_builder_fail(b, status);
         return;
     }
-    operands[count] = hlo_build_iota(b, HLO_S32, hlo_transform_dims(operands[0]), dimension);
+    operands[count] = hlo_build_iota(b, HLO_S32, hlo_build_dims(operands[0]), dimension);
     HloInstruction *sorted = hlo_build_sort(b, operands, count + 1, dimension, attributes->is_stable, computation);
     HloInstruction *order = hlo_build_get(b, sorted, count);
     for (int32_t i = 0; i < count; i++) {
@@ -106,11 +106,11 @@ static void overwriting_scatter(HloJvp *j, HloInstruction **out) {
     const HloScatterAttributes *attributes = HLO_ATTRIBUTES(j->old, Scatter);
     HloInstruction *x = hlo_jvp_operand(j, 0), *indices = hlo_jvp_operand(j, 1), *updates = hlo_jvp_operand(j, 2);
     HloInstruction *t = hlo_jvp_tangent(j, 0), *u = hlo_jvp_tangent(j, 2);
-    HloInts dims = hlo_transform_dims(updates);
+    HloInts dims = hlo_build_dims(updates);
     HloType type = hlo_shape_elements(updates->shape) < INT32_MAX ? HLO_S32 : HLO_S64;
     HloInstruction *counted = hlo_build_iota(b, type, HLO_DIMS(hlo_shape_elements(updates->shape)), 0);
     HloInstruction *numbers = hlo_build_add(b, hlo_build_reshape(b, counted, dims), hlo_build_splat(b, type, dims, 1));
-    HloInstruction *none = hlo_build_splat(b, type, hlo_transform_dims(x), 0);
+    HloInstruction *none = hlo_build_splat(b, type, hlo_build_dims(x), 0);
     HloInstruction *winners =
         hlo_build_scatter(b, &none, indices, &numbers, 1, attributes, hlo_build_combiner(b, HLO_OP_MAXIMUM, type));
     HloInstruction *kept = hlo_build_compare(b, winners, none, HLO_ComparisonDirection_EQ);

@@ -100,13 +100,6 @@ static void sum_reduction(HloJvp *j, HloInstruction **out) {
     }
 }
 
-HloInstruction *hlo_transform_spread(HloBuilder *b, HloInstruction *reduced, HloInts dims, HloInts reduced_dims) {
-    int64_t mapping[HLO_MAXIMUM_RANK], count = 0;
-    for (int64_t i = 0; i < dims.count; i++)
-        if (!hlo_ints_contain(reduced_dims, i)) mapping[count++] = i;
-    return hlo_build_broadcast(b, reduced, dims, (HloInts){mapping, count});
-}
-
 // The mean of the tangents of the elements that equal the result.
 static void extreme_reduction(HloJvp *j, HloInstruction **out) {
     HloBuilder *b = j->b;
@@ -117,7 +110,7 @@ static void extreme_reduction(HloJvp *j, HloInstruction **out) {
                      j->old->name);
         return;
     }
-    HloInstruction *result = hlo_transform_spread(b, hlo_jvp_result(j), hlo_transform_dims(x), reduced);
+    HloInstruction *result = hlo_build_spread(b, hlo_jvp_result(j), hlo_build_dims(x), reduced);
     HloInstruction *chosen = hlo_build_compare(b, x, result, HLO_ComparisonDirection_EQ);
     HloInstruction *count = hlo_build_reduce_op(b, HLO_OP_ADD, hlo_build_convert(b, chosen, x->shape->type), reduced);
     HloInstruction *kept = hlo_build_select(b, chosen, t, hlo_build_splat_like(b, x, 0));

@@ -17,7 +17,7 @@ typedef struct Expansion {
 // other than elementwise ops.
 static bool combine(Expansion *e, HloInstruction *const *x, HloInstruction *const *y, HloInstruction **out) {
     const HloComputation *combiner = e->old->called[0];
-    HloInts dims = hlo_transform_dims(x[0]);
+    HloInts dims = hlo_build_dims(x[0]);
     HloIntMap copies = {0};
     for (const HloInstruction *i = combiner->first; i && !e->b->status; i = i->next) {
         HloInstruction *copy = NULL, *operands[3];

@@ -6,8 +6,6 @@
 #include "hlo/ir/custom_call.h"
 #include "hlo/transform/internal.h"
 
-// The result of a reduction repeated to the sizes before it.
-HloInstruction *hlo_transform_spread(HloBuilder *b, HloInstruction *reduced, HloInts dims, HloInts reduced_dims);
 // For each window of x, the element of `carried` at the position of the greatest element of x (direction GE) or of the
 // least one (LE).
 HloInstruction *hlo_transform_window_gather(HloBuilder *b, HloInstruction *x, HloInstruction *carried,
@@ -30,6 +28,10 @@ HloInstruction *hlo_transform_product(HloBuilder *b, HloInstruction *x, HloInstr
 HloInstruction *hlo_transform_cholesky_tangent(HloBuilder *b, HloInstruction *l, HloInstruction *t);
 // The tangent of the solution of a triangular system: of j->old, whose operands are the matrix and the right-hand side.
 HloInstruction *hlo_transform_solution_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes);
+// The transpose of a matrix, or of each of a batch.
+HloInstruction *hlo_transform_transposed(HloBuilder *b, HloInstruction *x);
+// pred: the positions on the diagonal of a matrix like x.
+HloInstruction *hlo_transform_on_diagonal(HloBuilder *b, const HloInstruction *x);
 // The tangents of a decomposition by custom call; false if its target has none.
 bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out);
 

@@ -5,7 +5,7 @@
 #include "hlo/transform/internal.h"
 
 HloInstruction *hlo_transform_scale(HloBuilder *b, HloInstruction *x, double factor) {
-    return x ? hlo_build_mul(b, x, hlo_build_splat_like(b, x, factor)) : NULL;
+    return hlo_build_with_number(b, hlo_build_mul, x, factor);
 }
 
 HloInstruction *hlo_transform_sum(HloBuilder *b, HloInstruction *a, HloInstruction *b2) {

@@ -241,8 +241,7 @@ static HloInstruction *of_irfft(HloTransposer *t, HloInstruction *cotangent, Hlo
     if (!x) return NULL;
     int64_t count = 1;
     for (int64_t i = 0; i < length.count; i++) count *= length.items[i];
-    HloInstruction *times =
-        multiplicity(b, cotangent->shape->type, hlo_transform_dims(x), length.items[length.count - 1]);
+    HloInstruction *times = multiplicity(b, cotangent->shape->type, hlo_build_dims(x), length.items[length.count - 1]);
     HloInstruction *scale = hlo_transform_scale(b, times, 1.0 / (double)(count ? count : 1));
     return hlo_build_complex(b, hlo_build_mul(b, hlo_build_real(b, x), scale),
                              hlo_build_negate(b, hlo_build_mul(b, hlo_build_imag(b, x), scale)));

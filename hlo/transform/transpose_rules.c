@@ -100,7 +100,7 @@ void hlo_transpose_broadcast(HloTransposer *t, HloInstruction *cotangent) {
 
 void hlo_transpose_reduce(HloTransposer *t, HloInstruction *cotangent) {
     HloInts reduced = HLO_ATTRIBUTES(t->instruction, Dimensions)->dimensions;
-    hlo_transposer_give(t, 0, hlo_transform_spread(t->b, cotangent, operand_dims(t, 0), reduced));
+    hlo_transposer_give(t, 0, hlo_build_spread(t->b, cotangent, operand_dims(t, 0), reduced));
 }
 
 void hlo_transpose_reshape(HloTransposer *t, HloInstruction *cotangent) {
@@ -156,7 +156,7 @@ void hlo_transpose_pad(HloTransposer *t, HloInstruction *cotangent) {
     if (cut)
         inner = hlo_build_pad(b, inner, zero_of(t, cotangent), (HloInts){low, rank}, (HloInts){high, rank}, HLO_DIMS());
     if (strided && inner)
-        inner = hlo_build_slice(b, inner, (HloInts){zeros, rank}, hlo_transform_dims(inner), (HloInts){strides, rank});
+        inner = hlo_build_slice(b, inner, (HloInts){zeros, rank}, hlo_build_dims(inner), (HloInts){strides, rank});
     hlo_transposer_give(t, 0, inner);
     if (!hlo_transposer_is_linear(t, 1)) return;
     HloInts every = {all, rank};
@@ -191,7 +191,7 @@ void hlo_transpose_dynamic_slice(HloTransposer *t, HloInstruction *cotangent) {
     HloInstruction **starts = starts_of(t, 1), *operand = t->instruction->operands[0];
     HloInstruction **sum = hlo_transposer_cotangents(t, operand);
     if (sum[0]) {
-        HloInstruction *old = hlo_build_dynamic_slice(b, sum[0], starts, hlo_transform_dims(cotangent));
+        HloInstruction *old = hlo_build_dynamic_slice(b, sum[0], starts, hlo_build_dims(cotangent));
         sum[0] = hlo_build_dynamic_update_slice(b, sum[0], hlo_build_add(b, old, cotangent), starts);
     } else {
         sum[0] = hlo_build_dynamic_update_slice(b, hlo_transform_zeros(b, operand->shape), cotangent, starts);
@@ -230,9 +230,9 @@ static HloInstruction *clamped(HloTransposer *t, HloInstruction *indices, const 
     }
     HloInstruction *high = hlo_build_constant(b, limits);
     if (g->index_vector_dim == rank)
-        high = hlo_build_broadcast(b, hlo_build_reshape(b, high, HLO_DIMS()), hlo_transform_dims(indices), HLO_DIMS());
+        high = hlo_build_broadcast(b, hlo_build_reshape(b, high, HLO_DIMS()), hlo_build_dims(indices), HLO_DIMS());
     else
-        high = hlo_build_broadcast(b, high, hlo_transform_dims(indices), HLO_DIMS(g->index_vector_dim));
+        high = hlo_build_broadcast(b, high, hlo_build_dims(indices), HLO_DIMS(g->index_vector_dim));
     return hlo_build_clamp(b, hlo_build_scalar(b, type, 0), indices, high);
 }
 
@@ -320,7 +320,7 @@ void hlo_transpose_reduce_window(HloTransposer *t, HloInstruction *cotangent) {
                                            (HloInts){high, rank}, (HloInts){interior, rank});
     HloInstruction *sum = hlo_build_reduce_window_op(b, HLO_OP_ADD, padded, &(HloWindow){dims, rank});
     if (strided && sum)
-        sum = hlo_build_slice(b, sum, (HloInts){zeros, rank}, hlo_transform_dims(sum), (HloInts){strides, rank});
+        sum = hlo_build_slice(b, sum, (HloInts){zeros, rank}, hlo_build_dims(sum), (HloInts){strides, rank});
     hlo_transposer_give(t, 0, sum);
 }
 

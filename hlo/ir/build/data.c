@@ -46,6 +46,13 @@ HloInstruction *hlo_build_broadcast_to(HloBuilder *builder, HloInstruction *x, H
     return same ? x : hlo_build_broadcast(builder, x, dims, (HloInts){mapping, count});
 }
 
+HloInstruction *hlo_build_spread(HloBuilder *builder, HloInstruction *reduced, HloInts dims, HloInts reduced_dims) {
+    int64_t mapping[HLO_MAXIMUM_RANK], count = 0;
+    for (int64_t i = 0; i < dims.count; i++)
+        if (!hlo_ints_contain(reduced_dims, i)) mapping[count++] = i;
+    return hlo_build_broadcast(builder, reduced, dims, (HloInts){mapping, count});
+}
+
 HloInstruction *hlo_build_concatenate(HloBuilder *builder, HloInstruction *const *operands, int64_t count,
                                       int64_t dimension) {
     return hlo_build_n(builder, HLO_OP_CONCATENATE, operands, count, &(HloDimensionsAttributes){HLO_DIMS(dimension)});

@@ -64,4 +64,18 @@ static inline HloInstruction *hlo_build_calling(HloBuilder *builder, HloOpcode o
                                                  .called_count = 1});
 }
 
+// The sizes of an array.
+static inline HloInts hlo_build_dims(const HloInstruction *x) {
+    return (HloInts){x->shape->dims, x->shape->rank};
+}
+// x combined with the same number everywhere, rounded to its type: `op` is one of the builder's functions of two
+// operands. NULL if x is.
+typedef HloInstruction *HloBuildBinary(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
+static inline HloInstruction *hlo_build_with_number(HloBuilder *builder, HloBuildBinary *op, HloInstruction *x,
+                                                    double number) {
+    return x ? op(builder, x, hlo_build_splat_like(builder, x, number)) : NULL;
+}
+// The result of a reduction over `reduced_dims`, repeated to the sizes `dims` before it.
+HloInstruction *hlo_build_spread(HloBuilder *builder, HloInstruction *reduced, HloInts dims, HloInts reduced_dims);
+
 #endif
