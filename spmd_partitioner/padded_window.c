@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pads before windows. A pad changes where shards begin, so that along a sharded dimension nearly all elements move to
 // be padded, and again to get the windows' halos. The padding of the window itself moves nothing:
+//
 //     reduce-window(pad(x, identity))                     a reduce-window with that padding; holes are its base
 //     dilation slice(select-and-scatter(pad(x, least), source))    a select-and-scatter with that padding, if the slice
-//     takes the
-//                                                         padding off again, as in the gradient of a max-pool
+//     takes it
+//                                                         off again, as in the gradient of a max-pool
 //
 // A window of select-and-scatter does not select from its padding, but from elements of a pad it may: before NaNs, and
 // where all others are as small. The joined op is marked (SPMD_EXPLICIT_PADDING), and its partition function pads.
@@ -27,10 +28,7 @@ static bool is_identity(const HloInstruction *value, HloOpcode opcode) {
         const double number = hlo_type_is_float(type) ? hlo_literal_get_double(literal, 0) : 0;
         return isinf(number) && (number < 0) == (opcode == HLO_OP_MAXIMUM);
     }
-    const char *data = literal->data;
-    bool zero = true;
-    for (int64_t i = 0; i < hlo_type_bytes(type); i++) zero &= data[i] == 0;
-    return zero && (opcode == HLO_OP_ADD || opcode == HLO_OP_OR || opcode == HLO_OP_XOR);
+    return hlo_literal_is_zero(literal) && (opcode == HLO_OP_ADD || opcode == HLO_OP_OR || opcode == HLO_OP_XOR);
 }
 
 // True if nothing is known of an instruction but what it computes, and of arrays of fixed sizes.

@@ -36,6 +36,7 @@ static int64_t known_integers(const HloInstruction *at, int64_t *values, int64_t
     if (elements > count || depth == 0) return -1;
     switch (at->opcode) {
         case HLO_OP_CONSTANT:
+            if (hlo_constant_literal(at)->elided) return -1;
             for (int64_t i = 0; i < elements; i++) values[i] = hlo_literal_get_int64(hlo_constant_literal(at), i);
             return elements;
         case HLO_OP_RESHAPE: return known_integers(at->operands[0], values, count, depth - 1);

@@ -396,7 +396,8 @@ static HloStatus run_program(Execution *execution, RunMemory *memory) {
     CpuExecution run = {.arguments = (void *const *const *)memory->argument_lists,
                         .results = (void *const *const *)memory->result_lists,
                         .arenas = memory->arenas,
-                        .span = execution->executable->span,
+                        // The span is that of the program's own device.
+                        .span = execution->elsewhere ? NULL : execution->executable->span,
                         .launch = execution->launch};
     TargetExecutable *executable = execution->executable;
     const CpuHost host = {send_to_host, receive_from_host, execution};

@@ -170,6 +170,13 @@ bool hlo_literal_is_splat(const HloLiteral *literal) {
     return memcmp(literal->data, (const char *)literal->data + bytes, (size_t)(count - 1) * bytes) == 0;
 }
 
+bool hlo_literal_is_zero(const HloLiteral *literal) {
+    if (!hlo_literal_is_splat(literal)) return false;
+    for (int64_t i = 0; i < hlo_type_bytes(literal->shape->type); i++)
+        if (((const char *)literal->data)[i]) return false;
+    return true;
+}
+
 static const void *element_at(const HloLiteral *literal, int64_t index) {
     return (const char *)literal->data + index * hlo_type_bytes(literal->shape->type);
 }

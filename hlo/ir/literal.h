@@ -41,6 +41,8 @@ HLO_EXPORT HloLiteral *hlo_literal_copy_to_arena(HloArena *arena, const HloLiter
 HLO_EXPORT bool hlo_literal_equal(const HloLiteral *a, const HloLiteral *b);
 // Hashes a literal: equal literals have equal hashes.
 HLO_EXPORT uint64_t hlo_literal_hash(const HloLiteral *literal);
+// True if there are elements and all their bits are 0 (false when elided).
+HLO_EXPORT bool hlo_literal_is_zero(const HloLiteral *literal);
 // True if all elements have the same bits (also for one element; false for none or when elided).
 HLO_EXPORT bool hlo_literal_is_splat(const HloLiteral *literal);
 

@@ -228,30 +228,31 @@ static HloStatus parameter_target(const SpmdPlan *plan, int64_t number, int32_t 
                      (long long)number, (long long)(number - left));
 }
 
-// The instructions of the entry, and of the loops, branches and calls in it, by name.
+// The instructions of the entry, and of the loops, branches and calls in it, by name. The entry comes last, so that its
+// instruction has a name that another computation has too.
 static void index_instructions(const SpmdPlan *plan, HloStringMap *instructions) {
     for (int64_t c = 0; c < plan->computation_count; c++)
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next)
             hlo_string_map_set(plan->arena, instructions, at->name, strlen(at->name), at);
 }
 
-// The array that TARGET names: pN, rN, or an instruction. *array is -1 where it is none of these.
+// The array that TARGET names: an instruction of the entry, pN, rN, or an instruction of a loop, branch or call. *array
+// is -1 where it is none of these.
 static HloStatus find_target(const SpmdPlan *plan, const HloStringMap *instructions, const char *name, int32_t *array) {
     const HloInstruction *at = hlo_string_map_get(instructions, name, strlen(name));
+    char *end = NULL;
+    const int64_t number = name[0] && name[1] >= '0' && name[1] <= '9' ? strtoll(name + 1, &end, 10) : -1;
+    const bool numbered = number >= 0 && !*end && (*name == 'p' || *name == 'r');
     *array = -1;
-    if (at) {
+    if (at && (at->parent == plan->module->entry || !numbered)) {
         HLO_FAIL_IF(hlo_shape_is_tuple(at->shape), HLO_INVALID_ARGUMENT, "%%%s is a tuple", at->name);
         HLO_FAIL_IF(plan->free[at->id], HLO_INVALID_ARGUMENT,
                     "%%%s is recomputed where it is used and has no sharding of its own", at->name);
         *array = plan->array_of_leaf[plan->first_leaf[at->id]];
         return HLO_SUCCESS;
     }
-    char *end = NULL;
-    const int64_t number = name[0] && name[1] >= '0' && name[1] <= '9' ? strtoll(name + 1, &end, 10) : -1;
-    const bool whole = number >= 0 && !*end;
-    if (whole && *name == 'p') return parameter_target(plan, number, array);
-    if (whole && *name == 'r') return result_target(plan, number, array);
-    return HLO_SUCCESS;
+    if (!numbered) return HLO_SUCCESS;
+    return *name == 'p' ? parameter_target(plan, number, array) : result_target(plan, number, array);
 }
 
 // JAX's name of an argument, which it writes as the name of its operation.

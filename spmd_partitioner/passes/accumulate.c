@@ -72,13 +72,8 @@ static bool is_scale(const HloInstruction *at) {
 }
 
 static bool is_zero(const HloInstruction *at) {
-    if (!is_constant(at)) return false;
     if (hlo_is(at, HLO_OP_BROADCAST)) at = at->operands[0];
-    const HloLiteral *literal = hlo_constant_literal(at);
-    const unsigned char *data = literal->data;
-    for (int64_t i = 0; i < hlo_type_bytes(at->shape->type); i++)
-        if (data[i]) return false;
-    return true;
+    return hlo_is(at, HLO_OP_CONSTANT) && hlo_literal_is_zero(hlo_constant_literal(at));
 }
 
 // The instruction whose sum `at` is when it is applied to parts; NULL if it is none.

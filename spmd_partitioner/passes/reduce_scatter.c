@@ -35,7 +35,7 @@ static bool evaluate(const HloInstruction *at, int64_t device, int depth, int *s
     switch (at->opcode) {
         case HLO_OP_PARTITION_ID: *value = device; return true;
         case HLO_OP_CONSTANT:
-            if (!hlo_type_is_integer(at->shape->type)) return false;
+            if (!hlo_type_is_integer(at->shape->type) || hlo_constant_literal(at)->elided) return false;
             *value = hlo_literal_get_int64(hlo_constant_literal(at), 0);
             return true;
         case HLO_OP_CONVERT:
@@ -48,6 +48,7 @@ static bool evaluate(const HloInstruction *at, int64_t device, int depth, int *s
                 return false;
             if (!value_on(at->operands[1], device, depth + 1, steps, &a) || a < 0 || a >= table->shape->dims[0])
                 return false;
+            if (hlo_constant_literal(table)->elided) return false;
             *value = hlo_literal_get_int64(hlo_constant_literal(table), a);
             return true;
         }

@@ -414,9 +414,7 @@ static bool find_own_windows(const SpmdMesh *mesh, const HloInstruction *op, int
     own->elements = (SpmdInterval){own->shard, own->first, 1, (sources - 1) * window->stride + window->size, 1, 0};
     if (!own->shard || !sources || sources * window->stride != own->shard) return false;
     if (!hlo_is(init, HLO_OP_CONSTANT) || hlo_type_is_complex(init->shape->type)) return false;
-    const char *bytes = hlo_constant_literal(init)->data;
-    for (int64_t i = 0; i < hlo_type_bytes(init->shape->type); i++)
-        if (bytes[i]) return false;
+    if (!hlo_literal_is_zero(hlo_constant_literal(init))) return false;
     return farthest_overlap(own) < shards;
 }
 

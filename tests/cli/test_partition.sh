@@ -134,3 +134,38 @@ known "columns of a product as a convolution" 0 "a = f32[16,1,32] parameter(0)" 
     "ROOT r = f32[16,8,24] convolution(a, b), window={size=8 pad=7_7 rhs_reversal=1}, dim_labels=b0f_0io->b0f, $middle"
 known "a gather of all rows" 0 "a = f32[64,32] parameter(0), $halves" "k = s32[64] iota(), iota_dimension=0" "i = s32[64,1] reshape(k)" \
     "ROOT r = f32[64,32] gather(a, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,32}, $halves"
+# A text may leave out the values of a constant: they must not be read.
+cat >unknown.hlo <<'HLO'
+HloModule m
+set { a = f32[] parameter(0)
+  ROOT b = f32[] parameter(1) }
+ENTRY e {
+  x = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  u = f32[40,8] parameter(1)
+  i = s32[2] constant({...})
+  ROOT s = f32[64,8] scatter(x, i, u), update_window_dims={0,1}, inserted_window_dims={}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=0, to_apply=set
+}
+HLO
+exits 0 "bug: constants that are left out" meshlo partition unknown.hlo
+# A parameter of a loop may be called like a number of the program's parameters.
+cat >named.hlo <<'HLO'
+HloModule m
+cond { p = (s32[], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT l = pred[] compare(i, n), direction=LT }
+body { p0 = (s32[], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(p0), index=0
+  v = f32[8,8] get-tuple-element(p0), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  w = f32[8,8] sine(v)
+  ROOT t = (s32[], f32[8,8]) tuple(j, w) }
+ENTRY e { x = f32[8,8] parameter(0)
+  z = s32[] constant(0)
+  s = (s32[], f32[8,8]) tuple(z, x)
+  l = (s32[], f32[8,8]) while(s), condition=cond, body=body
+  ROOT r = f32[8,8] get-tuple-element(l), index=1 }
+HLO
+exits 0 "bug: p0 of a loop" meshlo partition named.hlo --mesh a=4 --shard p0=a,-
+says out "(f32[2,8]{1,0})->f32[2,8]" "bug: p0 of a loop: the program's parameter is sharded"

@@ -236,3 +236,23 @@ Test(hosts_launches, devices_belong_to_processes) {
     }
     hosts_free(&hosts);
 }
+
+// ---- on a device that the caller names
+
+// The program's own device is that of process 0.
+Test(hosts_launches, bug_a_program_of_one_device_on_another_one) {
+    static const char kAlone[] =
+        "HloModule alone\nENTRY e { x = f32[1000] parameter(0)  ROOT r = f32[1000] negate(x) }";
+    Hosts hosts;
+    hosts_new(&hosts, kProcesses, kProcesses, HOSTS_IN_ROWS, 1, 0);
+    for (int64_t process = 0; process < kProcesses; process++) {
+        TargetDevice *mine = target_client_device(hosts.clients[process], process);
+        TargetExecutable *executable = compiled_must_compile(hosts.clients[process], kAlone, NULL);
+        TargetBuffer *result =
+            launch(executable, 0, new_buffer(mine, 7 + (float)process), &(TargetExecuteOptions){.device = mine});
+        cr_expect_eq(read_first(result), -7 - (float)process);
+        target_buffer_release(result);
+        target_executable_release(executable);
+    }
+    hosts_free(&hosts);
+}
