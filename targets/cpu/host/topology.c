@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <hwloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -15,9 +16,15 @@
 #include "targets/cpu/host/quota.h"
 
 struct CpuTopologyHandle {
-    hwloc_topology_t tree;
+    hwloc_topology_t tree;   // shared, see below
     hwloc_bitmap_t allowed;  // this process's binding when the pool was created
 };
+
+// The tree of the machine, which all pools of the process read. It is loaded once and kept until the process ends,
+// since hwloc opens its plugins and hundreds of files of the system for each tree: that takes longer than many programs
+// run.
+static pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
+static hwloc_topology_t shared_tree;
 
 // The first cache of a level represents all: blocks are sized by it.
 static int64_t cache_bytes(hwloc_topology_t tree, hwloc_obj_type_t type, int64_t otherwise) {
@@ -53,15 +60,27 @@ static bool may_ask_affinity(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 || errno == EINVAL;
 }
 
-// Loads the tree, and the part that the process may use. False, with nothing left allocated, if hwloc fails.
-static bool open_tree(struct CpuTopologyHandle *handle) {
-    if (!may_ask_affinity() || hwloc_topology_init(&handle->tree) != 0) return false;
-    handle->allowed = hwloc_bitmap_alloc();
-    if (!handle->allowed || !load(handle->tree)) {
-        hwloc_bitmap_free(handle->allowed);
-        hwloc_topology_destroy(handle->tree);
-        return false;
+// Returns the tree, loaded by the first call that succeeds; NULL if hwloc fails.
+static hwloc_topology_t tree_of_machine(void) {
+    pthread_mutex_lock(&tree_lock);
+    hwloc_topology_t tree = shared_tree;
+    if (!tree && hwloc_topology_init(&tree) == 0) {
+        if (load(tree)) {
+            shared_tree = tree;
+        } else {
+            hwloc_topology_destroy(tree);
+            tree = NULL;
+        }
     }
+    pthread_mutex_unlock(&tree_lock);
+    return tree;
+}
+
+// Finds the tree, and the part of it that the process may use now. False, with nothing left allocated, if hwloc fails.
+static bool open_tree(struct CpuTopologyHandle *handle) {
+    handle->tree = may_ask_affinity() ? tree_of_machine() : NULL;
+    handle->allowed = handle->tree ? hwloc_bitmap_alloc() : NULL;
+    if (!handle->allowed) return false;
     if (!hwloc_topology_is_thissystem(handle->tree) ||
         hwloc_get_cpubind(handle->tree, handle->allowed, HWLOC_CPUBIND_THREAD) != 0)
         hwloc_bitmap_copy(handle->allowed, hwloc_topology_get_allowed_cpuset(handle->tree));
@@ -111,7 +130,6 @@ void cpu_topology_bind_thread(const CpuTopology *topology, int core) {
 void cpu_topology_free(CpuTopology *topology) {
     if (!topology->handle) return;
     hwloc_bitmap_free(topology->handle->allowed);
-    hwloc_topology_destroy(topology->handle->tree);
     hlo_free(topology->handle);
     topology->handle = NULL;
 }
