@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What collectives are for: programs whose plans people know by name, and the kinds that must be found in them.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "advice/advice.h"
@@ -124,10 +123,10 @@ static void check_kind(const Case *one, const AdviceOptions *options) {
 }
 
 // With a slice collectives are in halves, which changes nothing.
-ParameterizedTestParameters(kinds, of_plans_with_names) {
+CaseList(kinds, of_plans_with_names) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
-ParameterizedTest(const int *number, kinds, of_plans_with_names) {
+CaseTest(const int *number, kinds, of_plans_with_names) {
     EmuTopology *topology = NULL;
     must_succeed(emu_topology_parse("v5e-8", &topology));
     const AdviceOptions without = {0}, with = {.topology = topology};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 
 #include "hlo/base/json.h"
+#include "tests/support/cases.h"
 
 static HloJsonValue *parse(HloArena *arena, const char *text) {
     HloJsonValue *value = NULL;
@@ -79,7 +79,7 @@ typedef struct BadCase {
     int column;
 } BadCase;
 
-ParameterizedTestParameters(base_json, refuses) {
+CaseList(base_json, refuses) {
     static BadCase cases[] = {
         {"", "expected a value", 1},
         {"[1,]", "expected a value", 4},
@@ -102,7 +102,7 @@ ParameterizedTestParameters(base_json, refuses) {
     return cr_make_param_array(BadCase, cases, HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(BadCase *bad, base_json, refuses) {
+CaseTest(BadCase *bad, base_json, refuses) {
     HloArena *arena = hlo_arena_new();
     HloJsonValue *value = NULL;
     HloStatus status = hlo_json_parse(arena, "t.json", bad->text, strlen(bad->text), &value);

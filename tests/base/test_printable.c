@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "hlo/base/json.h"
 #include "hlo/base/printable.h"
+#include "tests/support/cases.h"
 
 // Encodes by the definition of UTF-8, of which hlo_utf8_length() is the other direction.
 static int encode(uint32_t code, char out[4]) {
@@ -35,7 +35,7 @@ typedef struct Case {
     bool keep_lines;
 } Case;
 
-ParameterizedTestParameters(base_printable, leaves_no_command_for_a_terminal) {
+CaseList(base_printable, leaves_no_command_for_a_terminal) {
     static Case cases[] = {
         {"plain \xC3\xA9 \xE4\xB8\xAD\ttab", "plain \xC3\xA9 \xE4\xB8\xAD\ttab", false},
         {"\x1b[31mred", "\\x1b[31mred", false},
@@ -56,7 +56,7 @@ ParameterizedTestParameters(base_printable, leaves_no_command_for_a_terminal) {
     return cr_make_param_array(Case, cases, HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(Case *c, base_printable, leaves_no_command_for_a_terminal) {
+CaseTest(Case *c, base_printable, leaves_no_command_for_a_terminal) {
     HloText text = {0};
     hlo_text_printable(&text, c->given, strlen(c->given), c->keep_lines);
     cr_expect_str_eq(text.data, c->printed);

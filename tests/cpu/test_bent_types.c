@@ -3,7 +3,6 @@
 // through, the evaluator and the engine agree about it. Under AddressSanitizer this also shows that nothing reads or
 // writes past an array of another type than was expected.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "tests/support/bent.h"
 #include "tests/support/cases.h"
@@ -30,18 +29,18 @@ static void agree(const HloModule *module, const HloInstruction *bent, const cha
     hlo_text_free(&other);
 }
 
-ParameterizedTestParameters(cpu_bent_types, evaluator_and_engine_agree) {
+CaseList(cpu_bent_types, evaluator_and_engine_agree) {
     return cases_numbered((size_t)bent_case_count());
 }
 
-ParameterizedTest(const int *number, cpu_bent_types, evaluator_and_engine_agree) {
+CaseTest(const int *number, cpu_bent_types, evaluator_and_engine_agree) {
     bent_for_each(*number, agree);
 }
 
-ParameterizedTestParameters(cpu_bent_attributes, evaluator_and_engine_agree) {
+CaseList(cpu_bent_attributes, evaluator_and_engine_agree) {
     return cases_numbered((size_t)bent_form_count());
 }
 
-ParameterizedTest(const int *number, cpu_bent_attributes, evaluator_and_engine_agree) {
+CaseTest(const int *number, cpu_bent_attributes, evaluator_and_engine_agree) {
     bent_attributes_for_each(*number, agree);
 }

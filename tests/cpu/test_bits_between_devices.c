@@ -3,7 +3,6 @@
 // program runs on numbers of elements first, which say where each one goes. (What moves them on one device:
 // test_nan_bits.c.)
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdlib.h>
 
 #include "hlo/eval/eval.h"
@@ -143,11 +142,11 @@ static void check_type(HloArena *arena, const Move *move, HloType type, bool eva
     hlo_module_free(module);
 }
 
-ParameterizedTestParameters(bits_between_devices, are_moved) {
+CaseList(bits_between_devices, are_moved) {
     return cases_numbered(HLO_COUNT_OF(kMoves));
 }
 
-ParameterizedTest(const int *index, bits_between_devices, are_moved) {
+CaseTest(const int *index, bits_between_devices, are_moved) {
     HloArena *arena = hlo_arena_new();
     for (size_t t = 0; t < HLO_COUNT_OF(kTypes); t++) {
         for (int evaluate = 0; evaluate < 2 && kTypes[t]; evaluate++) {

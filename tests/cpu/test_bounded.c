@@ -2,18 +2,17 @@
 // Arrays of bounded dynamic size: what the engine makes of masks and offsets is what the evaluator computes on arrays
 // of just that size.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "hlo/eval/eval.h"
 #include "tests/support/bounded.h"
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
-ParameterizedTestParameters(bounded, equals_the_evaluator) {
+CaseList(bounded, equals_the_evaluator) {
     return cases_numbered(bounded_count());
 }
 
-ParameterizedTest(const int *index, bounded, equals_the_evaluator) {
+CaseTest(const int *index, bounded, equals_the_evaluator) {
     const BoundedCase *bounded = bounded_case((size_t)*index);
     HloModule *module = bounded_program(bounded);
     const CompiledCheck check = {0};

@@ -3,7 +3,6 @@
 // What is asked of it before its content is there must come out as what is asked afterwards. In the child of a fork,
 // and where the system gives no thread, what cannot come any more is an error.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
@@ -136,10 +135,10 @@ static void expect_end(TargetBuffer *buffer, Ending ending, float adds, int64_t 
                      (int)ending, i, (double)values[i]);
 }
 
-ParameterizedTestParameters(buffer_states, asked_early_is_asked_late) {
+CaseList(buffer_states, asked_early_is_asked_late) {
     return cases_numbered(HLO_COUNT_OF(ways) * ENDING_COUNT * 2);
 }
-ParameterizedTest(const int *number, buffer_states, asked_early_is_asked_late, .timeout = 60) {
+CaseTest(const int *number, buffer_states, asked_early_is_asked_late, .timeout = 60) {
     const int64_t way = *number / (ENDING_COUNT * 2);
     const Ending ending = (Ending)(*number / 2 % ENDING_COUNT);
     const bool early = *number % 2;
@@ -231,10 +230,10 @@ static Question *const questions[] = {ask_copy_out, ask_copy_out_later, ask_byte
 
 // Its content, that is; shape and sizes are still told. Answered while the buffer is there, refused once it is deleted
 // or donated; never anything in between.
-ParameterizedTestParameters(buffer_states, deleted_ones_answer_nothing) {
+CaseList(buffer_states, deleted_ones_answer_nothing) {
     return cases_numbered(HLO_COUNT_OF(questions) * 2);
 }
-ParameterizedTest(const int *number, buffer_states, deleted_ones_answer_nothing) {
+CaseTest(const int *number, buffer_states, deleted_ones_answer_nothing) {
     Question *ask = questions[*number / 2];
     const bool donated = *number % 2;
     const Machine machine = new_machine();
@@ -255,10 +254,10 @@ ParameterizedTest(const int *number, buffer_states, deleted_ones_answer_nothing)
 
 // ---- everything may go in any order
 
-ParameterizedTestParameters(buffer_states, released_in_any_order) {
+CaseList(buffer_states, released_in_any_order) {
     return cases_numbered(24 * 2);
 }
-ParameterizedTest(const int *number, buffer_states, released_in_any_order, .timeout = 60) {
+CaseTest(const int *number, buffer_states, released_in_any_order, .timeout = 60) {
     Machine machine = new_machine();
     TargetBuffer *promise = promised(&machine), *argument = run(machine.increment, promise);
     TargetBuffer *result = run(machine.donated, argument);
@@ -348,10 +347,10 @@ static void check_strides(TargetMemory *memory, HloType type, uint64_t *random) 
     target_buffer_release(buffer);
 }
 
-ParameterizedTestParameters(buffer_states, strides_of_any_kind) {
+CaseList(buffer_states, strides_of_any_kind) {
     return cases_numbered(6);
 }
-ParameterizedTest(const int *number, buffer_states, strides_of_any_kind) {
+CaseTest(const int *number, buffer_states, strides_of_any_kind) {
     static const HloType types[] = {HLO_PRED, HLO_U8, HLO_BF16, HLO_F32, HLO_S64, HLO_C128};
     const Machine machine = new_machine();
     uint64_t random = (uint64_t)*number + 5;

@@ -7,7 +7,6 @@
 // Numbers are integers, so results are equal bit for bit. MESHLO_RANDOM_PROGRAMS sets how many programs a case tries,
 // MESHLO_RANDOM_SEED the first of them.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "tests/support/cases.h"
@@ -571,28 +570,28 @@ static void run_programs(int block, Way way, bool large, int64_t usual) {
     target_client_release(client);
 }
 
-ParameterizedTestParameters(control_flow, on_one_device) {
+CaseList(control_flow, on_one_device) {
     return cases_numbered(8);
 }
 
-ParameterizedTest(const int *block, control_flow, on_one_device) {
+CaseTest(const int *block, control_flow, on_one_device) {
     run_programs(*block, ALONE, false, 150);
 }
 
 // Every device goes the same way, with its own numbers; groups are whole, interleaved, crossed and of different sizes.
-ParameterizedTestParameters(control_flow, with_collectives) {
+CaseList(control_flow, with_collectives) {
     return cases_numbered(4);
 }
 
-ParameterizedTest(const int *block, control_flow, with_collectives) {
+CaseTest(const int *block, control_flow, with_collectives) {
     run_programs(*block, TOGETHER, false, 40);
 }
 
 // Devices whose arguments are equal do costly work once, as long as they go the same way.
-ParameterizedTestParameters(control_flow, with_shared_work) {
+CaseList(control_flow, with_shared_work) {
     return cases_numbered(4);
 }
 
-ParameterizedTest(const int *block, control_flow, with_shared_work) {
+CaseTest(const int *block, control_flow, with_shared_work) {
     run_programs(*block, *block % 2 ? TOGETHER : APART, true, 100);
 }

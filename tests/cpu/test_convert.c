@@ -2,10 +2,10 @@
 // f64 to narrow floats next to ties, in both engines. The engine once rounded to f32 first, where such numbers become
 // ties; found by a random program. XLA (jaxlib 0.10.2, asked) does that for bf16 and for nothing else.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 
 #include "hlo/eval/eval.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 static const HloType narrow[] = {HLO_F16,        HLO_BF16,       HLO_F8E5M2, HLO_F8E4M3,       HLO_F8E4M3FN,
@@ -25,13 +25,13 @@ static double near_tie(HloType type, int64_t i, double *nearest) {
     return below + unit * (0.5 + side);
 }
 
-ParameterizedTestParameters(cpu_convert, f64_to_narrow_floats_rounds_once) {
+CaseList(cpu_convert, f64_to_narrow_floats_rounds_once) {
     static size_t indices[HLO_COUNT_OF(narrow)];
     for (size_t i = 0; i < HLO_COUNT_OF(narrow); i++) indices[i] = i;
     return cr_make_param_array(size_t, indices, HLO_COUNT_OF(narrow));
 }
 
-ParameterizedTest(size_t *index, cpu_convert, f64_to_narrow_floats_rounds_once) {
+CaseTest(size_t *index, cpu_convert, f64_to_narrow_floats_rounds_once) {
     HloType type = narrow[*index];
     HloText text = {0}, message = {0};
     hlo_text_format(&text, "HloModule m\n\nENTRY e {\n  p = f64[%d] parameter(0)\n  ROOT r = %s[%d] convert(p)\n}\n",

@@ -3,7 +3,6 @@
 // that its decomposition must satisfy, which must be small in the engine and in the evaluator. What is not known, or
 // does not fit, is refused when it is compiled.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +12,7 @@
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
-ParameterizedTestParameters(decompositions, identities_hold) {
+CaseList(decompositions, identities_hold) {
     return cases_files("tests/cpu/decompositions/*.hlo");
 }
 
@@ -22,7 +21,7 @@ static void expect_small(const HloLiteral *result, const char *path, const char 
     cr_expect(error <= (result->shape->type == HLO_F64 ? 1e-12 : 5e-4), "%s, %s: error %g", path, how, error);
 }
 
-ParameterizedTest(const CaseFile *program, decompositions, identities_hold) {
+CaseTest(const CaseFile *program, decompositions, identities_hold) {
     HloFileContent content;
     HloText message = {0};
     cr_assert_null(hlo_file_read(program->path, 1 << 24, &content));
@@ -131,10 +130,10 @@ static int64_t run_scaled(const Scaled *call, bool wide, int exponent, bool eval
     return total;
 }
 
-ParameterizedTestParameters(decompositions, powers_of_two_pass_through) {
+CaseList(decompositions, powers_of_two_pass_through) {
     return cases_numbered(HLO_COUNT_OF(scaled_calls) * 4);
 }
-ParameterizedTest(const int *number, decompositions, powers_of_two_pass_through) {
+CaseTest(const int *number, decompositions, powers_of_two_pass_through) {
     static const int narrow_exponents[] = {-100, -70, 30, 70, 110}, wide_exponents[] = {-900, -560, 200, 560, 1000};
     const Scaled *call = &scaled_calls[*number / 4];
     const bool wide = *number % 2, evaluate = *number / 2 % 2;
@@ -177,7 +176,7 @@ typedef struct TopK {
     "HloModule m\nmore { x = f32[] parameter(0)\n y = f32[] parameter(1)\n i = s32[] parameter(2)\n" \
     " j = s32[] parameter(3)\n ROOT z = pred[] compare(x, y), direction=GT }\n"
 
-ParameterizedTestParameters(custom_calls, top_k) {
+CaseList(custom_calls, top_k) {
     static TopK programs[] = {
         {MORE
          "ENTRY e { a = f32[3,70] parameter(0)\n n = s32[3,70] iota(), iota_dimension=1\n l = f32[] constant(-inf)\n"
@@ -201,7 +200,7 @@ ParameterizedTestParameters(custom_calls, top_k) {
     return cr_make_param_array(TopK, programs, HLO_COUNT_OF(programs));
 }
 
-ParameterizedTest(TopK *program, custom_calls, top_k) {
+CaseTest(TopK *program, custom_calls, top_k) {
     HloText message = {0};
     HloModule *module = compiled_parse(program->text, &message);
     cr_assert_not_null(module, "%s", message.data);
@@ -216,7 +215,7 @@ typedef struct Refusal {
     char part[128];
 } Refusal;
 
-ParameterizedTestParameters(decompositions, refused_before_running) {
+CaseList(decompositions, refused_before_running) {
     static Refusal refusals[] = {
         {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n ROOT t = f32[3,3] custom-call(a), "
          "custom_call_target=\"cusolver_geqrf_ffi\" }\n",
@@ -247,7 +246,7 @@ ParameterizedTestParameters(decompositions, refused_before_running) {
     return cr_make_param_array(Refusal, refusals, HLO_COUNT_OF(refusals));
 }
 
-ParameterizedTest(Refusal *refusal, decompositions, refused_before_running) {
+CaseTest(Refusal *refusal, decompositions, refused_before_running) {
     HloText message = {0};
     HloModule *module = compiled_parse(refusal->text, &message);
     cr_assert_not_null(module, "%s", message.data);

@@ -2,7 +2,6 @@
 // Arrays without elements: every op and every custom call of the tables runs on them, in the engine as in the
 // evaluator. Buffers without bytes may share an address or have none, which kernels must not care about.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "hlo/verify/verify.h"
 #include "tests/support/cases.h"
@@ -32,21 +31,21 @@ static bool runs(const char *text, void *context) {
     return accepted;
 }
 
-ParameterizedTestParameters(empty, custom_calls_run) {
+CaseList(empty, custom_calls_run) {
     return cases_numbered((size_t)shaped_custom_call_rows());
 }
 
-ParameterizedTest(const int *row, empty, custom_calls_run) {
+CaseTest(const int *row, empty, custom_calls_run) {
     bool must = true;
     cr_expect_gt(shaped_custom_calls(*row, runs, &must), 0, "%s has no program here: tests/support/shaped.c",
                  shaped_custom_call_target(*row));
 }
 
-ParameterizedTestParameters(empty, operations_run) {
+CaseList(empty, operations_run) {
     return cases_numbered(HLO_OPCODE_COUNT);
 }
 
-ParameterizedTest(const int *opcode, empty, operations_run) {
+CaseTest(const int *opcode, empty, operations_run) {
     static const HloType types[] = {HLO_F32, HLO_BF16, HLO_C64, HLO_S32, HLO_PRED, HLO_F64, HLO_S4};
     bool must = false;
     int valid = 0;

@@ -2,7 +2,6 @@
 // Whatever the evaluator accepts the engine runs, with equal results: every op, element type and form of forms.def; and
 // what it leaves to the evaluator is in targets/cpu/lower/fallbacks.def.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/verify/verify.h"
@@ -153,13 +152,13 @@ static int check_pairs(HloOpcode opcode, HloType from) {
     return accepted;
 }
 
-ParameterizedTestParameters(every_op, runs_compiled) {
+CaseList(every_op, runs_compiled) {
     HloOpcode *opcodes = cr_malloc(sizeof(HloOpcode) * HLO_OPCODE_COUNT);
     for (int i = 0; i < HLO_OPCODE_COUNT; i++) opcodes[i] = (HloOpcode)i;
     return cr_make_param_array(HloOpcode, opcodes, HLO_OPCODE_COUNT);
 }
 
-ParameterizedTest(HloOpcode *opcode, every_op, runs_compiled) {
+CaseTest(HloOpcode *opcode, every_op, runs_compiled) {
     int accepted = 0, taken[HLO_COUNT_OF(kForms)] = {0};
     const bool needs_zero = !strncmp(hlo_op_text(*opcode), "batch-norm", 10) || *opcode == HLO_OP_CONVOLUTION;
     const bool converts =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes one loop: counted in the text of the compiled program.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 #define COMPUTATIONS                                                                     \
@@ -50,7 +50,7 @@ static FusionCase kCases[] = {
                      " ROOT d = f32[64,300] divide(x, v1) }"},
 };
 
-ParameterizedTestParameters(fusion, loops_over_rows) {
+CaseList(fusion, loops_over_rows) {
     return cr_make_param_array(FusionCase, kCases, sizeof kCases / sizeof kCases[0]);
 }
 
@@ -72,7 +72,7 @@ static void expect_loops(const char *program, int expected) {
     hlo_module_free(module);
 }
 
-ParameterizedTest(FusionCase *given, fusion, loops_over_rows) {
+CaseTest(FusionCase *given, fusion, loops_over_rows) {
     expect_loops(given->text, given->steps);
 }
 

@@ -2,11 +2,11 @@
 // Loops of several results: which nodes become one step (counted in the text of the compiled program), and that the
 // numbers are the evaluator's, whatever the shapes, the types and the number of threads.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 typedef struct GroupCase {
@@ -68,7 +68,7 @@ static HloModule *group_module(const Group *given) {
     return module;
 }
 
-ParameterizedTestParameters(groups, compiled_equals_eval) {
+CaseList(groups, compiled_equals_eval) {
     static const char *const kTypes[] = {"f32", "f64", "bf16", "s32", "u8", "f16"};
     static const char *const kDims[] = {"1,1", "3,5", "100,70", "33,2048"};
     enum { kTypeCount = sizeof kTypes / sizeof kTypes[0], kDimsCount = sizeof kDims / sizeof kDims[0] };
@@ -85,7 +85,7 @@ ParameterizedTestParameters(groups, compiled_equals_eval) {
     return cr_make_param_array(Group, all, count);
 }
 
-ParameterizedTest(Group *given, groups, compiled_equals_eval) {
+CaseTest(Group *given, groups, compiled_equals_eval) {
     HloModule *module = group_module(given);
     HloText message = {0};
     HloLiteral *one[64] = {0}, *three[64] = {0};
@@ -153,7 +153,7 @@ typedef struct StartCase {
     char text[600];
 } StartCase;
 
-ParameterizedTestParameters(groups, bug_a_result_is_the_start_of_a_slice) {
+CaseList(groups, bug_a_result_is_the_start_of_a_slice) {
     static const struct {
         const char *type, *text;
     } kKept[] = {{"s32[]", "k = s32[] copy(r)"},
@@ -178,7 +178,7 @@ ParameterizedTestParameters(groups, bug_a_result_is_the_start_of_a_slice) {
     return cr_make_param_array(StartCase, all, count);
 }
 
-ParameterizedTest(StartCase *given, groups, bug_a_result_is_the_start_of_a_slice) {
+CaseTest(StartCase *given, groups, bug_a_result_is_the_start_of_a_slice) {
     HloModule *module = compiled_must_parse(given->text);
     HloText message = {0};
     for (uint64_t seed = 1; seed < 5; seed++) {

@@ -3,9 +3,9 @@
 // every part has to be done whoever does it. (An all-reduce above 256 KiB was finished in its first part only where a
 // worker was alone, which it is too on machines with more cores than devices.)
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 typedef struct LargeCase {
@@ -13,7 +13,7 @@ typedef struct LargeCase {
 } LargeCase;
 
 // Odd sizes, so that the last part is shorter.
-ParameterizedTestParameters(large_collectives, are_done_to_the_end) {
+CaseList(large_collectives, are_done_to_the_end) {
     static LargeCase cases[] = {
         {"ROOT r = f32[262148] all-reduce(p), replica_groups={{0,1,2,3}}, to_apply=add"},
         {"ROOT r = f32[262148] all-reduce(p), replica_groups={{0,2},{1,3}}, to_apply=add"},
@@ -28,7 +28,7 @@ ParameterizedTestParameters(large_collectives, are_done_to_the_end) {
     return cr_make_param_array(LargeCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(LargeCase *param, large_collectives, are_done_to_the_end) {
+CaseTest(LargeCase *param, large_collectives, are_done_to_the_end) {
     char text[512];
     snprintf(text, sizeof(text),
              "HloModule m, replica_count=4\nadd {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"

@@ -4,7 +4,6 @@
 // gigabytes, where they take milliseconds. What is compared is that the short ways find the same: every operation
 // depends on the one before it, and what is handed over, packed and joined is wrong at once if one of them is.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
@@ -153,11 +152,11 @@ static const LongProgram kPrograms[] = {
     {"selects", write_selects, 1500}, {"gaps", write_gaps, 1500},         {"donations", write_donations, 3000},
     {"scalars", write_scalars, 60000}};
 
-ParameterizedTestParameters(long_programs, compiled_equals_eval) {
+CaseList(long_programs, compiled_equals_eval) {
     return cases_numbered(HLO_COUNT_OF(kPrograms));
 }
 
-ParameterizedTest(const int *index, long_programs, compiled_equals_eval) {
+CaseTest(const int *index, long_programs, compiled_equals_eval) {
     const LongProgram *program = &kPrograms[*index];
     HloText text = {0}, message = {0};
     program->write(&text, program->count);

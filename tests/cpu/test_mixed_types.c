@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier lets float types mix; the engine once read f64 operands as the f32 that the result said.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/text/text.h"
@@ -125,11 +124,11 @@ static void check_mixture(const char *program, const char *const types[5]) {
     hlo_text_free(&message);
 }
 
-ParameterizedTestParameters(cpu_mixed_types, bug_operands_were_read_as_another_type) {
+CaseList(cpu_mixed_types, bug_operands_were_read_as_another_type) {
     return cases_numbered(HLO_COUNT_OF(mixed));
 }
 
-ParameterizedTest(const int *number, cpu_mixed_types, bug_operands_were_read_as_another_type) {
+CaseTest(const int *number, cpu_mixed_types, bug_operands_were_read_as_another_type) {
     static const char *const floats[] = {"f32", "f16", "bf16", "f64", "f8e5m2"};
     enum { COUNT = HLO_COUNT_OF(floats) };
     for (int pair = 0; pair < COUNT * COUNT; pair++)

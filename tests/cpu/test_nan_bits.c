@@ -3,7 +3,6 @@
 // moves, for each type whose elements have several NaNs, gives what the same op gives of integers with the same bits.
 // Operands come as parameters and as constants, which passes fold.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdlib.h>
 
 #include "hlo/eval/eval.h"
@@ -153,11 +152,11 @@ static void check_move(const Move *move, const Type *row, const HloLiteral *want
     }
 }
 
-ParameterizedTestParameters(nan_bits, are_moved) {
+CaseList(nan_bits, are_moved) {
     return cases_numbered(HLO_COUNT_OF(kMoves));
 }
 
-ParameterizedTest(const int *index, nan_bits, are_moved) {
+CaseTest(const int *index, nan_bits, are_moved) {
     const Move *move = &kMoves[*index];
     for (size_t t = 0; t < HLO_COUNT_OF(kTypes); t++) {
         const Type *row = &kTypes[t];

@@ -3,7 +3,6 @@
 // one thread, which other tests hold to the evaluator over small arrays; that is what makes large ones cheap here. Each
 // row is tried several times: a race shows now and then only.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
@@ -106,11 +105,11 @@ static const Form kForms[] = {
     {"u64[3]", "(u64[3], u16[90001]) rng-bit-generator(p0), algorithm=rng_philox", ""},
 };
 
-ParameterizedTestParameters(one_thread_or_many, same_bits) {
+CaseList(one_thread_or_many, same_bits) {
     return cases_numbered(HLO_COUNT_OF(kForms));
 }
 
-ParameterizedTest(const int *index, one_thread_or_many, same_bits) {
+CaseTest(const int *index, one_thread_or_many, same_bits) {
     const Form *form = &kForms[*index];
     HloText text = {0}, message = {0};
     cases_program(&text, form->parameters, form->root, form->called);

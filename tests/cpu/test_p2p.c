@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // send and recv between devices: engine and evaluator agree, and a transfer by pairs is the permute that it came from.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/eval/eval.h"
@@ -75,11 +74,11 @@ static const char *const programs[] = {
     " ROOT r = " TYPE " conditional(i, x, x), branch_computations={gives, takes}\n}\n",
 };
 
-ParameterizedTestParameters(p2p, equal_the_evaluator) {
+CaseList(p2p, equal_the_evaluator) {
     return cases_numbered(HLO_COUNT_OF(programs));
 }
 
-ParameterizedTest(const int *index, p2p, equal_the_evaluator) {
+CaseTest(const int *index, p2p, equal_the_evaluator) {
     HloModule *module = compiled_must_parse(programs[*index]);
     HloText message = {0};
     for (int threads = 1; threads <= 3; threads++) {
@@ -165,11 +164,11 @@ static const StuckCase stuck[] = {
      true, HLO_INVALID_ARGUMENT, "not a list of pairs"},
 };
 
-ParameterizedTestParameters(p2p, deadlocks_are_named) {
+CaseList(p2p, deadlocks_are_named) {
     return cases_numbered(HLO_COUNT_OF(stuck));
 }
 
-ParameterizedTest(const int *index, p2p, deadlocks_are_named) {
+CaseTest(const int *index, p2p, deadlocks_are_named) {
     const StuckCase *test = &stuck[*index];
     HloModule *module = compiled_must_parse(test->program);
     TargetClient *client;

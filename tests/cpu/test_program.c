@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole arrays in, whole arrays out.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/eval/eval.h"
 #include "hlo/hlo.h"
 #include "targets/program.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 static const char kLayer[] =
@@ -47,7 +47,7 @@ typedef struct Cut {
     char x[16], w[16];
 } Cut;
 
-ParameterizedTestParameters(program, call_equals_the_evaluator) {
+CaseList(program, call_equals_the_evaluator) {
     static const Cut cuts[] = {{"p0=x,y", "p1=-,-"},
                                {"p0=x,-", "p1=-,y"},
                                {"p0=-,x", "p1=x,-"},
@@ -58,7 +58,7 @@ ParameterizedTestParameters(program, call_equals_the_evaluator) {
     return cr_make_param_array(Cut, copy, sizeof cuts / sizeof cuts[0], NULL);
 }
 
-ParameterizedTest(const Cut *cut, program, call_equals_the_evaluator) {
+CaseTest(const Cut *cut, program, call_equals_the_evaluator) {
     const char *shards[] = {cut->x, cut->w};
     TargetClient *client = NULL;
     must_succeed(target_client_new("v2-8", &client));

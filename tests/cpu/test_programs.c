@@ -2,7 +2,6 @@
 // compiled == eval for every program in tests/cpu/programs, with one thread and with three, whose results must also be
 // equal bit for bit; with different arguments on every device and with equal ones on pairs of them.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,11 +19,11 @@ static HloModule *load(const char *path) {
     return module;
 }
 
-ParameterizedTestParameters(programs, compiled_equals_eval) {
+CaseList(programs, compiled_equals_eval) {
     return cases_files("tests/cpu/programs/*.hlo");
 }
 
-ParameterizedTest(const CaseFile *program, programs, compiled_equals_eval) {
+CaseTest(const CaseFile *program, programs, compiled_equals_eval) {
     HloModule *module = load(program->path);
     HloText message = {0};
     HloLiteral *one[64] = {0}, *three[64] = {0};
@@ -50,7 +49,7 @@ typedef struct LeanProgram {
     int64_t temporary_bytes;  // at most
 } LeanProgram;
 
-ParameterizedTestParameters(programs, need_no_copies) {
+CaseList(programs, need_no_copies) {
     static const LeanProgram lean[] = {
         {"tests/cpu/programs/bug_branches_copied_the_buffers_they_pass_on.hlo", 1024},
         {"tests/cpu/programs/bug_loops_copied_what_they_only_read.hlo", 1024},
@@ -62,7 +61,7 @@ ParameterizedTestParameters(programs, need_no_copies) {
     return cr_make_param_array(LeanProgram, cases, HLO_COUNT_OF(lean));
 }
 
-ParameterizedTest(const LeanProgram *lean, programs, need_no_copies) {
+CaseTest(const LeanProgram *lean, programs, need_no_copies) {
     HloModule *module = load(cases_path(lean->path));
     TargetClient *client = NULL;
     TargetExecutable *executable = NULL;
@@ -83,7 +82,7 @@ typedef struct Exchange {
     int count, times, plus;
 } Exchange;
 
-ParameterizedTestParameters(programs, loops_exchange_their_state) {
+CaseList(programs, loops_exchange_their_state) {
     static const Exchange exchanges[] = {{1, 1, 0},  {2, 1, 1},  {3, 1, 1},  {3, 2, 0},  {6, 1, 2},
                                          {6, 5, 3},  {6, 2, 1},  {8, 4, 1},  {12, 5, 0}, {12, 6, 5},
                                          {40, 1, 1}, {40, 7, 3}, {40, 8, 2}, {9, 0, 4}};
@@ -92,7 +91,7 @@ ParameterizedTestParameters(programs, loops_exchange_their_state) {
     return cr_make_param_array(Exchange, cases, HLO_COUNT_OF(exchanges));
 }
 
-ParameterizedTest(const Exchange *exchange, programs, loops_exchange_their_state) {
+CaseTest(const Exchange *exchange, programs, loops_exchange_their_state) {
     HloText text = {0}, state = {0}, message = {0};
     hlo_text_string(&state, "(s32[]");
     for (int k = 0; k < exchange->count; k++) hlo_text_string(&state, ", f32[4]");

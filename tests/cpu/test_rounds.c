@@ -3,7 +3,6 @@
 // instructions of its own, at the ends of its types, gives what the evaluator gives, in arrays that become values and
 // in longer ones that do not; and whatever else a round may hold stands between them.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -11,6 +10,7 @@
 #include "targets/cpu/jit/emit.h"
 #include "targets/cpu/jit/internal.h"
 #include "targets/cpu/run/internal.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 enum { kRounds = 40 };
@@ -92,7 +92,7 @@ typedef struct Operation {
     bool compares, selects;
 } Operation;
 
-ParameterizedTestParameters(cpu_rounds, operations) {
+CaseList(cpu_rounds, operations) {
     static const Operation all[] = {
         {"add", "", 2, true, true, false, false},
         {"subtract", "", 2, true, true, false, false},
@@ -141,7 +141,7 @@ static bool has(const Operation *op, const char *type) {
     return op->whole && !(type[0] == 'u' && !strcmp(op->name, "abs"));
 }
 
-ParameterizedTest(Operation *op, cpu_rounds, operations) {
+CaseTest(Operation *op, cpu_rounds, operations) {
     for (size_t t = 0; t < HLO_COUNT_OF(kTypes); t++) {
         if (!has(op, kTypes[t])) continue;
         const char *result = op->compares ? "pred" : kTypes[t];

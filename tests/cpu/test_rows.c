@@ -2,10 +2,10 @@
 // Loops over rows (softmax, layer norm and their like) of many lengths, around those where rows are cut into chunks:
 // compiled == eval, and the same bits with one thread and with three.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 typedef struct Rows {
@@ -119,7 +119,7 @@ static HloModule *rows_module(const Rows *given) {
     return module;
 }
 
-ParameterizedTestParameters(rows, compiled_equals_eval_at_every_length) {
+CaseList(rows, compiled_equals_eval_at_every_length) {
     static const int kLengths[] = {255, 1024, 1025, 2048, 3001, 4096, 4097, 20000};
     enum { kLengthCount = sizeof kLengths / sizeof kLengths[0] };
     Rows *all = cr_malloc(sizeof(Rows) * (kPatternCount * kLengthCount + 1));
@@ -130,7 +130,7 @@ ParameterizedTestParameters(rows, compiled_equals_eval_at_every_length) {
     return cr_make_param_array(Rows, all, count);
 }
 
-ParameterizedTest(Rows *given, rows, compiled_equals_eval_at_every_length) {
+CaseTest(Rows *given, rows, compiled_equals_eval_at_every_length) {
     HloModule *module = rows_module(given);
     HloText message = {0};
     HloLiteral *one[64] = {0}, *three[64] = {0};
@@ -162,7 +162,7 @@ typedef struct Combined {
     int rows, length;
 } Combined;
 
-ParameterizedTestParameters(rows, combined_with_their_own_numbers) {
+CaseList(rows, combined_with_their_own_numbers) {
     Combined *all = cr_malloc(sizeof(Combined) * (COMBINATION_COUNT * COMBINATION_COUNT * 8 + 2));
     size_t count = 0;
     for (int inner = 0; inner < COMBINATION_COUNT; inner++)
@@ -175,7 +175,7 @@ ParameterizedTestParameters(rows, combined_with_their_own_numbers) {
 }
 
 // The first reduction and what is combined are one loop because a second reduction reads it.
-ParameterizedTest(Combined *given, rows, combined_with_their_own_numbers) {
+CaseTest(Combined *given, rows, combined_with_their_own_numbers) {
     HloText text = {0}, message = {0};
     const int r = given->rows, n = given->length;
     const char *third = given->third ? "kb" : "z";

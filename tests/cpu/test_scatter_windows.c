@@ -2,7 +2,6 @@
 // Scatters whose windows overlap in every way: one thread == several, bit for bit, and == eval. Sums of floats depend
 // on their order, so each element must get its updates in the order of the index vectors, whoever applies them.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
@@ -36,11 +35,11 @@ static const Windows kWindows[] = {
     {"500", "9000,3", SCATTER("{1}", "{}", "{0}"), 9000, 1},
 };
 
-ParameterizedTestParameters(scatter_windows, bug_shifted_windows_were_updated_by_several_workers) {
+CaseList(scatter_windows, bug_shifted_windows_were_updated_by_several_workers) {
     return cases_numbered(HLO_COUNT_OF(kWindows));
 }
 
-ParameterizedTest(const int *index, scatter_windows, bug_shifted_windows_were_updated_by_several_workers) {
+CaseTest(const int *index, scatter_windows, bug_shifted_windows_were_updated_by_several_workers) {
     const Windows *windows = &kWindows[*index];
     HloText text = {0}, message = {0};
     // Products of the numbers that arguments have spread over all places that fit, and beyond them now and then.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions against the definition, over layouts, paddings, dilations, reversal and groups.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
 #include "hlo/ir/literal.h"
 #include "targets/cpu/kernels/convolution.h"
+#include "tests/support/cases.h"
 #include "tests/support/levels.h"
 
 typedef struct Case {
@@ -216,12 +216,12 @@ static void check(CpuPool *pool, const Case *k, int layout, HloType type, HloTyp
 }
 
 static int kNumbers[kCaseCount];
-ParameterizedTestParameters(cpu_convolution, agrees_with_the_definition) {
+CaseList(cpu_convolution, agrees_with_the_definition) {
     for (int i = 0; i < kCaseCount; i++) kNumbers[i] = i;
     return cr_make_param_array(int, kNumbers, kCaseCount);
 }
 
-ParameterizedTest(int *number, cpu_convolution, agrees_with_the_definition) {
+CaseTest(int *number, cpu_convolution, agrees_with_the_definition) {
     for (int set = levels_first(); set <= levels_last(); set++) {
         CpuPool *pool;
         cr_assert_null(cpu_pool_new_with(2, (CpuFeatures)set, &pool));

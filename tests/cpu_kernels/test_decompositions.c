@@ -2,7 +2,6 @@
 // LU, QR and eigenvalues: factors multiply back, over all types, shapes around the panels' borders, and batches; the
 // bits do not depend on the number of workers.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "hlo/base/memory.h"
 #include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matrix.h"
+#include "tests/support/cases.h"
 #include "tests/support/levels.h"
 
 typedef double _Complex Complex;
@@ -103,13 +103,13 @@ static HloStatus decompose_lu(CpuPool *pool, const Case *c, const void *in, void
     return cpu_lu(pool, c->type, c->batch, c->rows, c->columns, arrays[0], arrays[1], arrays[2], NULL, in);
 }
 
-ParameterizedTestParameters(decompositions, lu) {
+CaseList(decompositions, lu) {
     size_t count;
     Case *cases = all_cases(rectangles, HLO_COUNT_OF(rectangles), &count);
     return cr_make_param_array(Case, cases, count);
 }
 
-ParameterizedTest(Case *c, decompositions, lu) {
+CaseTest(Case *c, decompositions, lu) {
     const int64_t m = c->rows, n = c->columns, k = m < n ? m : n, width = hlo_type_bytes(c->type);
     void *a = new_random(c, c->batch * m * n), *f = new_array(c, c->batch * m * n);
     int32_t *pivots = new_array(c, c->batch * k), *order = new_array(c, c->batch * m);
@@ -148,14 +148,14 @@ static HloStatus decompose_qr(CpuPool *pool, const Case *c, const void *in, void
     return cpu_householder_product(pool, c->type, c->batch, c->rows, c->columns, k, arrays[2], arrays[0], arrays[1]);
 }
 
-ParameterizedTestParameters(decompositions, qr) {
+CaseList(decompositions, qr) {
     size_t count;
     Case *cases = all_cases(rectangles, HLO_COUNT_OF(rectangles), &count);
     return cr_make_param_array(Case, cases, count);
 }
 
 // Of a wide matrix, R^H R = A^H A stands in for Q R = A.
-ParameterizedTest(Case *c, decompositions, qr) {
+CaseTest(Case *c, decompositions, qr) {
     const int64_t m = c->rows, n = c->columns, k = m < n ? m : n, all = c->batch * m * n;
     const size_t width = (size_t)hlo_type_bytes(c->type);
     void *a = new_random(c, all), *f = new_array(c, all), *taus = new_array(c, c->batch * k), *q = new_array(c, all);
@@ -195,7 +195,7 @@ static HloStatus decompose_eigh(CpuPool *pool, const Case *c, const void *in, vo
     return cpu_eigh(pool, c->type, c->batch, c->rows, c->rows % 2 == 0, true, arrays[0], arrays[1], NULL, in);
 }
 
-ParameterizedTestParameters(decompositions, eigh) {
+CaseList(decompositions, eigh) {
     static const int64_t squares[][3] = {{1, 1, 1}, {3, 2, 2}, {2, 9, 9}, {1, 34, 34}, {1, 129, 129}, {1, 200, 200}};
     size_t count;
     Case *cases = all_cases(squares, HLO_COUNT_OF(squares), &count);
@@ -203,7 +203,7 @@ ParameterizedTestParameters(decompositions, eigh) {
 }
 
 // Only the triangle that is named (lower for even sizes) may be read.
-ParameterizedTest(Case *c, decompositions, eigh) {
+CaseTest(Case *c, decompositions, eigh) {
     const int64_t n = c->rows, all = c->batch * n * n;
     const HloType real = hlo_type_real_part(c->type);
     void *a = new_random(c, all), *v = new_array(c, all), *w = new_array(c, c->batch * n);
@@ -288,7 +288,7 @@ typedef struct HardCase {
     int64_t n;
 } HardCase;
 
-ParameterizedTestParameters(decompositions, eigh_of_hard_matrices) {
+CaseList(decompositions, eigh_of_hard_matrices) {
     static const int64_t sizes[] = {49, 50, 97, 130, 211};
     HardCase *cases = cr_malloc(sizeof(HardCase) * kHardCount * 10);
     size_t count = 0;
@@ -299,7 +299,7 @@ ParameterizedTestParameters(decompositions, eigh_of_hard_matrices) {
 }
 
 // Vectors are orthogonal and solve, values ascend, and two workers give the bits of one.
-ParameterizedTest(HardCase *c, decompositions, eigh_of_hard_matrices) {
+CaseTest(HardCase *c, decompositions, eigh_of_hard_matrices) {
     const int64_t n = c->n, all = n * n;
     const Case as = {c->type, 1, n, n, CPU_FEATURES_BASELINE};
     void *a = new_array(&as, all), *v = new_array(&as, all), *w = new_array(&as, n), *again = new_array(&as, all);

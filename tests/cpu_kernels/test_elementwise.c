@@ -2,13 +2,13 @@
 // Operations and conversions of every element type at their edges, on every instruction set of this machine.
 #include <complex.h>
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <string.h>
 
 #include "hlo/base/complex.h"
 #include "hlo/ir/literal.h"
 #include "targets/cpu/isa/isa.h"
+#include "tests/support/cases.h"
 #include "tests/support/levels.h"
 
 static const CpuLoopKernels *kernels_of(int set) {
@@ -125,11 +125,11 @@ static uint64_t get(const Integer *t, const void *from, int i) {
     return extend(t, raw);
 }
 
-ParameterizedTestParameters(cpu_elementwise, integers_at_the_edges) {
+CaseList(cpu_elementwise, integers_at_the_edges) {
     return cr_make_param_array(Integer, kIntegers, 8);
 }
 
-ParameterizedTest(Integer *t, cpu_elementwise, integers_at_the_edges) {
+CaseTest(Integer *t, cpu_elementwise, integers_at_the_edges) {
     static const CpuLoopOp binary[] = {CPU_OP_ADD,
                                        CPU_OP_SUBTRACT,
                                        CPU_OP_MULTIPLY,
@@ -166,11 +166,11 @@ ParameterizedTest(Integer *t, cpu_elementwise, integers_at_the_edges) {
 }
 
 // Quotients beside whole numbers, where a rounded division would tell the wrong one.
-ParameterizedTestParameters(cpu_elementwise, quotients_beside_whole_numbers) {
+CaseList(cpu_elementwise, quotients_beside_whole_numbers) {
     return cr_make_param_array(Integer, kIntegers, 8);
 }
 
-ParameterizedTest(Integer *t, cpu_elementwise, quotients_beside_whole_numbers) {
+CaseTest(Integer *t, cpu_elementwise, quotients_beside_whole_numbers) {
     enum { kCount = 6000 };
     static uint64_t a[kCount], b[kCount], out[kCount];
     uint64_t state = 5;
@@ -202,11 +202,11 @@ static uint64_t model_saturate(const Integer *t, double x) {
     return t->is_signed ? (uint64_t)(int64_t)x : (uint64_t)x;
 }
 
-ParameterizedTestParameters(cpu_elementwise, floats_saturate) {
+CaseList(cpu_elementwise, floats_saturate) {
     return cr_make_param_array(Integer, kIntegers, 8);
 }
 
-ParameterizedTest(Integer *t, cpu_elementwise, floats_saturate) {
+CaseTest(Integer *t, cpu_elementwise, floats_saturate) {
     static const float x[] = {0,       -0.0f,    0.9f,          -0.9f,          1.5f,          -1.5f, 127,
                               128,     -128,     -129,          255.5f,         256,           3e4f,  32768,
                               -32769,  65536,    2147483647.0f, -2147483648.0f, 4294967295.0f, 1e10f, -1e10f,
@@ -228,11 +228,11 @@ ParameterizedTest(Integer *t, cpu_elementwise, floats_saturate) {
 static HloType kNarrow[] = {HLO_BF16,          HLO_F16,        HLO_F8E5M2,     HLO_F8E4M3,   HLO_F8E3M4,   HLO_F8E4M3FN,
                             HLO_F8E4M3B11FNUZ, HLO_F8E5M2FNUZ, HLO_F8E4M3FNUZ, HLO_F4E2M1FN, HLO_F8E8M0FNU};
 
-ParameterizedTestParameters(cpu_elementwise, narrow_floats_agree_with_literals) {
+CaseList(cpu_elementwise, narrow_floats_agree_with_literals) {
     return cr_make_param_array(HloType, kNarrow, 11);
 }
 
-ParameterizedTest(HloType *type, cpu_elementwise, narrow_floats_agree_with_literals) {
+CaseTest(HloType *type, cpu_elementwise, narrow_floats_agree_with_literals) {
     const int bits = hlo_type_info(*type)->bits, width = hlo_type_bytes(*type);
     for (int set = levels_first(); set <= levels_last(); set++) {
         for (uint32_t code = 0; code < 1u << bits; code++) {

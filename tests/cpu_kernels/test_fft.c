@@ -3,13 +3,13 @@
 // that a line can take (passes, odd radices, Bluestein, cut lines), any number of lines and dimensions.
 #include <complex.h>
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <string.h>
 
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/kernels/fft.h"
+#include "tests/support/cases.h"
 #include "tests/support/levels.h"
 
 typedef double _Complex Complex;
@@ -142,7 +142,7 @@ static void check(const Case *c, CpuFftKind kind) {
     hlo_free(in), hlo_free(out), hlo_free(again), hlo_free(want);
 }
 
-ParameterizedTestParameters(cpu_fft, equals_its_definition) {
+CaseList(cpu_fft, equals_its_definition) {
     static const int64_t shapes[][4] = {// batch and lengths of one line
                                         {3, 1, 0, 0},
                                         {5, 2, 0, 0},
@@ -188,19 +188,19 @@ ParameterizedTestParameters(cpu_fft, equals_its_definition) {
     return cr_make_param_array(Case, cases, count);
 }
 
-ParameterizedTest(Case *c, cpu_fft, equals_its_definition) {
+CaseTest(Case *c, cpu_fft, equals_its_definition) {
     for (int kind = CPU_FFT; kind <= CPU_RFFT; kind++) check(c, (CpuFftKind)kind);
     if (c->rank == 1) check(c, CPU_IRFFT);
 }
 
 // Lines beyond a cache: cut, halved, and bent around a large prime. An impulse has a known transform, and back again is
 // where it was.
-ParameterizedTestParameters(cpu_fft, long_lines) {
+CaseList(cpu_fft, long_lines) {
     static int64_t lengths[] = {1 << 17, 3 * 5 * 7 * 11 * 64, 65537, 2 * 32771, 17 * 17 * 17 * 17};
     return cr_make_param_array(int64_t, lengths, HLO_COUNT_OF(lengths));
 }
 
-ParameterizedTest(int64_t *length, cpu_fft, long_lines) {
+CaseTest(int64_t *length, cpu_fft, long_lines) {
     const int64_t n = *length, impulse = 12345;
     const Case c = {1, 2, {n, 0, 0}, cpu_pool_features(NULL), true};
     double *line = hlo_allocate_aligned((size_t)n * 32), *spectrum = hlo_allocate_aligned((size_t)n * 32 + 64);

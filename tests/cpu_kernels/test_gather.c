@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gather and scatter against the definition in the StableHLO specification, one element at a time.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <string.h>
 
 #include "hlo/ir/literal.h"
 #include "targets/cpu/kernels/gather.h"
+#include "tests/support/cases.h"
 #include "tests/support/levels.h"
 
 enum { kRank = 6, kLargest = 60000 };
@@ -109,11 +109,11 @@ static void fill_case(const Case *c) {
     }
 }
 
-ParameterizedTestParameters(cpu_gather, gathers) {
+CaseList(cpu_gather, gathers) {
     return cr_make_param_array(Case, kCases, kCaseCount);
 }
 
-ParameterizedTest(Case *c, cpu_gather, gathers) {
+CaseTest(Case *c, cpu_gather, gathers) {
     const CpuIndexing x = indexing_of(c);
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
@@ -141,11 +141,11 @@ static void call_back(void *context, int count, void *const *targets, const void
         *(int32_t *)targets[i] = combine_one(CPU_SCATTER_CALL, *(int32_t *)targets[i], *(const int32_t *)updates[i]);
 }
 
-ParameterizedTestParameters(cpu_gather, scatters_in_order) {
+CaseList(cpu_gather, scatters_in_order) {
     return cr_make_param_array(Case, kCases, kCaseCount);
 }
 
-ParameterizedTest(Case *c, cpu_gather, scatters_in_order) {
+CaseTest(Case *c, cpu_gather, scatters_in_order) {
     for (int op = CPU_SCATTER_ASSIGN; op <= CPU_SCATTER_CALL; op++)
         for (int workers = 1; workers < 4; workers += 2) {
             const HloType type = HLO_S32;
@@ -196,7 +196,7 @@ static int64_t get(HloType type, const void *array, int64_t at) {
 }
 
 // Rows of `columns` elements by numbers of any type, some of them outside, more of them than fit in a block of slices.
-ParameterizedTestParameters(cpu_gather, types) {
+CaseList(cpu_gather, types) {
     return cr_make_param_array(TypeCase, kTypeCases, sizeof kTypeCases / sizeof kTypeCases[0]);
 }
 
@@ -221,7 +221,7 @@ static CpuIndexing rows_of_table(const int64_t table[2], HloType index, int32_t 
                          .start_index_map = &first};
 }
 
-ParameterizedTest(TypeCase *c, cpu_gather, types) {
+CaseTest(TypeCase *c, cpu_gather, types) {
     enum { kRows = 20, kSlices = 600 };
     static int64_t table[kRows * 300], row_numbers[kSlices], updates[kSlices * 300], wanted[kRows * 300];
     const int64_t columns = c->columns, sizes[] = {kRows, columns}, counts[] = {kSlices, 1},

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused-loop engine against plain scalar loops, on several instruction sets and numbers of workers.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <string.h>
 
 #include "targets/cpu/loop/loop.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 #include "tests/support/levels.h"
 
@@ -75,11 +75,11 @@ static float *random_floats(int64_t count, unsigned seed) {
     return values;
 }
 
-#define SETTINGS(name)                            \
-    ParameterizedTestParameters(cpu_loop, name) { \
-        return all_settings();                    \
-    }                                             \
-    ParameterizedTest(Setting *setting, cpu_loop, name)
+#define SETTINGS(name)         \
+    CaseList(cpu_loop, name) { \
+        return all_settings(); \
+    }                          \
+    CaseTest(Setting *setting, cpu_loop, name)
 
 SETTINGS(adds_contiguous_arrays) {
     open_setting(setting);

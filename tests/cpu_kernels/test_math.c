@@ -2,7 +2,6 @@
 // Accuracy of the transcendental kernels against the C library in a wider type: 2 ulp in f32, 1 ulp in f64, on every
 // instruction set that this machine has. MESHLO_TEST_VERBOSE=1 prints the maxima, which docs/accuracy.md tabulates.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "targets/cpu/host/pool.h"
 #include "targets/cpu/isa/isa.h"
+#include "tests/support/cases.h"
 #include "tests/support/levels.h"
 
 typedef long double LongFunction(long double x);
@@ -99,11 +99,11 @@ static double worst_f32(const CpuLoopKernels *kernels, const Function *function,
     return worst;
 }
 
-ParameterizedTestParameters(cpu_math, f32_within_2_ulp) {
+CaseList(cpu_math, f32_within_2_ulp) {
     return cr_make_param_array(int, kFunctionNumbers, kFunctionCount);
 }
 
-ParameterizedTest(int *number, cpu_math, f32_within_2_ulp) {
+CaseTest(int *number, cpu_math, f32_within_2_ulp) {
     const Function *function = &kFunctions[*number];
     for (int set = levels_first(); set <= levels_last(); set++) {
         float where = 0;
@@ -116,11 +116,11 @@ ParameterizedTest(int *number, cpu_math, f32_within_2_ulp) {
     }
 }
 
-ParameterizedTestParameters(cpu_math, f64_within_1_ulp) {
+CaseList(cpu_math, f64_within_1_ulp) {
     return cr_make_param_array(int, kFunctionNumbers, kFunctionCount);
 }
 
-ParameterizedTest(int *number, cpu_math, f64_within_1_ulp) {
+CaseTest(int *number, cpu_math, f64_within_1_ulp) {
     const Function *function = &kFunctions[*number];
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(NULL));
     double in[kBlock], out[kBlock], worst = 0, where = 0;

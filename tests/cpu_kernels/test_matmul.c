@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of every type against plain loops, with all layouts, and the TPU's bf16 passes against their definition.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <string.h>
 
@@ -115,11 +114,11 @@ static void check(CpuPool *pool, const TypeCase *types, const int64_t *size, int
         }
 }
 
-ParameterizedTestParameters(cpu_matmul, products_of_all_types) {
+CaseList(cpu_matmul, products_of_all_types) {
     return cr_make_param_array(TypeCase, kTypes, kTypeCount);
 }
 
-ParameterizedTest(TypeCase *types, cpu_matmul, products_of_all_types) {
+CaseTest(TypeCase *types, cpu_matmul, products_of_all_types) {
     static const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {1, 33, 20}, {33, 1, 20}, {40, 50, 60}, {4, 4, 0}};
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AMX, &pool));
@@ -263,11 +262,11 @@ Test(cpu_matmul, bf16_passes) {
 
 // bug: products of low parts were added to the long sum one by one, where each is too small to be seen. Of positive
 // numbers they are all positive: 2^-16 of the sum was missing.
-ParameterizedTestParameters(cpu_matmul, bug_low_parts_are_lost_beside_long_sums) {
+CaseList(cpu_matmul, bug_low_parts_are_lost_beside_long_sums) {
     return levels_cases();
 }
 
-ParameterizedTest(const int *set, cpu_matmul, bug_low_parts_are_lost_beside_long_sums) {
+CaseTest(const int *set, cpu_matmul, bug_low_parts_are_lost_beside_long_sums) {
     enum { kSize = 64, kDepth = 2048 };
     static float a[kSize * kDepth], b[kDepth * kSize], out[kSize * kSize];
     fill_random(a, kSize * kDepth), fill_random(b, kSize * kDepth);
@@ -386,11 +385,11 @@ static void check_specials(CpuPool *pool, CpuPrecision precision, float special,
 
 // bug: tiles cut f32 where all other ways round, so that the largest numbers did not become infinite; and where sums of
 // finite numbers overflow, NaN or not depended on the order of additions.
-ParameterizedTestParameters(cpu_matmul, bug_infinities_and_nan_differ_between_instruction_sets) {
+CaseList(cpu_matmul, bug_infinities_and_nan_differ_between_instruction_sets) {
     return levels_cases();
 }
 
-ParameterizedTest(const int *set, cpu_matmul, bug_infinities_and_nan_differ_between_instruction_sets) {
+CaseTest(const int *set, cpu_matmul, bug_infinities_and_nan_differ_between_instruction_sets) {
     static const float specials[] = {INFINITY,        -INFINITY,   NAN,   0x1.fffffep127f, -0x1.fffffep127f,
                                      0x1.fefffep127f, 0x1.ffp127f, 1e30f, -1e30f,          0x1p60f};
     CpuPool *pool;
@@ -591,11 +590,11 @@ static SizeCase kSizes[] = {{1, 1, 3000}, {100, 1, 16},  {129, 1, 15},  {67, 1, 
                             {1, 77, 31},  {15, 33, 385}, {173, 70, 29}, {28, 4100, 5}};
 
 // Whole numbers that wrap, on every instruction set and any number of workers: the product modulo 2^bits.
-ParameterizedTestParameters(cpu_matmul, integers_wrap) {
+CaseList(cpu_matmul, integers_wrap) {
     return cr_make_param_array(SizeCase, kSizes, sizeof kSizes / sizeof kSizes[0]);
 }
 
-ParameterizedTest(SizeCase *size, cpu_matmul, integers_wrap) {
+CaseTest(SizeCase *size, cpu_matmul, integers_wrap) {
     static const HloType kIntegers[] = {HLO_S8, HLO_U16, HLO_S32, HLO_U32, HLO_S64, HLO_U64};
     static uint64_t a[26800], b[21000], out[116000];  // the largest of the sizes
     for (int t = 0; t < 6; t++)

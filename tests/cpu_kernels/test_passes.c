@@ -2,7 +2,6 @@
 // f32 products under a TPU's numerics: every way in which a dot or a convolution is compiled gives infinities and NaN
 // where the reference evaluator does.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <string.h>
 
@@ -75,11 +74,11 @@ static void compare(const HloModule *module, double special, int side, const cha
     hlo_text_free(&message);
 }
 
-ParameterizedTestParameters(cpu_passes, infinities_and_nan_are_those_of_the_evaluator) {
+CaseList(cpu_passes, infinities_and_nan_are_those_of_the_evaluator) {
     return cases_numbered(HLO_COUNT_OF(kForms));
 }
 
-ParameterizedTest(const int *number, cpu_passes, infinities_and_nan_are_those_of_the_evaluator) {
+CaseTest(const int *number, cpu_passes, infinities_and_nan_are_those_of_the_evaluator) {
     const Form *form = &kForms[*number];
     // The evaluator multiplies the zeros between the left side's elements, the engine leaves them out.
     const int sides = strstr(form->root, "lhs_dilate") ? 1 : 2;

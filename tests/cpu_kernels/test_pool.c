@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -51,12 +50,12 @@ static void check_all_forms(CpuPool *pool) {
     check_all_touched(&cover, 3);
 }
 
-ParameterizedTestParameters(cpu_pool, covers_every_index_once) {
+CaseList(cpu_pool, covers_every_index_once) {
     static int workers[] = {1, 2, 3, 8};
     return cr_make_param_array(int, workers, 4);
 }
 
-ParameterizedTest(int *workers, cpu_pool, covers_every_index_once) {
+CaseTest(int *workers, cpu_pool, covers_every_index_once) {
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(*workers, CPU_FEATURES_AMX, &pool));
     cr_assert_eq(cpu_pool_worker_count(pool), *workers);
@@ -313,11 +312,11 @@ static const Quota kQuotas[] = {
     {"rubbish\n::\n0:\n", {{"/sys/fs/cgroup/cpu.max", "x y\n"}}, 0},
 };
 
-ParameterizedTestParameters(cpu_pool, quotas_of_control_groups) {
+CaseList(cpu_pool, quotas_of_control_groups) {
     return cases_numbered(HLO_COUNT_OF(kQuotas));
 }
 
-ParameterizedTest(const int *number, cpu_pool, quotas_of_control_groups) {
+CaseTest(const int *number, cpu_pool, quotas_of_control_groups) {
     const Quota *quota = &kQuotas[*number];
     char root[] = "/tmp/meshlo_quota_XXXXXX", command[64];
     cr_assert_not_null(mkdtemp(root));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorting, top-k and arg-max against comparison of every pair or a plain search.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "hlo/base/memory.h"
 #include "hlo/ir/literal.h"
 #include "targets/cpu/kernels/sort.h"
+#include "tests/support/cases.h"
 
 static uint32_t state = 4711;
 static uint32_t next_random(void) {
@@ -85,11 +85,11 @@ static void check_sort(CpuPool *pool, HloType type, int64_t outer, int64_t lengt
     hlo_free(in), hlo_free(out), hlo_free(index), hlo_free(sorted);
 }
 
-ParameterizedTestParameters(cpu_sort, sorts_every_type) {
+CaseList(cpu_sort, sorts_every_type) {
     return cr_make_param_array(HloType, kTypes, kTypeCount);
 }
 
-ParameterizedTest(HloType *type, cpu_sort, sorts_every_type) {
+CaseTest(HloType *type, cpu_sort, sorts_every_type) {
     static const int64_t shapes[][3] = {{1, 1, 1}, {3, 2, 2}, {5, 100, 3}, {2, 1000, 1}, {1, 40000, 1}};
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
@@ -123,11 +123,11 @@ Test(cpu_sort, sorts_by_several_keys_and_by_comparators) {
         cr_assert(b_out[i - 1] % 7 < b_out[i] % 7 || (b_out[i - 1] % 7 == b_out[i] % 7 && a_out[i - 1] < a_out[i]));
 }
 
-ParameterizedTestParameters(cpu_sort, selects_the_largest) {
+CaseList(cpu_sort, selects_the_largest) {
     return cr_make_param_array(HloType, kTypes, kTypeCount);
 }
 
-ParameterizedTest(HloType *type, cpu_sort, selects_the_largest) {
+CaseTest(HloType *type, cpu_sort, selects_the_largest) {
     static const int64_t sizes[][2] = {{1, 1}, {700, 5}, {700, 200}, {3000, 3000}, {9000, 7}};
     const int width = hlo_type_bytes(*type);
     CpuPool *pool;
@@ -161,11 +161,11 @@ ParameterizedTest(HloType *type, cpu_sort, selects_the_largest) {
     cpu_pool_free(pool);
 }
 
-ParameterizedTestParameters(cpu_sort, finds_argmax_and_argmin) {
+CaseList(cpu_sort, finds_argmax_and_argmin) {
     return cr_make_param_array(HloType, kTypes, kTypeCount);
 }
 
-ParameterizedTest(HloType *type, cpu_sort, finds_argmax_and_argmin) {
+CaseTest(HloType *type, cpu_sort, finds_argmax_and_argmin) {
     static const int64_t shapes[][3] = {{4, 1, 1}, {5, 30, 1}, {3, 9000, 1}, {2, 30, 300}, {1, 7, 5}};
     for (int s = 0; s < 5; s++)
         for (int largest = 0; largest < 2; largest++) {

@@ -2,7 +2,6 @@
 // Published measurements against the model (docs/machine-model.md has the table). The programs are plain HLO: nothing
 // in the model knows them.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@ typedef struct Point {
     "HloModule g, num_partitions=8\nENTRY e { a = u8[" from "] parameter(0)\n ROOT b = u8[" to \
     "] all-gather(a), channel_id=1, replica_groups=[1,8]<=[8], dimensions={0}, use_global_device_ids=true }"
 
-ParameterizedTestParameters(emulator_calibration, points) {
+CaseList(emulator_calibration, points) {
     static Point points[] = {
         // JAX tutorial on v2-8: dot 8192^3 f32 on one core, and cut 4x2.
         {"v2-8", "1", 49.7e-3, 0.02, DOT("f32", "8192")},
@@ -82,7 +81,7 @@ static bool read_program(const Point *point, HloFileContent *content) {
     return true;
 }
 
-ParameterizedTest(Point *param, emulator_calibration, points) {
+CaseTest(Point *param, emulator_calibration, points) {
     HloFileContent content = {0};
     if (!read_program(param, &content)) cr_skip_test("the shared corpus is not here");
     HloModule *module = NULL;

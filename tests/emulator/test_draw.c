@@ -3,7 +3,6 @@
 // torchax version on host processors, which shows the layout without lines. Their spaces are lost in the stored text of
 // the first; they were restored by running JAX's own code.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <hwloc.h>
 #include <hwloc/distances.h>
 #include <libxml/parser.h>
@@ -13,6 +12,7 @@
 #include "emulator/export_hwloc.h"
 #include "emulator/mesh_order.h"
 #include "emulator/route.h"
+#include "tests/support/cases.h"
 
 // Draws an array on v2-8 in the mesh a=4, b=2; `spec` has letters of axes per dimension: "a,b", "-,ab".
 static void draw_spec(const char *topology_name, const int64_t *dims, int64_t rank, const char *spec, EmuBoxStyle style,
@@ -45,7 +45,7 @@ typedef struct BoxCase {
 #define FULL \
     "│                       │\n│                       │\n│                       │\n│                       │\n"
 
-ParameterizedTestParameters(emulator_draw, tutorial_boxes) {
+CaseList(emulator_draw, tutorial_boxes) {
     static BoxCase cases[] = {
         {"a,b",
          "┌──────────┬──────────┐\n│  TPU 0   │  TPU 1   │\n├──────────┼──────────┤\n│  TPU 2   │  TPU 3   │\n"
@@ -71,7 +71,7 @@ ParameterizedTestParameters(emulator_draw, tutorial_boxes) {
     return cr_make_param_array(BoxCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(BoxCase *param, emulator_draw, tutorial_boxes) {
+CaseTest(BoxCase *param, emulator_draw, tutorial_boxes) {
     HloText text = {0};
     draw_spec("v2-8", (int64_t[]){8192, 8192}, 2, param->spec, EMU_BOX_LINES, &text);
     cr_assert_str_eq(text.data, param->drawing);

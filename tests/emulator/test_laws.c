@@ -2,7 +2,6 @@
 // Laws of the machine model that no single number shows: more bytes never take less time, better links never more,
 // the step is the sum of its parts, and names of axes mean nothing.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <criterion/theories.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,10 +84,10 @@ static SliceCase slices[] = {
 };
 
 // More bytes never take less time, nor do they put fewer bytes on any link; and nothing is sent for nothing.
-ParameterizedTestParameters(emulator_laws, more_bytes_take_no_less_time) {
+CaseList(emulator_laws, more_bytes_take_no_less_time) {
     return cr_make_param_array(SliceCase, slices, sizeof(slices) / sizeof(slices[0]));
 }
-ParameterizedTest(SliceCase *one, emulator_laws, more_bytes_take_no_less_time) {
+CaseTest(SliceCase *one, emulator_laws, more_bytes_take_no_less_time) {
     for (size_t o = 0; o < HLO_COUNT_OF(opcodes); o++) {
         int64_t before = 0, sent_before = 0;
         double carried_before = 0;
@@ -114,10 +113,10 @@ ParameterizedTest(SliceCase *one, emulator_laws, more_bytes_take_no_less_time) {
 
 // Halving the rate of any single link never makes a collective faster, doubling it never slower; a chip's rate of 1 is
 // no fault at all.
-ParameterizedTestParameters(emulator_laws, slower_links_take_no_less_time) {
+CaseList(emulator_laws, slower_links_take_no_less_time) {
     return cr_make_param_array(SliceCase, slices, sizeof(slices) / sizeof(slices[0]));
 }
-ParameterizedTest(SliceCase *one, emulator_laws, slower_links_take_no_less_time) {
+CaseTest(SliceCase *one, emulator_laws, slower_links_take_no_less_time) {
     EmuTopology *topology = NULL;
     cr_assert_null(emu_topology_parse(one->spec, &topology));
     for (size_t o = 0; o < HLO_COUNT_OF(opcodes); o++) {
@@ -192,7 +191,7 @@ typedef struct RenamedCase {
     int64_t group;
 } RenamedCase;
 
-ParameterizedTestParameters(emulator_laws, names_of_axes_mean_nothing) {
+CaseList(emulator_laws, names_of_axes_mean_nothing) {
     static RenamedCase cases[] = {
         {"v5e:4x8", "v5e:8x4", {1, 0, 2}, "[1,32]<=[32]", 32},
         {"v5e:4x8", "v5e:8x4", {1, 0, 2}, "[4,8]<=[32]", 8},
@@ -206,7 +205,7 @@ ParameterizedTestParameters(emulator_laws, names_of_axes_mean_nothing) {
     };
     return cr_make_param_array(RenamedCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
-ParameterizedTest(RenamedCase *one, emulator_laws, names_of_axes_mean_nothing) {
+CaseTest(RenamedCase *one, emulator_laws, names_of_axes_mean_nothing) {
     EmuTopology *topologies[2];
     int64_t ids[2][128];
     static const int straight[3] = {0, 1, 2};
@@ -473,10 +472,10 @@ static const char *const empty_products[] = {
     "window={size=3x3}, dim_labels=b01f_01io->b01f",
 };
 
-ParameterizedTestParameters(emulator_laws, products_of_nothing) {
+CaseList(emulator_laws, products_of_nothing) {
     return cases_numbered(HLO_COUNT_OF(empty_products));
 }
-ParameterizedTest(int *number, emulator_laws, products_of_nothing) {
+CaseTest(int *number, emulator_laws, products_of_nothing) {
     HloText text = {0}, json = {0};
     hlo_text_format(&text, "HloModule m\nENTRY e {\n %s\n}\n", empty_products[*number]);
     for (size_t m = 0; m < HLO_COUNT_OF(machines); m++) {

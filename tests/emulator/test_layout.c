@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Padded sizes that the real TPU compiler printed, and the layouts it chose.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "emulator/layout.h"
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 
 static const HloShape *parse_shape(HloArena *arena, const char *text) {
     const HloShape *shape = NULL;
@@ -21,7 +21,7 @@ typedef struct PaddedCase {
 
 #define MIB INT64_C(1048576)
 
-ParameterizedTestParameters(emulator_layout, padded_sizes) {
+CaseList(emulator_layout, padded_sizes) {
     static PaddedCase cases[] = {
         // Out-of-memory reports: ColabFold 62, marin, vLLM and others; the u8 array is in xla's error documentation.
         {"f32[512,245,256]{2,1,0:T(8,128)}", 512 * 245 * 256 * 4, 124 * MIB},
@@ -42,7 +42,7 @@ ParameterizedTestParameters(emulator_layout, padded_sizes) {
     return cr_make_param_array(PaddedCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(PaddedCase *param, emulator_layout, padded_sizes) {
+CaseTest(PaddedCase *param, emulator_layout, padded_sizes) {
     HloArena *arena = hlo_arena_new();
     const HloShape *shape = parse_shape(arena, param->shape);
     cr_assert_eq(emu_padded_bytes(emu_chip(EMU_GENERATION_v5e), shape), param->padded, "%s", param->shape);
@@ -56,7 +56,7 @@ typedef struct LayoutCase {
 } LayoutCase;
 
 // From the modules that libtpu 0.0.42 compiled for v2, and its messages for other generations.
-ParameterizedTestParameters(emulator_layout, default_layouts) {
+CaseList(emulator_layout, default_layouts) {
     static LayoutCase cases[] = {
         {EMU_GENERATION_v2, "f32[8192,8192]", "f32[8192,8192]{1,0:T(8,128)}"},
         {EMU_GENERATION_v2, "f32[8192,10]", "f32[8192,10]{0,1:T(8,128)}"},
@@ -77,7 +77,7 @@ ParameterizedTestParameters(emulator_layout, default_layouts) {
     return cr_make_param_array(LayoutCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(LayoutCase *param, emulator_layout, default_layouts) {
+CaseTest(LayoutCase *param, emulator_layout, default_layouts) {
     HloArena *arena = hlo_arena_new();
     const HloShape *shape = parse_shape(arena, param->shape);
     const HloLayout *layout = emu_default_layout(arena, emu_chip(param->generation), shape);

@@ -2,13 +2,13 @@
 // Golden orders: from running JAX's own mesh_utils on mock devices, and from its test suite ("MT",
 // tests/mesh_utils_test.py).
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "emulator/mesh_order.h"
 #include "hlo/base/memory.h"
+#include "tests/support/cases.h"
 
 // Reads "4,2" or "0 1 2 3"; returns how many numbers.
 static int64_t read_numbers(const char *text, int64_t *numbers, int64_t limit) {
@@ -27,7 +27,7 @@ typedef struct OrderCase {
     char ids[96];  // the first ids, or "refused"
 } OrderCase;
 
-ParameterizedTestParameters(emulator_mesh_order, make_mesh) {
+CaseList(emulator_mesh_order, make_mesh) {
     static OrderCase cases[] = {
         {"v2-8", "4,2", false, "0 1 2 3 6 7 4 5"},  // also printed in the JAX tutorial
         {"v2-8", "8", false, "0 1 2 3 6 7 4 5"},
@@ -91,7 +91,7 @@ ParameterizedTestParameters(emulator_mesh_order, make_mesh) {
     return cr_make_param_array(OrderCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(OrderCase *param, emulator_mesh_order, make_mesh) {
+CaseTest(OrderCase *param, emulator_mesh_order, make_mesh) {
     EmuTopology *topology = NULL;
     cr_assert_null(emu_topology_parse(param->spec, &topology));
     int64_t sizes[8], ids[512], expected[64];
@@ -147,7 +147,7 @@ typedef struct HybridCase {
     char places[96];  // slice * devices of a slice + id in the slice
 } HybridCase;
 
-ParameterizedTestParameters(emulator_mesh_order, hybrid) {
+CaseList(emulator_mesh_order, hybrid) {
     static HybridCase cases[] = {
         {"2xv4:2x2x1", "1,4", "2,1", "0 2 1 3 4 6 5 7"},  // MT
         {"2xv4:2x2x1", "4,1", "1,2", "0 4 2 6 1 5 3 7"},  // MT
@@ -158,7 +158,7 @@ ParameterizedTestParameters(emulator_mesh_order, hybrid) {
     return cr_make_param_array(HybridCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(HybridCase *param, emulator_mesh_order, hybrid) {
+CaseTest(HybridCase *param, emulator_mesh_order, hybrid) {
     EmuTopology *topology = NULL;
     cr_assert_null(emu_topology_parse(param->spec, &topology));
     int64_t ici[8], dcn[8], ids[128], expected[64];
@@ -182,7 +182,7 @@ typedef struct AssignCase {
     char physical[16], mesh[16], axes[16];
 } AssignCase;
 
-ParameterizedTestParameters(emulator_mesh_order, assignment) {
+CaseList(emulator_mesh_order, assignment) {
     static AssignCase cases[] = {
         {"2,2,4", "1,4,4", "-,2,01"},    {"4,4,4", "1,16,4", "-,12,0"}, {"4,4,8", "1,16,8", "-,01,2"},
         {"4,4,8", "16,8,1", "01,2,-"},   {"4,8,8", "1,32,8", "-,02,1"}, {"8,8,8", "1,64,8", "-,12,0"},
@@ -192,7 +192,7 @@ ParameterizedTestParameters(emulator_mesh_order, assignment) {
     return cr_make_param_array(AssignCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(AssignCase *param, emulator_mesh_order, assignment) {
+CaseTest(AssignCase *param, emulator_mesh_order, assignment) {
     EmuPhysicalMesh physical = {0};
     EmuMeshAssignment assignment;
     int64_t sizes[8];
@@ -213,7 +213,7 @@ typedef struct SplitCase {
     char assignment[48];  // rows are physical axes
 } SplitCase;
 
-ParameterizedTestParameters(emulator_mesh_order, split) {
+CaseList(emulator_mesh_order, split) {
     static SplitCase cases[] = {
         // MT
         {"4,4,4", "2,1,32", "1 1 4 1 1 4 2 1 2"},        {"4,4,4", "8,8,1", "1 4 1 2 2 1 4 1 1"},
@@ -223,7 +223,7 @@ ParameterizedTestParameters(emulator_mesh_order, split) {
     return cr_make_param_array(SplitCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(SplitCase *param, emulator_mesh_order, split) {
+CaseTest(SplitCase *param, emulator_mesh_order, split) {
     EmuPhysicalMesh physical = {0};
     EmuMeshAssignment assignment;
     int64_t sizes[8], expected[32];

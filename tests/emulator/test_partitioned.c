@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs as Meshlo partitions them: simulated bytes are the bytes that the partitioner's report counts.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@ typedef struct Program {
     char topology[16];
 } Program;
 
-ParameterizedTestParameters(emulator_partitioned, programs) {
+CaseList(emulator_partitioned, programs) {
     static Program programs[] = {
         {"examples/mlp_gradient_512.hlo", "v2-8"},
         {"examples/mlp_gradient_8192.hlo", "v2-8"},
@@ -29,7 +28,7 @@ ParameterizedTestParameters(emulator_partitioned, programs) {
     return cr_make_param_array(Program, programs, sizeof(programs) / sizeof(programs[0]));
 }
 
-ParameterizedTest(Program *param, emulator_partitioned, programs) {
+CaseTest(Program *param, emulator_partitioned, programs) {
     const char *path = cases_path(param->path);
     if (!path) cr_skip_test("the shared corpus is not here");
     HloFileContent content = {0};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <libxml/parser.h>
 #include <libxml/relaxng.h>
 #include <stddef.h>
@@ -80,7 +79,7 @@ typedef struct BadPod {
     char from[48], to[128], says[80];
 } BadPod;
 
-ParameterizedTestParameters(emulator_pod_xml, refused) {
+CaseList(emulator_pod_xml, refused) {
     static BadPod cases[] = {
         {"dim=\"128\"", "dim=\"129\"", ":4:1: error: attribute dim of mxu cannot be '129'"},
         {"link_bps=\"5.5e10\"", "link_bps=\"-1\"", "attribute link_bps of ici cannot be '-1'"},
@@ -126,7 +125,7 @@ ParameterizedTestParameters(emulator_pod_xml, refused) {
     return cr_make_param_array(BadPod, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(BadPod *param, emulator_pod_xml, refused) {
+CaseTest(BadPod *param, emulator_pod_xml, refused) {
     char path[64];
     EmuTopology *topology = NULL;
     write_pod(path, param->from, param->to);
@@ -161,7 +160,7 @@ typedef struct Calibrated {
     double want;
 } Calibrated;
 
-ParameterizedTestParameters(emulator_pod_xml, calibrated_values_arrive) {
+CaseList(emulator_pod_xml, calibrated_values_arrive) {
     static Calibrated cases[] = {
         {"mxu.eff", "0.5", offsetof(EmuChip, mxu_efficiency), false, 0.5},
         {"mxu.sustained", "0.25", offsetof(EmuChip, mxu_sustained_efficiency), false, 0.25},
@@ -176,7 +175,7 @@ ParameterizedTestParameters(emulator_pod_xml, calibrated_values_arrive) {
     };
     return cr_make_param_array(Calibrated, cases, sizeof(cases) / sizeof(cases[0]));
 }
-ParameterizedTest(Calibrated *one, emulator_pod_xml, calibrated_values_arrive) {
+CaseTest(Calibrated *one, emulator_pod_xml, calibrated_values_arrive) {
     char path[64], calib[96];
     EmuTopology *topology = NULL;
     snprintf(calib, sizeof(calib), "key=\"%s\" value=\"%s\"", one->key, one->value);
@@ -247,10 +246,10 @@ static const struct {
 
 // bug: most of what libxml2 does when it has no memory was taken for a fault of the pod. Each case is a process of its
 // own: libxml2 2.9.14 does not survive many of them.
-ParameterizedTestParameters(emulator_pod_xml, bug_too_little_memory_for_libxml2) {
+CaseList(emulator_pod_xml, bug_too_little_memory_for_libxml2) {
     return cases_numbered(HLO_COUNT_OF(shortages));
 }
-ParameterizedTest(const int *number, emulator_pod_xml, bug_too_little_memory_for_libxml2) {
+CaseTest(const int *number, emulator_pod_xml, bug_too_little_memory_for_libxml2) {
     char path[64];
     int heard = 0;
     EmuTopology *topology = NULL;

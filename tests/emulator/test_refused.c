@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the emulator's functions must refuse when a program calls them, beyond what the command's options can say.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "emulator/draw.h"
@@ -257,10 +256,10 @@ static const NameCase name_cases[] = {
     {"", "unknown topology ''"},
 };
 
-ParameterizedTestParameters(emulator_refused, names_of_slices) {
+CaseList(emulator_refused, names_of_slices) {
     return cases_numbered(HLO_COUNT_OF(name_cases));
 }
-ParameterizedTest(int *number, emulator_refused, names_of_slices) {
+CaseTest(int *number, emulator_refused, names_of_slices) {
     EmuTopology *topology = NULL;
     must_fail(emu_topology_parse(name_cases[*number].spec, &topology), HLO_INVALID_ARGUMENT, name_cases[*number].part);
     cr_expect_null(topology);

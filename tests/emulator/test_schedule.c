@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a schedule and the choice of what is kept make of time and memory, and kernels that are priced by their program.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "compile/pipeline.h"
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 
 #define ADD "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x,y) }\n"
 
@@ -60,7 +60,7 @@ typedef struct ScaleCase {
 } ScaleCase;
 
 // A scale of a norm as an einsum, and its gradient, are what their spelled-out forms are: no work for the arrays.
-ParameterizedTestParameters(emulator_schedule, products_that_add_nothing_up) {
+CaseList(emulator_schedule, products_that_add_nothing_up) {
     static ScaleCase cases[] = {
         {"ROOT r = bf16[4096,8192] dot(x,s), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={}, "
          "rhs_contracting_dims={}",
@@ -72,7 +72,7 @@ ParameterizedTestParameters(emulator_schedule, products_that_add_nothing_up) {
     };
     return cr_make_param_array(ScaleCase, cases, sizeof cases / sizeof *cases);
 }
-ParameterizedTest(ScaleCase *one, emulator_schedule, products_that_add_nothing_up) {
+CaseTest(ScaleCase *one, emulator_schedule, products_that_add_nothing_up) {
     static const char start[] =
         "HloModule m\nsum { a = bf16[] parameter(0)\n b = bf16[] parameter(1)\n ROOT s = bf16[] add(a,b) }\nENTRY e { "
         "x "

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <criterion/theories.h>
 #include <math.h>
 #include <stdio.h>
@@ -73,7 +72,7 @@ typedef struct TrafficCase {
 
 // Simulated bytes are the counted ones. Every way of putting groups on tori: rings, lines, grids, strided groups,
 // groups that are no grid, several slices.
-ParameterizedTestParameters(emulator_simulate, traffic) {
+CaseList(emulator_simulate, traffic) {
     static TrafficCase cases[] = {
         {"v2-8", 8, "{{0,1,2,3,4,5,6,7}}", 8},       {"v2-8", 8, "{{0,1},{2,3},{4,5},{6,7}}", 2},
         {"v2-8", 8, "{{0,2,4,6},{1,3,5,7}}", 4},     {"v2-8", 8, "{{0,7},{1,6},{2,5},{3,4}}", 2},
@@ -98,7 +97,7 @@ static double bytes_per_device(const EmuReport *report) {
     return total / (double)report->num_devices;
 }
 
-ParameterizedTest(TrafficCase *param, emulator_simulate, traffic) {
+CaseTest(TrafficCase *param, emulator_simulate, traffic) {
     static const char *const ops[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all"};
     for (size_t op = 0; op < HLO_COUNT_OF(ops); op++) {
         char text[1024];
@@ -880,12 +879,12 @@ static const struct {
      NULL},
 };
 
-ParameterizedTestParameters(emulator_simulate, bug_a_message_that_never_comes) {
+CaseList(emulator_simulate, bug_a_message_that_never_comes) {
     return cases_numbered(HLO_COUNT_OF(mails));
 }
 
 // A time was given for such programs, as if they ended.
-ParameterizedTest(const int *number, emulator_simulate, bug_a_message_that_never_comes) {
+CaseTest(const int *number, emulator_simulate, bug_a_message_that_never_comes) {
     char text[2048];
     snprintf(text, sizeof text,
              "HloModule m, num_partitions=4, is_scheduled=true\nENTRY e {\n p = f32[8] parameter(0)\n a = token[] "

@@ -2,12 +2,12 @@
 // Slices by name. Sources of the goldens: what libtpu 0.0.42 answers and printouts of real machines, as collected in
 // docs/machine-model.md.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "emulator/topology.h"
 #include "hlo/base/memory.h"
+#include "tests/support/cases.h"
 
 typedef struct ShapeCase {
     char spec[48];
@@ -17,7 +17,7 @@ typedef struct ShapeCase {
     char kind[16];
 } ShapeCase;
 
-ParameterizedTestParameters(emulator_topology, names) {
+CaseList(emulator_topology, names) {
     static ShapeCase cases[] = {
         {"v2-8", {2, 2, 1}, 8, 1, "FFF", "TPU v2"},
         {"v2:4x4", {4, 4, 1}, 32, 4, "FFF", "TPU v2"},
@@ -70,7 +70,7 @@ ParameterizedTestParameters(emulator_topology, names) {
     return cr_make_param_array(ShapeCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(ShapeCase *param, emulator_topology, names) {
+CaseTest(ShapeCase *param, emulator_topology, names) {
     EmuTopology *topology = NULL;
     HloStatus status = emu_topology_parse(param->spec, &topology);
     cr_assert_null(status, "%s: %s", param->spec, hlo_status_message(status));
@@ -92,7 +92,7 @@ typedef struct BadCase {
     char says[48];  // part of the message
 } BadCase;
 
-ParameterizedTestParameters(emulator_topology, refused_names) {
+CaseList(emulator_topology, refused_names) {
     static BadCase cases[] = {
         {"", "unknown topology"},
         {"v5x-8", "did you mean v5e-8, v5p-8"},
@@ -135,7 +135,7 @@ ParameterizedTestParameters(emulator_topology, refused_names) {
     return cr_make_param_array(BadCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(BadCase *param, emulator_topology, refused_names) {
+CaseTest(BadCase *param, emulator_topology, refused_names) {
     EmuTopology *topology = NULL;
     HloStatus status = emu_topology_parse(param->spec, &topology);
     cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", param->spec);

@@ -2,7 +2,6 @@
 // Training steps of language models, from StableHLO to the report: partitioned, timed against what was published, and
 // counted against the closed forms of their arithmetic.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -10,6 +9,7 @@
 #include "hlo/base/file.h"
 #include "hlo/stablehlo/stablehlo.h"
 #include "spmd_partitioner/spmd.h"
+#include "tests/support/cases.h"
 
 // A step of examples/language_model_steps.py, and what a device does in it.
 typedef struct Step {
@@ -23,7 +23,7 @@ typedef struct Step {
     double kernels;     // causal products of an attention kernel over all passes: 2 forward, 4 and 3 backward
 } Step;
 
-ParameterizedTestParameters(emulator_training_steps, steps) {
+CaseList(emulator_training_steps, steps) {
     static Step steps[] = {
         {"llama_8b_step", "v6e-8", 3.443, 0.25, 32, 4096, 32, 8, 128, 14336, 128256, 8192, 3, 1, 2 + 2 + 7},
         // MaxText states its speed in operations a second and chip of its own count of a step: 120e12 of 1.237e15.
@@ -60,7 +60,7 @@ static double expected_flops(const Step *step) {
     return step->layers * (3 * layer + again + kernels) + 3 * 2 * tokens * step->width * step->vocabulary;
 }
 
-ParameterizedTest(Step *step, emulator_training_steps, steps) {
+CaseTest(Step *step, emulator_training_steps, steps) {
     HloModule *module = read_step(step->file), *partitioned = NULL;
     SpmdReport *counted = NULL;
     EmuTopology *topology = NULL;

@@ -2,7 +2,6 @@
 // Arrays of bounded dynamic size in the evaluator. The numbers are those of XLA:CPU (jaxlib 0.10.2) but for reductions
 // from another value than the identity, to which XLA adds that value once for every missing element.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "run.h"
 #include "tests/support/cases.h"
@@ -51,11 +50,11 @@ static HloStatus run(const char *instructions, HloLiteral **result) {
     return status;
 }
 
-ParameterizedTestParameters(bounded, is_as_large_as_it_turns_out_to_be) {
+CaseList(bounded, is_as_large_as_it_turns_out_to_be) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(const int *index, bounded, is_as_large_as_it_turns_out_to_be) {
+CaseTest(const int *index, bounded, is_as_large_as_it_turns_out_to_be) {
     const SizedCase *test = &cases[*index];
     HloLiteral *result;
     must_succeed(run(test->instructions, &result));
@@ -85,11 +84,11 @@ static const WrongCase wrong[] = {
      "PadToStatic"},
 };
 
-ParameterizedTestParameters(bounded, refuses_sizes_that_do_not_fit) {
+CaseList(bounded, refuses_sizes_that_do_not_fit) {
     return cases_numbered(HLO_COUNT_OF(wrong));
 }
 
-ParameterizedTest(const int *index, bounded, refuses_sizes_that_do_not_fit) {
+CaseTest(const int *index, bounded, refuses_sizes_that_do_not_fit) {
     const WrongCase *test = &wrong[*index];
     HloLiteral *result;
     expect_error(run(test->instructions, &result), test->code, test->words);

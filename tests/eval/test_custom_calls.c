@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls with evaluators: decompositions multiply back to their matrix, and what does not fit is refused.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/eval/run.h"
+#include "tests/support/cases.h"
 
 typedef struct Check {
     char text[1400];
@@ -18,7 +18,7 @@ typedef struct Check {
     " ROOT r = f32[] reduce(size, zero), dimensions=" dims ", to_apply=max }\n"
 #define MAXIMUM "HloModule m\nmax { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] maximum(x, y) }\n"
 
-ParameterizedTestParameters(custom_calls, identity) {
+CaseList(custom_calls, identity) {
     static Check checks[] = {
         // q r = a
         {MAXIMUM "ENTRY e { a = f32[2,5,3] parameter(0)\n"
@@ -60,7 +60,7 @@ ParameterizedTestParameters(custom_calls, identity) {
     return cr_make_param_array(Check, checks, HLO_COUNT_OF(checks));
 }
 
-ParameterizedTest(Check *check, custom_calls, identity) {
+CaseTest(Check *check, custom_calls, identity) {
     float values[32];
     for (int i = 0; i < 32; i++) values[i] = (float)((i * 7919 + 13) % 31) / 16 - 1;
     HloStatus status;
@@ -203,7 +203,7 @@ Test(custom_calls, bug_decompositions_at_the_ends_of_the_range) {
     }
 }
 
-ParameterizedTestParameters(custom_calls, misfit) {
+CaseList(custom_calls, misfit) {
     static Check checks[] = {
         {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n"
          " ROOT t = (f32[3,3], s32[1], s32[3]) custom-call(a), custom_call_target=\"LuDecomposition\" }\n"},
@@ -221,7 +221,7 @@ ParameterizedTestParameters(custom_calls, misfit) {
     return cr_make_param_array(Check, checks, HLO_COUNT_OF(checks));
 }
 
-ParameterizedTest(Check *check, custom_calls, misfit) {
+CaseTest(Check *check, custom_calls, misfit) {
     const float values[16] = {0};
     HloStatus status;
     HloLiteral *result = run_floats(check->text, values, NULL, &status);

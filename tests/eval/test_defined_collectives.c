@@ -2,7 +2,6 @@
 // Collectives against their definition: random devices, groups, kinds of groups and shapes. For each device the
 // definition says whom it takes elements from, one at a time; nobody meets anybody here.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "tests/eval/defined.h"
@@ -181,11 +180,11 @@ static const Collective collectives[] = {
     {"collective-broadcast", "", broadcast, false, false, false, false, false},
 };
 
-ParameterizedTestParameters(eval_defined_collectives, give_what_their_definition_says) {
+CaseList(eval_defined_collectives, give_what_their_definition_says) {
     return cases_numbered(HLO_COUNT_OF(collectives));
 }
 
-ParameterizedTest(const int *number, eval_defined_collectives, give_what_their_definition_says) {
+CaseTest(const int *number, eval_defined_collectives, give_what_their_definition_says) {
     const Collective *collective = &collectives[*number];
     const int64_t cases = cases_count("MESHLO_DEFINED_CASES", 300);
     for (int64_t seed = 0; seed < cases; seed++) {

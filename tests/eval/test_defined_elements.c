@@ -2,7 +2,6 @@
 // Element-wise ops and conversions by their definitions: integers of up to 8 bits in all pairs, wider ones at their
 // ends and at random, all in 128 bits; floats of a byte or two at every number and halfway between neighbours.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,11 +209,11 @@ static void fill_pairs(Defined *test, HloType type) {
     }
 }
 
-ParameterizedTestParameters(defined_elements, integers_are_what_128_bits_give) {
+CaseList(defined_elements, integers_are_what_128_bits_give) {
     return cases_numbered(HLO_COUNT_OF(integers));
 }
 
-ParameterizedTest(const int *which, defined_elements, integers_are_what_128_bits_give) {
+CaseTest(const int *which, defined_elements, integers_are_what_128_bits_give) {
     const HloType type = integers[*which];
     const char *name = hlo_type_text(type);
     Defined test = defined_begin((uint64_t)*which);
@@ -265,11 +264,11 @@ ParameterizedTest(const int *which, defined_elements, integers_are_what_128_bits
 }
 
 // Between all types of integers: the lowest bits stay.
-ParameterizedTestParameters(defined_elements, integers_are_converted_by_their_lowest_bits) {
+CaseList(defined_elements, integers_are_converted_by_their_lowest_bits) {
     return cases_numbered(HLO_COUNT_OF(integers));
 }
 
-ParameterizedTest(const int *which, defined_elements, integers_are_converted_by_their_lowest_bits) {
+CaseTest(const int *which, defined_elements, integers_are_converted_by_their_lowest_bits) {
     const HloType from = integers[*which];
     for (size_t t = 0; t < HLO_COUNT_OF(integers); t++) {
         Defined test = defined_begin(t);
@@ -285,11 +284,11 @@ ParameterizedTest(const int *which, defined_elements, integers_are_converted_by_
 }
 
 // A float becomes the integer towards zero, the nearest end of the range, or 0 where it is not a number.
-ParameterizedTestParameters(defined_elements, floats_are_truncated_to_integers) {
+CaseList(defined_elements, floats_are_truncated_to_integers) {
     return cases_numbered(HLO_COUNT_OF(integers));
 }
 
-ParameterizedTest(const int *which, defined_elements, floats_are_truncated_to_integers) {
+CaseTest(const int *which, defined_elements, floats_are_truncated_to_integers) {
     const HloType type = integers[*which];
     const int bits = hlo_type_info(type)->bits;
     const double low = has_sign(type) ? -ldexp(1, bits - 1) : 0, high = ldexp(1, has_sign(type) ? bits - 1 : bits);
@@ -393,12 +392,12 @@ static uint64_t pattern_at(const HloLiteral *literal, int64_t index) {
     return pattern;
 }
 
-ParameterizedTestParameters(defined_elements, floats_are_rounded_to_the_nearest_and_to_even) {
+CaseList(defined_elements, floats_are_rounded_to_the_nearest_and_to_even) {
     return cases_numbered(HLO_COUNT_OF(narrow_floats));
 }
 
 // Four numbers for each pair of neighbours: the lower one, just below the middle, the middle, just above.
-ParameterizedTest(const int *which, defined_elements, floats_are_rounded_to_the_nearest_and_to_even) {
+CaseTest(const int *which, defined_elements, floats_are_rounded_to_the_nearest_and_to_even) {
     const HloType type = narrow_floats[*which];
     Number *numbers = malloc(sizeof(Number) << 16);
     const int64_t count = list_numbers(type, numbers), given = 4 * (count - 1);
@@ -456,11 +455,11 @@ static const struct {
 } float_ops[] = {
     {"add", float_sum}, {"subtract", float_difference}, {"multiply", float_product}, {"divide", float_quotient}};
 
-ParameterizedTestParameters(defined_elements, narrow_arithmetic_is_rounded_once) {
+CaseList(defined_elements, narrow_arithmetic_is_rounded_once) {
     return cases_numbered(HLO_COUNT_OF(narrow_floats));
 }
 
-ParameterizedTest(const int *which, defined_elements, narrow_arithmetic_is_rounded_once) {
+CaseTest(const int *which, defined_elements, narrow_arithmetic_is_rounded_once) {
     const HloType type = narrow_floats[*which];
     const int bits = hlo_type_info(type)->bits;
     const int64_t count = bits <= 8 ? INT64_C(1) << (2 * bits) : 40000, bytes = hlo_type_bytes(type);

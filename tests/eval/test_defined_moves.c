@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that only move elements, by their definitions: result[index] is operand[where that index comes from].
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "tests/eval/defined.h"
@@ -479,11 +478,11 @@ static const struct {
            {"scatter", scatter},
            {"bitcast-convert", bitcast_convert}};
 
-ParameterizedTestParameters(defined_moves, each_element_comes_from_where_the_definition_says) {
+CaseList(defined_moves, each_element_comes_from_where_the_definition_says) {
     return cases_numbered(HLO_COUNT_OF(ops));
 }
 
-ParameterizedTest(const int *op, defined_moves, each_element_comes_from_where_the_definition_says) {
+CaseTest(const int *op, defined_moves, each_element_comes_from_where_the_definition_says) {
     const int64_t cases = cases_count("MESHLO_DEFINED_CASES", 300);
     for (int64_t seed = 0; seed < cases; seed++) {
         Defined test = defined_begin((uint64_t)seed);

@@ -3,7 +3,6 @@
 // of its own, computed from indices alone. Numbers are small quarters, so that sums are exact in any order.
 #include <complex.h>
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <string.h>
 
@@ -637,11 +636,11 @@ static const struct {
            {"cholesky", cholesky},
            {"batch-norm-training", batch_norm}};
 
-ParameterizedTestParameters(defined_sums, each_element_is_what_the_definition_gives) {
+CaseList(defined_sums, each_element_is_what_the_definition_gives) {
     return cases_numbered(HLO_COUNT_OF(ops));
 }
 
-ParameterizedTest(const int *op, defined_sums, each_element_is_what_the_definition_gives) {
+CaseTest(const int *op, defined_sums, each_element_is_what_the_definition_gives) {
     const int64_t cases = cases_count("MESHLO_DEFINED_CASES", 300);
     for (int64_t seed = 0; seed < cases; seed++) {
         Defined test = defined_begin((uint64_t)seed);

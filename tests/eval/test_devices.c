@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partitioned runs: what each device gets from a collective, and what is said when devices cannot meet.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "tests/eval/run.h"
+#include "tests/support/cases.h"
 
 // Device d holds f32[4,2] = {10d, 10d+1, …}.
 static float device_values[4][8];
@@ -30,7 +30,7 @@ typedef struct Exchange {
     float first[4][4];  // the first elements of each device's result
 } Exchange;
 
-ParameterizedTestParameters(devices, exchange) {
+CaseList(devices, exchange) {
     static Exchange cases[] = {
         {PROGRAM("f32[4,2]",
                  "all-reduce(p), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add"),
@@ -72,7 +72,7 @@ ParameterizedTestParameters(devices, exchange) {
     return cr_make_param_array(Exchange, cases, HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(Exchange *c, devices, exchange) {
+CaseTest(Exchange *c, devices, exchange) {
     fill_values();
     HloLiteral *results[4] = {NULL};
     HloStatus status = run_devices(c->text, 4, rows, NULL, results);

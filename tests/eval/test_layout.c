@@ -2,9 +2,9 @@
 // bitcasts between layouts, dynamic dimensions, scan, ragged and scaled dots: ops that XLA:CPU does not run as they
 // stand.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "tests/eval/run.h"
+#include "tests/support/cases.h"
 
 typedef struct Program {
     char text[900];
@@ -13,7 +13,7 @@ typedef struct Program {
 } Program;
 
 // Inputs are 0, 1, 2, …
-ParameterizedTestParameters(layout, program) {
+CaseList(layout, program) {
     static Program programs[] = {
         // Column-major bytes read as row-major: a transpose.
         {"HloModule m\nENTRY e { p = f32[2,3]{0,1} parameter(0)\n ROOT r = f32[3,2]{1,0} bitcast(p) }\n",
@@ -92,7 +92,7 @@ ParameterizedTestParameters(layout, program) {
     return cr_make_param_array(Program, programs, HLO_COUNT_OF(programs));
 }
 
-ParameterizedTest(Program *program, layout, program) {
+CaseTest(Program *program, layout, program) {
     float values[16];
     for (int i = 0; i < 16; i++) values[i] = (float)i;
     HloStatus status;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The evaluator's products against three plain loops, bit for bit, at the edges of its tiles and blocks.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 
 #include "tests/eval/run.h"
@@ -42,11 +41,11 @@ static const ProductCase cases[] = {
     {"f32", 1, 70, 9},  {"f32", 9, 1, 300},  {"f32", 12, 96, 129}, {"f32", 4, 12, 8},   {"f32", 3, 7, 0},
 };
 
-ParameterizedTestParameters(eval_product, equals_plain_loops) {
+CaseList(eval_product, equals_plain_loops) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(const int *index, eval_product, equals_plain_loops) {
+CaseTest(const int *index, eval_product, equals_plain_loops) {
     const ProductCase *c = &cases[*index];
     HloLiteral *a = make(c->type, c->m, c->k, 1), *b = make(c->type, c->k, c->n, 77), *result = NULL;
     HloText text = {0};

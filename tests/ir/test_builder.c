@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -299,11 +298,12 @@ static const BadCase bad_cases[] = {
     {bad_null, "operand 1 is NULL"},
 };
 
-ParameterizedTestParameters(ir_builder, refuses) {
+CaseList(ir_builder_calls, refused) {
     return cases_numbered(HLO_COUNT_OF(bad_cases));
 }
 
-ParameterizedTest(const int *index, ir_builder, refuses) {
+CaseTest(const int *index, ir_builder_calls, refused) {
+    start();
     HloInstruction *x = parameter(HLO_F32, HLO_DIMS(2, 3));
     cr_expect_null(bad_cases[*index].make(x));
     stop_with(bad_cases[*index].message);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the numbers in the groups of collectives count.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <criterion/theories.h>
 
 #include "hlo/hlo.h"
 #include "hlo/ir/collective.h"
+#include "tests/support/cases.h"
 
 // The modes as XLA's documentation of collective operations has them: a channel is for partitions, and the flag for
 // global ids is looked at only with a channel.
@@ -16,7 +16,7 @@ typedef struct ModeCase {
     HloGroupMode mode;
 } ModeCase;
 
-ParameterizedTestParameters(collective, modes) {
+CaseList(collective, modes) {
     static ModeCase cases[] = {
         {HLO_OP_ALL_REDUCE, 0, false, HLO_GROUPS_OF_REPLICAS},
         {HLO_OP_ALL_REDUCE, 1, false, HLO_GROUPS_OF_REPLICAS_PARTITIONS},
@@ -34,7 +34,7 @@ ParameterizedTestParameters(collective, modes) {
     };
     return cr_make_param_array(ModeCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
-ParameterizedTest(ModeCase *one, collective, modes) {
+CaseTest(ModeCase *one, collective, modes) {
     const HloCollectiveAttributes attributes = {.channel_id = one->channel, .use_global_device_ids = one->global};
     cr_expect_eq(hlo_group_mode(one->opcode, &attributes), one->mode);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Costs against XLA's (jaxlib 0.10.2, hlo_module_cost_analysis on the same texts).
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,11 +71,11 @@ static HloModule *parse(const char *text) {
     return module;
 }
 
-ParameterizedTestParameters(ir_cost, is_what_xla_counts) {
+CaseList(ir_cost, is_what_xla_counts) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(const int *index, ir_cost, is_what_xla_counts) {
+CaseTest(const int *index, ir_cost, is_what_xla_counts) {
     const CostCase *one = &cases[*index];
     HloText text = {0};
     cases_program(&text, one->parameters, one->root, one->called);

@@ -2,7 +2,6 @@
 // Known custom calls whose shapes contradict their signature are refused by the verifier, whichever of their arrays is
 // wrong: one program for each size and each type of each row of hlo/ir/custom_calls.def.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/verify/verify.h"
@@ -10,7 +9,7 @@
 #include "tests/support/compiled.h"
 #include "tests/support/shaped.h"
 
-ParameterizedTestParameters(custom_call_shapes, are_verified) {
+CaseList(custom_call_shapes, are_verified) {
     return cases_numbered((size_t)shaped_custom_call_rows());
 }
 
@@ -26,7 +25,7 @@ static bool is_refused(const char *text, void *context) {
     return true;
 }
 
-ParameterizedTest(const int *row, custom_call_shapes, are_verified) {
+CaseTest(const int *row, custom_call_shapes, are_verified) {
     shaped_bent_custom_calls(*row, is_refused, NULL);
 }
 

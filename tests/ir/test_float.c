@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoding and decoding of single numbers of every floating type.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 
 #include "hlo/ir/literal.h"
+#include "tests/support/cases.h"
 
 static HloType narrow_types[] = {HLO_F16,           HLO_BF16,       HLO_F8E5M2,     HLO_F8E4M3FN,
                                  HLO_F8E4M3B11FNUZ, HLO_F8E5M2FNUZ, HLO_F8E4M3FNUZ, HLO_F8E4M3,
                                  HLO_F8E3M4,        HLO_F4E2M1FN,   HLO_F8E8M0FNU};
 
-ParameterizedTestParameters(float_types, every_pattern_survives) {
+CaseList(float_types, every_pattern_survives) {
     return cr_make_param_array(HloType, narrow_types, HLO_COUNT_OF(narrow_types));
 }
 
-ParameterizedTest(HloType *type, float_types, every_pattern_survives) {
+CaseTest(HloType *type, float_types, every_pattern_survives) {
     for (uint64_t pattern = 0; pattern < UINT64_C(1) << hlo_type_info(*type)->bits; pattern++) {
         double value = hlo_float_decode(*type, pattern);
         if (isnan(value)) {
@@ -26,12 +26,12 @@ ParameterizedTest(HloType *type, float_types, every_pattern_survives) {
     }
 }
 
-ParameterizedTestParameters(float_types, bug_the_limits_of_types_without_infinities) {
+CaseList(float_types, bug_the_limits_of_types_without_infinities) {
     return cr_make_param_array(HloType, narrow_types, HLO_COUNT_OF(narrow_types));
 }
 
 // They were taken for infinities, which such types turn into NaN.
-ParameterizedTest(HloType *type, float_types, bug_the_limits_of_types_without_infinities) {
+CaseTest(HloType *type, float_types, bug_the_limits_of_types_without_infinities) {
     const double least = hlo_float_limit(*type, false), greatest = hlo_float_limit(*type, true);
     for (uint64_t pattern = 0; pattern < UINT64_C(1) << hlo_type_info(*type)->bits; pattern++) {
         const double value = hlo_float_decode(*type, pattern);
@@ -56,11 +56,11 @@ static Golden goldens[] = {
     {HLO_F8E8M0FNU, 0.75, 0x7F},      {HLO_F8E8M0FNU, 3.0, 0x81},  {HLO_F8E8M0FNU, -1.0, 0xFF},
 };
 
-ParameterizedTestParameters(float_types, rounding_and_overflow) {
+CaseList(float_types, rounding_and_overflow) {
     return cr_make_param_array(Golden, goldens, HLO_COUNT_OF(goldens));
 }
 
-ParameterizedTest(Golden *golden, float_types, rounding_and_overflow) {
+CaseTest(Golden *golden, float_types, rounding_and_overflow) {
     cr_assert_eq(hlo_float_encode(golden->type, golden->value), golden->pattern, "%s of %g: %llx",
                  hlo_type_text(golden->type), golden->value,
                  (unsigned long long)hlo_float_encode(golden->type, golden->value));

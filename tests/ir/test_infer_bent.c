@@ -3,7 +3,6 @@
 // instruction that are read as text, bent where they are in memory, and asked for their shape. Readers of protobuf and
 // users of the C API can make every one of them.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/hlo.h"
@@ -261,11 +260,11 @@ static const BentCase cases[] = {
      "", fewer_spatial_dimensions, "convolution: 1 spatial dimensions of the kernel, 2 of the input"},
 };
 
-ParameterizedTestParameters(ir_infer_bent, says_what_does_not_fit) {
+CaseList(ir_infer_bent, says_what_does_not_fit) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(const int *index, ir_infer_bent, says_what_does_not_fit) {
+CaseTest(const int *index, ir_infer_bent, says_what_does_not_fit) {
     const BentCase *bent = &cases[*index];
     HloText text = {0};
     cases_program(&text, bent->parameters, bent->root, bent->called);

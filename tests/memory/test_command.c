@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command short of memory: an exit code and a message that say so, whatever it was about to do.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,12 +59,12 @@ static int64_t allocations_of(const Command *command, char *path) {
     return enough;
 }
 
-ParameterizedTestParameters(memory, commands) {
+CaseList(memory, commands) {
     return cases_numbered(HLO_COUNT_OF(commands));
 }
 
 // Each of the last allocations, where the program runs, and some of those before.
-ParameterizedTest(const int *number, memory, commands) {
+CaseTest(const int *number, memory, commands) {
     enum { LAST = 200 };
     const Command *command = &commands[*number];
     char path[] = "/tmp/meshlo-command-XXXXXX";

@@ -2,7 +2,6 @@
 // Short of memory in calls that the other doors come to late, where one allocation in many is tried: each stands alone
 // here, behind everything that it needs.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "emulator/draw.h"
@@ -168,9 +167,9 @@ static const NamedDoor doors[] = {{"halves", halves_door, open_corner, close_cor
                                   {"name", name_door, NULL, NULL},
                                   {"outfeed", outfeed_door, NULL, NULL}};
 
-ParameterizedTestParameters(memory, corners) {
+CaseList(memory, corners) {
     return cases_numbered(HLO_COUNT_OF(doors));
 }
-ParameterizedTest(const int *number, memory, corners) {
+CaseTest(const int *number, memory, corners) {
     door_must_survive(&doors[*number]);
 }

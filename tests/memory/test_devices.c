@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Short of memory while a program is partitioned, run on one device and on four, and timed on a slice.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "emulator/draw.h"
 #include "emulator/export_hwloc.h"
@@ -140,10 +139,10 @@ static const NamedDoor doors[] = {
     {.name = "spread", .door = spread_door},         {.name = "emulate", .door = emulate_door},
     {.name = "machine", .door = machine_door}};
 
-ParameterizedTestParameters(memory, devices) {
+CaseList(memory, devices) {
     return cases_numbered(HLO_COUNT_OF(doors));
 }
 
-ParameterizedTest(const int *number, memory, devices) {
+CaseTest(const int *number, memory, devices) {
     door_must_survive(&doors[*number]);
 }

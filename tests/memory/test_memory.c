@@ -2,7 +2,6 @@
 // Short of memory at any allocation of any public call: RESOURCE_EXHAUSTED or a right result, never a crash, and (under
 // AddressSanitizer) never a leak.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/base/file.h"
@@ -220,10 +219,10 @@ static const NamedDoor doors[] = {
     {.name = "messages", .door = messages_door},   {.name = "meetings", .door = meetings_door},
     {.name = "dynamic", .door = dynamic_door},     {.name = "shuffle", .door = shuffle_door}};
 
-ParameterizedTestParameters(memory, running_short_is_an_error_at_any_allocation) {
+CaseList(memory, running_short_is_an_error_at_any_allocation) {
     return cases_numbered(HLO_COUNT_OF(doors));
 }
 
-ParameterizedTest(const int *number, memory, running_short_is_an_error_at_any_allocation) {
+CaseTest(const int *number, memory, running_short_is_an_error_at_any_allocation) {
     door_must_survive(&doors[*number]);
 }

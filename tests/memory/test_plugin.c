@@ -2,7 +2,6 @@
 // Short of memory below the plugin's table: every call answers RESOURCE_EXHAUSTED or does what was asked, and what it
 // gave can be destroyed. The process is the user's.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "tests/memory/plugin.h"
@@ -97,10 +96,10 @@ static const NamedDoor doors[] = {{"client", client_door, NULL, NULL},
                                   {"describe", describe_door, open_executable, close_all},
                                   {"execute", execute_door, open_executable, close_all}};
 
-ParameterizedTestParameters(memory, plugin) {
+CaseList(memory, plugin) {
     return cases_numbered(sizeof(doors) / sizeof(doors[0]));
 }
 
-ParameterizedTest(const int *number, memory, plugin) {
+CaseTest(const int *number, memory, plugin) {
     door_must_survive(&doors[*number]);
 }

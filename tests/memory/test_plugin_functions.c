@@ -2,7 +2,6 @@
 // Short of memory in the plugin's smaller functions: buffers that are filled later, views, layouts, events, serialised
 // executables and topologies, profiles, host callbacks.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -374,10 +373,10 @@ static const NamedDoor doors[] = {
     {"profile", profile_door, open_executable, close_all},
 };
 
-ParameterizedTestParameters(memory, plugin_functions) {
+CaseList(memory, plugin_functions) {
     return cases_numbered(sizeof(doors) / sizeof(doors[0]));
 }
 
-ParameterizedTest(const int *number, memory, plugin_functions) {
+CaseTest(const int *number, memory, plugin_functions) {
     door_must_survive(&doors[*number]);
 }

@@ -3,7 +3,6 @@
 // kernels run, which take scratch memory of their own. Runs are synchronous on a client of one thread: all of it
 // happens in the test's thread, where allocations are made to fail.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "hlo/base/file.h"
 #include "hlo/base/memory.h"
 #include "targets/client.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 typedef struct ProgramFile {
@@ -96,7 +96,7 @@ static HloStatus run(Fixture *fixture) {
     return status;
 }
 
-ParameterizedTestParameters(memory, programs) {
+CaseList(memory, programs) {
     glob_t found;
     glob(MESHLO_SOURCE_DIR "/tests/cpu/programs/*.hlo", 0, NULL, &found);
     glob(MESHLO_SOURCE_DIR "/tests/cpu/decompositions/*.hlo", GLOB_APPEND, NULL, &found);
@@ -108,7 +108,7 @@ ParameterizedTestParameters(memory, programs) {
     return cr_make_param_array(ProgramFile, files, count);
 }
 
-ParameterizedTest(const ProgramFile *file, memory, programs) {
+CaseTest(const ProgramFile *file, memory, programs) {
     Fixture fixture = {0};
     char machine[16];
     read_program(&fixture, file->path);

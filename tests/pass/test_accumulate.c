@@ -2,7 +2,6 @@
 // Rules of the algebraic simplifier for sums of arrays that are zero except for a part: before, after, and equal
 // results bit for bit. A rule that must not apply has the same text twice.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "check.h"
 #include "tests/support/cases.h"
@@ -69,11 +68,11 @@ static const SumCase sums[] = {
                                             "  ROOT r = f32[8,2] multiply(a, p)\n"),
 };
 
-ParameterizedTestParameters(pass_accumulate, sums_of_parts) {
+CaseList(pass_accumulate, sums_of_parts) {
     return cases_numbered(HLO_COUNT_OF(sums));
 }
 
-ParameterizedTest(const int *index, pass_accumulate, sums_of_parts) {
+CaseTest(const int *index, pass_accumulate, sums_of_parts) {
     check_rewrite(sums[*index].before, sums[*index].after);
 }
 

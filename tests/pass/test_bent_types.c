@@ -2,7 +2,6 @@
 // Passes of other compilers change the precision of floats in place, and the verifier lets such programs through
 // (tests/support/bent.h). Every pass of ours must leave them as valid as they were.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "hlo/pass/pass.h"
 #include "tests/support/bent.h"
@@ -30,10 +29,10 @@ static void run_every_pass(const HloModule *module, const HloInstruction *bent, 
     for (int64_t i = 0; (pipeline = hlo_pipeline_at(i)) != NULL; i++) run(module, pipeline->name, bent, text);
 }
 
-ParameterizedTestParameters(pass_bent_types, valid_programs_stay_valid) {
+CaseList(pass_bent_types, valid_programs_stay_valid) {
     return cases_numbered((size_t)bent_case_count());
 }
 
-ParameterizedTest(const int *number, pass_bent_types, valid_programs_stay_valid) {
+CaseTest(const int *number, pass_bent_types, valid_programs_stay_valid) {
     bent_for_each(*number, run_every_pass);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass dynamic-padder: static programs that compute the same, for every size; and what it refuses by name.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "check.h"
@@ -29,11 +28,11 @@ static void expect_static(const HloModule *module, const char *name) {
     }
 }
 
-ParameterizedTestParameters(dynamic_padder, keeps_results) {
+CaseList(dynamic_padder, keeps_results) {
     return cases_numbered(bounded_count());
 }
 
-ParameterizedTest(const int *index, dynamic_padder, keeps_results) {
+CaseTest(const int *index, dynamic_padder, keeps_results) {
     const BoundedCase *bounded = bounded_case((size_t)*index);
     HloModule *plain = bounded_program(bounded), *padded = bounded_program(bounded);
     must_succeed(pad(padded));
@@ -96,11 +95,11 @@ static const RefusedCase refused[] = {
      "a window of dynamic size"},
 };
 
-ParameterizedTestParameters(dynamic_padder, refuses_by_name) {
+CaseList(dynamic_padder, refuses_by_name) {
     return cases_numbered(HLO_COUNT_OF(refused));
 }
 
-ParameterizedTest(const int *index, dynamic_padder, refuses_by_name) {
+CaseTest(const int *index, dynamic_padder, refuses_by_name) {
     const RefusedCase *test = &refused[*index];
     const BoundedCase bounded = {"refused", test->instructions};
     HloText message = {0};
@@ -156,11 +155,11 @@ static const RefusedModule refused_modules[] = {
      "splitting a dimension"},
 };
 
-ParameterizedTestParameters(dynamic_padder, refuses_what_sides_disagree_about) {
+CaseList(dynamic_padder, refuses_what_sides_disagree_about) {
     return cases_numbered(HLO_COUNT_OF(refused_modules));
 }
 
-ParameterizedTest(const int *index, dynamic_padder, refuses_what_sides_disagree_about) {
+CaseTest(const int *index, dynamic_padder, refuses_what_sides_disagree_about) {
     const RefusedModule *test = &refused_modules[*index];
     HloText text = {0};
     hlo_text_format(&text, "HloModule m, replica_count=2\n%sENTRY e {\n%s}\n", test->called, test->body);
@@ -182,11 +181,11 @@ static const char *const kMisfits[] = {
     "  ROOT r = f32[<=4] get-tuple-element(i), index=0\n",
 };
 
-ParameterizedTestParameters(dynamic_padder, misfits_are_errors) {
+CaseList(dynamic_padder, misfits_are_errors) {
     return cases_numbered(HLO_COUNT_OF(kMisfits));
 }
 
-ParameterizedTest(const int *index, dynamic_padder, misfits_are_errors) {
+CaseTest(const int *index, dynamic_padder, misfits_are_errors) {
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\nENTRY e {\n%s}\n", kMisfits[*index]);
     HloModule *module = check_parse(text.data);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes that spell ops out or bring them into another form: equal results, and the op is gone.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "check.h"
 #include "tests/support/cases.h"
@@ -164,11 +163,11 @@ static HloText program(const ExpansionCase *one) {
     return text;
 }
 
-ParameterizedTestParameters(pass_expanders, compute_the_same) {
+CaseList(pass_expanders, compute_the_same) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(const int *index, pass_expanders, compute_the_same) {
+CaseTest(const int *index, pass_expanders, compute_the_same) {
     const ExpansionCase *one = &cases[*index];
     HloText text = program(one);
     HloModule *module = check_parse(text.data);

@@ -3,7 +3,6 @@
 // that offloads in a loop and reads back, with one thing changed in each case; what the pass may not do is as important
 // as what it does, and the results are the same bits always.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "check.h"
 #include "tests/support/cases.h"
@@ -92,11 +91,11 @@ static int64_t count_in_host(const HloComputation *computation) {
     return count;
 }
 
-ParameterizedTestParameters(pass_host_offloader, stacks_move_whole_or_not_at_all) {
+CaseList(pass_host_offloader, stacks_move_whole_or_not_at_all) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(const int *index, pass_host_offloader, stacks_move_whole_or_not_at_all) {
+CaseTest(const int *index, pass_host_offloader, stacks_move_whole_or_not_at_all) {
     const OffloadCase *one = &cases[*index];
     char *text = program(one);
     HloModule *module = check_parse(text);

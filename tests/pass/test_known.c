@@ -3,7 +3,6 @@
 // signs, whole numbers, parts that move. Before, after, and equal results bit for bit; a rule that must not apply has
 // the same text twice.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "check.h"
@@ -142,11 +141,11 @@ static const KnownCase known[] = {
 };
 // clang-format on
 
-ParameterizedTestParameters(pass_known, rules) {
+CaseList(pass_known, rules) {
     return cases_numbered(HLO_COUNT_OF(known));
 }
 
-ParameterizedTest(const int *index, pass_known, rules) {
+CaseTest(const int *index, pass_known, rules) {
     check_rewrite(known[*index].before, known[*index].after);
 }
 
@@ -192,11 +191,11 @@ static const ReduceCase reductions[] = {
 };
 // clang-format on
 
-ParameterizedTestParameters(pass_known, reductions) {
+CaseList(pass_known, reductions) {
     return cases_numbered(HLO_COUNT_OF(reductions));
 }
 
-ParameterizedTest(const int *index, pass_known, reductions) {
+CaseTest(const int *index, pass_known, reductions) {
     const ReduceCase *c = &reductions[*index];
     HloText before = {0}, after = {0};
     const char *rewritten = c->after ? c->after : c->before;

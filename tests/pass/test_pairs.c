@@ -2,7 +2,6 @@
 // Rules of the algebraic simplifier for two ops of which one undoes, repeats or hides the other: before, after, and
 // equal results bit for bit. A rule that must not apply has the same text twice.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "check.h"
 #include "tests/support/cases.h"
@@ -112,11 +111,11 @@ static const PairCase pairs[] = {
                       "slice={[1:1]}\n"),
 };
 
-ParameterizedTestParameters(pass_pairs, rewrites) {
+CaseList(pass_pairs, rewrites) {
     return cases_numbered(HLO_COUNT_OF(pairs));
 }
 
-ParameterizedTest(const int *index, pass_pairs, rewrites) {
+CaseTest(const int *index, pass_pairs, rewrites) {
     check_rewrite(pairs[*index].before, pairs[*index].after);
 }
 

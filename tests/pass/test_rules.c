@@ -2,7 +2,6 @@
 // Rules of the algebraic simplifier for what is repeated, ordered or moved: before, after, and equal results bit for
 // bit. A rule that must not apply has the same text twice.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "check.h"
 #include "tests/support/cases.h"
@@ -222,11 +221,11 @@ static const RuleCase rules[] = {
 };
 // clang-format on
 
-ParameterizedTestParameters(pass_rules, rewrites) {
+CaseList(pass_rules, rewrites) {
     return cases_numbered(HLO_COUNT_OF(rules));
 }
 
-ParameterizedTest(const int *index, pass_rules, rewrites) {
+CaseTest(const int *index, pass_rules, rewrites) {
     check_rewrite(rules[*index].before, rules[*index].after);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of the algebraic simplifier, each with its before and after, and with equal results.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,12 +108,12 @@ static const RuleCase rules[] = {
      "  ROOT x = s32[4] parameter(0)\n  y = s32[4] parameter(1)\n"},
 };
 
-ParameterizedTestParameters(pass_simplifier, rewrites) {
+CaseList(pass_simplifier, rewrites) {
     return cases_numbered(HLO_COUNT_OF(rules));
 }
 
 // Names are not what is compared: both sides are renamed in order.
-ParameterizedTest(const int *index, pass_simplifier, rewrites) {
+CaseTest(const int *index, pass_simplifier, rewrites) {
     check_rewrite(rules[*index].before, rules[*index].after);
 }
 
@@ -126,11 +125,11 @@ typedef struct AloneCase {
 
 static const AloneCase alone[] = {{"{{0},{1},{2},{3}}", false}, {"{{1}}", true}, {"{{3},{0},{1}}", true}};
 
-ParameterizedTestParameters(pass_simplifier, broadcasts_to_one_device) {
+CaseList(pass_simplifier, broadcasts_to_one_device) {
     return cases_numbered(HLO_COUNT_OF(alone));
 }
 
-ParameterizedTest(const int *index, pass_simplifier, broadcasts_to_one_device) {
+CaseTest(const int *index, pass_simplifier, broadcasts_to_one_device) {
     static const char *const passes[] = {"algebraic-simplifier"};
     const HloPassOptions options = {0};
     char text[256];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes on calls, loops, branches and tuples; common subexpressions, dead code, folding.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "check.h"
 #include "tests/support/cases.h"
@@ -357,11 +356,11 @@ static const struct {
      false},
 };
 
-ParameterizedTestParameters(pass_structure, folds_no_more_than_a_little_work) {
+CaseList(pass_structure, folds_no_more_than_a_little_work) {
     return cases_numbered(HLO_COUNT_OF(work));
 }
 
-ParameterizedTest(const int *number, pass_structure, folds_no_more_than_a_little_work) {
+CaseTest(const int *number, pass_structure, folds_no_more_than_a_little_work) {
     HloText text = {0};
     hlo_text_format(&text,
                     "HloModule m\n\nsum {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The copy of a program in f64: what it computes, and what has none.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 
 #include "hlo/eval/eval.h"
@@ -48,11 +47,11 @@ static bool has_narrow(const HloShape *shape) {
     return hlo_wide_float_type(shape->type) != shape->type;
 }
 
-ParameterizedTestParameters(wide_floats, are_made) {
+CaseList(wide_floats, are_made) {
     return cases_numbered(HLO_COUNT_OF(accepted));
 }
 
-ParameterizedTest(const int *index, wide_floats, are_made) {
+CaseTest(const int *index, wide_floats, are_made) {
     HloModule *module = parse(&accepted[*index]), *wide;
     must_succeed(hlo_wide_floats(module, &wide));
     cr_expect_not(has_narrow(wide->entry->root->shape));
@@ -73,11 +72,11 @@ ParameterizedTest(const int *index, wide_floats, are_made) {
     hlo_module_free(module);
 }
 
-ParameterizedTestParameters(wide_floats, are_refused) {
+CaseList(wide_floats, are_refused) {
     return cases_numbered(HLO_COUNT_OF(refused));
 }
 
-ParameterizedTest(const int *index, wide_floats, are_refused) {
+CaseTest(const int *index, wide_floats, are_refused) {
     HloModule *module = parse(&refused[*index]), *wide;
     must_fail(hlo_wide_floats(module, &wide), HLO_UNIMPLEMENTED, "%r (");
     cr_expect_null(wide);

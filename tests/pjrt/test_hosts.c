@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slices of several hosts through the C API: all of them in one process, or one process a host.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "tests/pjrt/harness.h"
+#include "tests/support/cases.h"
 
 static PjrtNamedValue text_option(const char *name, const char *value) {
     PjrtNamedValue option = {.struct_size = sizeof(option),
@@ -77,7 +77,7 @@ typedef struct HostCase {
     char environment[4];
 } HostCase;
 
-ParameterizedTestParameters(pjrt_hosts, one_process_is_one_host) {
+CaseList(pjrt_hosts, one_process_is_one_host) {
     static HostCase cases[] = {
         {"process_index", 1, ""},
         {"", 0, "1"},
@@ -86,11 +86,14 @@ ParameterizedTestParameters(pjrt_hosts, one_process_is_one_host) {
     return cr_make_param_array(HostCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(HostCase *param, pjrt_hosts, one_process_is_one_host) {
+CaseTest(HostCase *param, pjrt_hosts, one_process_is_one_host) {
     PjrtNamedValue options[3] = {text_option("topology", "v5e-16")};
     size_t count = 1;
     if (*param->name) options[count++] = number_option(param->name, param->value);
-    if (*param->environment) setenv("MESHLO_PROCESS_INDEX", param->environment, 1);
+    if (*param->environment)
+        setenv("MESHLO_PROCESS_INDEX", param->environment, 1);
+    else
+        unsetenv("MESHLO_PROCESS_INDEX");  // of an earlier case
     PjrtClient *client;
     harness_must(create(options, count, &client), "Client_Create");
     PjrtClientProcessIndexArgs process = {.struct_size = sizeof(process), .client = client};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts and memories through the C API: what a real slice says of the order and the tiles of arrays.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "hlo/text/text.h"
 #include "pjrt/extensions.h"
 #include "tests/pjrt/harness.h"
+#include "tests/support/cases.h"
 
 static void expect_layout(PjrtLayoutsExtension *layouts, PjrtLayout *layout, const char *want) {
     PjrtLayoutSerializeArgs text = {.struct_size = sizeof(text), .layout = layout};
@@ -166,7 +166,7 @@ typedef struct DefaultCase {
     char layout[32];
 } DefaultCase;
 
-ParameterizedTestParameters(pjrt_layouts, default_layouts) {
+CaseList(pjrt_layouts, default_layouts) {
     static DefaultCase cases[] = {
         {"v2-8", 11, {8192, 8192}, 2, "{1,0:T(8,128)}"},
         {"v2-8", 11, {8192, 10}, 2, "{0,1:T(8,128)}"},
@@ -184,7 +184,7 @@ ParameterizedTestParameters(pjrt_layouts, default_layouts) {
     return cr_make_param_array(DefaultCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(DefaultCase *param, pjrt_layouts, default_layouts) {
+CaseTest(DefaultCase *param, pjrt_layouts, default_layouts) {
     PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
     PjrtClient *client = harness_client(param->topology);
     PjrtDefaultLayoutArgs of = {
@@ -228,7 +228,7 @@ typedef struct ModeCase {
     char want[2][24];               // layouts of argument and result
 } ModeCase;
 
-ParameterizedTestParameters(pjrt_layouts, layouts_that_programs_leave_open) {
+CaseList(pjrt_layouts, layouts_that_programs_leave_open) {
     static ModeCase cases[] = {
         {"", "", {"{0,1:T(8,128)}", "{1,0:T(8,128)}"}},
         {"default", "auto", {"{0,1:T(8,128)}", "{1,0:T(8,128)}"}},
@@ -248,7 +248,7 @@ static void print_mode(char *out, size_t size, const char *mode) {
 }
 
 // f32[1024,10] pads least with its long dimension minor, its transpose row by row.
-ParameterizedTest(ModeCase *param, pjrt_layouts, layouts_that_programs_leave_open) {
+CaseTest(ModeCase *param, pjrt_layouts, layouts_that_programs_leave_open) {
     char text[1024], argument[64], result[64];
     print_mode(argument, sizeof(argument), param->argument);
     print_mode(result, sizeof(result), param->result);
@@ -278,7 +278,7 @@ typedef struct AskedCase {
     char want[2][24];                                  // layouts of argument and result
 } AskedCase;
 
-ParameterizedTestParameters(pjrt_layouts, layouts_that_options_ask_for) {
+CaseList(pjrt_layouts, layouts_that_options_ask_for) {
     static AskedCase cases[] = {
         {"mlir", {9, 9}, {9, 9}, {"{0,1:T(8,128)}", "{1,0:T(8,128)}"}},
         {"mlir", {1, 0}, {9, 9}, {"{1,0:T(8,128)}", "{1,0:T(8,128)}"}},
@@ -335,7 +335,7 @@ static PjrtError *compile_asking(PjrtClient *client, const char *format, const u
 }
 
 // f32[1024,10] pads least with its long dimension minor, its transpose row by row: what the machine gives unasked.
-ParameterizedTest(AskedCase *param, pjrt_layouts, layouts_that_options_ask_for) {
+CaseTest(AskedCase *param, pjrt_layouts, layouts_that_options_ask_for) {
     unsigned char options[64];
     size_t size = put_shape(options, 1, false, param->argument_order);
     unsigned char result[32];

@@ -3,7 +3,6 @@
 // that they are refused with. The reader is the first to see them: nobody has verified anything before it.
 #include <assert.h>
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,11 +219,11 @@ static const MessageCase cases[] = {
      "replica groups name an axis that their mesh does not have"},
 };
 
-ParameterizedTestParameters(proto_messages, say_why_they_are_refused) {
+CaseList(proto_messages, say_why_they_are_refused) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(const int *index, proto_messages, say_why_they_are_refused) {
+CaseTest(const int *index, proto_messages, say_why_they_are_refused) {
     const MessageCase *message = &cases[*index];
     HloText bytes = module_of(message->instructions, message->rest);
     HloModule *module = NULL;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protobuf as other programs write it.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "hlo/hlo.h"
 #include "hlo/proto/proto.h"
 #include "hlo/stablehlo/stablehlo.h"
+#include "tests/support/cases.h"
 
 // An all-reduce over replica_groups=[2,2]<=[2,2]T(1,0), from as_serialized_hlo_module_proto() of jaxlib 0.10.2.
 // clang-format off
@@ -551,13 +551,13 @@ static const KeptField kept_fields[] = {
      {0xD2, 0x04, 0}},
 };
 
-ParameterizedTestParameters(proto, bug_fields_of_newer_writers_were_dropped) {
+CaseList(proto, bug_fields_of_newer_writers_were_dropped) {
     static int indices[HLO_COUNT_OF(kept_fields)];
     for (size_t i = 0; i < HLO_COUNT_OF(kept_fields); i++) indices[i] = (int)i;
     return cr_make_param_array(int, indices, HLO_COUNT_OF(kept_fields));
 }
 
-ParameterizedTest(int *index, proto, bug_fields_of_newer_writers_were_dropped) {
+CaseTest(int *index, proto, bug_fields_of_newer_writers_were_dropped) {
     const KeptField *kept = &kept_fields[*index];
     HloText text = {0}, bytes = {0};
     hlo_text_format(&text, "HloModule m\n%s\n", kept->text);
@@ -636,13 +636,13 @@ static const Bent bent_messages[] = {
          "\x08\x63\x1a\x03", "unknown sharding type 99"),
 };
 
-ParameterizedTestParameters(proto, bent_messages_are_refused) {
+CaseList(proto, bent_messages_are_refused) {
     static int indices[HLO_COUNT_OF(bent_messages)];
     for (size_t i = 0; i < HLO_COUNT_OF(bent_messages); i++) indices[i] = (int)i;
     return cr_make_param_array(int, indices, HLO_COUNT_OF(bent_messages));
 }
 
-ParameterizedTest(int *index, proto, bent_messages_are_refused) {
+CaseTest(int *index, proto, bent_messages_are_refused) {
     const Bent *bent = &bent_messages[*index];
     HloText text = {0}, bytes = {0};
     hlo_text_format(&text, "HloModule m\n\nENTRY e {\n  ROOT r = %s\n}\n", bent->program);
@@ -878,13 +878,13 @@ static const Schedule schedules[] = {
              "the schedule names computation id 5, which does not exist"),
 };
 
-ParameterizedTestParameters(proto, schedules_name_every_instruction_once) {
+CaseList(proto, schedules_name_every_instruction_once) {
     static int indices[HLO_COUNT_OF(schedules)];
     for (size_t i = 0; i < HLO_COUNT_OF(schedules); i++) indices[i] = (int)i;
     return cr_make_param_array(int, indices, HLO_COUNT_OF(schedules));
 }
 
-ParameterizedTest(int *index, proto, schedules_name_every_instruction_once) {
+CaseTest(int *index, proto, schedules_name_every_instruction_once) {
     const Schedule *schedule = &schedules[*index];
     const char *text =
         "HloModule m, is_scheduled=true\n\nENTRY e {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n"

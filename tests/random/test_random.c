@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers as graphs: the values of jax.random, and the same ones on any mesh without communication.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,11 +104,11 @@ static void expect_bytes(const HloLiteral *result, const Golden *golden) {
 
 enum { kGoldenCount = sizeof kGolden / sizeof kGolden[0] };
 
-ParameterizedTestParameters(random, equals_jax) {
+CaseList(random, equals_jax) {
     return cases_numbered(kGoldenCount);
 }
 
-ParameterizedTest(const int *row, random, equals_jax) {
+CaseTest(const int *row, random, equals_jax) {
     const Golden *golden = &kGolden[*row];
     HloModule *module = build_module(golden);
     HloLiteral *result = NULL;
@@ -132,7 +131,7 @@ typedef struct Sharded {
 
 static const SpmdMeshAxis kMesh[] = {{"x", 4}, {"y", 2}};
 
-ParameterizedTestParameters(random, needs_no_communication) {
+CaseList(random, needs_no_communication) {
     static Sharded cases[96];
     static const char shards[][8] = {"r0=x,y", "r0=-,x", "r0=y,-"};
     static const int64_t sizes[][2] = {{8, 6}, {5, 7}};  // even and uneven shards
@@ -152,7 +151,7 @@ ParameterizedTestParameters(random, needs_no_communication) {
     return cr_make_param_array(Sharded, copy, count, NULL);
 }
 
-ParameterizedTest(const Sharded *c, random, needs_no_communication) {
+CaseTest(const Sharded *c, random, needs_no_communication) {
     Golden golden = {"sharded", c->function, c->form, 42, c->type, 2, 0, 1, "", {c->dims[0], c->dims[1]}};
     HloModule *module = build_module(&golden), *partitioned = NULL;
     SpmdOptions options = {.mesh = kMesh, .mesh_axis_count = 2, .shards = &c->shard, .shard_count = 1};

@@ -2,7 +2,6 @@
 // Annotations as people and other programs write them, wrong ones among them: each is read, or passed over, or refused
 // with its instruction; none ends the process.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/hlo.h"
@@ -55,10 +54,10 @@ static void expect_parts(const HloModule *module, int64_t rows, int64_t columns,
     cr_expect_eq(shape->dims[1], columns, "%lld columns for %s", (long long)shape->dims[1], text);
 }
 
-ParameterizedTestParameters(annotations, shardy_text_is_read) {
+CaseList(annotations, shardy_text_is_read) {
     return cases_numbered(HLO_COUNT_OF(understood));
 }
-ParameterizedTest(int *number, annotations, shardy_text_is_read) {
+CaseTest(int *number, annotations, shardy_text_is_read) {
     const ShardyText *one = &understood[*number];
     HloModule *module = partition_with(one->text, "");
     expect_parts(module, one->rows, one->columns, one->text);
@@ -135,10 +134,10 @@ static void expect_refused(HloStatus status, const char *message, const char *te
     hlo_status_free(status);
 }
 
-ParameterizedTestParameters(annotations, other_shardy_text_is_refused) {
+CaseList(annotations, other_shardy_text_is_refused) {
     return cases_numbered(HLO_COUNT_OF(not_understood));
 }
-ParameterizedTest(int *number, annotations, other_shardy_text_is_refused) {
+CaseTest(int *number, annotations, other_shardy_text_is_refused) {
     static const char *const besides[] = {"", ", sharding={devices=[1,4]<=[4]}"};
     for (size_t i = 0; i < HLO_COUNT_OF(besides); i++) {
         HloText text = {0};
@@ -177,10 +176,10 @@ static const struct {
     {"#sdy.sharding<@other, [{\\\\\\\"y\\\\\\\"}, {}]>", 2, 8, "{devices=[4,1]<=[4]}"},
 };
 
-ParameterizedTestParameters(annotations, the_mesh_that_a_sharding_names_counts) {
+CaseList(annotations, the_mesh_that_a_sharding_names_counts) {
     return cases_numbered(HLO_COUNT_OF(of_meshes));
 }
-ParameterizedTest(int *number, annotations, the_mesh_that_a_sharding_names_counts) {
+CaseTest(int *number, annotations, the_mesh_that_a_sharding_names_counts) {
     const char *text = of_meshes[*number].text;
     HloModule *partitioned = NULL;
     HloStatus status = partition_parameter(text, ", sharding={devices=[1,4]<=[4]}", &partitioned);
@@ -217,10 +216,10 @@ static const struct {
     {"", 0, "the text ends"},
 };
 
-ParameterizedTestParameters(annotations, shardy_meshes) {
+CaseList(annotations, shardy_meshes) {
     return cases_numbered(HLO_COUNT_OF(mesh_texts));
 }
-ParameterizedTest(int *number, annotations, shardy_meshes) {
+CaseTest(int *number, annotations, shardy_meshes) {
     HloText text = {0};
     hlo_text_format(&text,
                     "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes=\"%s\"}\nENTRY e {\n"
@@ -296,10 +295,10 @@ static HloModule *parse_list_program(const char *module, const char *body) {
     return parsed;
 }
 
-ParameterizedTestParameters(annotations, shardy_lists_that_do_not_fit_are_refused) {
+CaseList(annotations, shardy_lists_that_do_not_fit_are_refused) {
     return cases_numbered(HLO_COUNT_OF(lists));
 }
-ParameterizedTest(int *number, annotations, shardy_lists_that_do_not_fit_are_refused) {
+CaseTest(int *number, annotations, shardy_lists_that_do_not_fit_are_refused) {
     HloModule *module = parse_list_program(lists[*number].module, lists[*number].body), *partitioned = NULL;
     expect_refused(spmd_partition(module, NULL, &partitioned, NULL), lists[*number].message, lists[*number].body);
     hlo_module_free(module);
@@ -374,10 +373,10 @@ static const char *const manual_axes_named[] = {
     IN_REGION(", sharding={devices=[1,1,2,2]<=[4] last_tile_dims={unreduced,replicated}}"),
 };
 
-ParameterizedTestParameters(annotations, manual_axes_may_not) {
+CaseList(annotations, manual_axes_may_not) {
     return cases_numbered(HLO_COUNT_OF(manual_axes_named));
 }
-ParameterizedTest(int *number, annotations, manual_axes_may_not) {
+CaseTest(int *number, annotations, manual_axes_may_not) {
     HloModule *module = parse_text(manual_axes_named[*number]), *made = NULL;
     for (int only_propagate = 0; only_propagate < 2; only_propagate++) {
         HloStatus status =
@@ -397,10 +396,10 @@ static const struct {
     bool forward, backward;
 } barriers[] = {{"Sharding", true, true}, {"ShardBarrierFrom", false, true}, {"ShardBarrierTo", true, false}};
 
-ParameterizedTestParameters(annotations, barriers_stop_one_direction) {
+CaseList(annotations, barriers_stop_one_direction) {
     return cases_numbered(HLO_COUNT_OF(barriers));
 }
-ParameterizedTest(const int *number, annotations, barriers_stop_one_direction) {
+CaseTest(const int *number, annotations, barriers_stop_one_direction) {
     static const char *const tiles = ", sharding={devices=[4]<=[4]}";
     for (int backward = 0; backward < 2; backward++) {
         HloText program = {0};

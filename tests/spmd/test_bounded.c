@@ -2,7 +2,6 @@
 // Arrays of bounded dynamic size on several devices: each op gives what it gives on one, however its arguments and
 // results are cut.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "tests/spmd/check.h"
@@ -21,11 +20,11 @@ static void pick(HloText *spec, Random *random, char kind, int64_t number, const
     }
 }
 
-ParameterizedTestParameters(bounded, partitioned_equals_whole) {
+CaseList(bounded, partitioned_equals_whole) {
     return cases_numbered(bounded_count());
 }
 
-ParameterizedTest(const int *number, bounded, partitioned_equals_whole) {
+CaseTest(const int *number, bounded, partitioned_equals_whole) {
     static const SpmdMeshAxis mesh[] = {{"x", 2}, {"y", 3}};
     const BoundedCase *bounded = bounded_case((size_t)*number);
     const int64_t trials = cases_setting("MESHLO_BOUNDED_TRIALS", 12);

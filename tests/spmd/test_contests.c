@@ -2,7 +2,6 @@
 // Contests of two dimensions for one axis, where the program does not say which of them is to have it: what follows
 // decides, so that a constraint which a user would write sends no less.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,10 +86,10 @@ static int64_t bytes_of(const char *text, bool *explained) {
     return bytes;
 }
 
-ParameterizedTestParameters(contests, of_a_table_and_its_indices) {
+CaseList(contests, of_a_table_and_its_indices) {
     return cases_numbered(2 * HLO_COUNT_OF(networks));
 }
-ParameterizedTest(const int *number, contests, of_a_table_and_its_indices) {
+CaseTest(const int *number, contests, of_a_table_and_its_indices) {
     const Network *network = &networks[*number / 2];
     const bool loop = *number % 2;
     HloText plain = {0}, constrained = {0};

@@ -2,7 +2,6 @@
 // What choosing costs: arrays beyond every machine are weighed without overflow, and ops of many operands are looked at
 // by their kinds.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/hlo.h"
@@ -37,10 +36,10 @@ static const char *const immense[] = {
     " p = f32[0,1000000000000000000] parameter(0), " COLUMNS "\n ROOT r = f32[0,1000000000000000000] negate(p), " ROWS,
 };
 
-ParameterizedTestParameters(costs, arrays_beyond_every_machine) {
+CaseList(costs, arrays_beyond_every_machine) {
     return cases_numbered(HLO_COUNT_OF(immense));
 }
-ParameterizedTest(int *number, costs, arrays_beyond_every_machine) {
+CaseTest(int *number, costs, arrays_beyond_every_machine) {
     HloText text = {0};
     hlo_text_format(
         &text,
@@ -80,11 +79,11 @@ typedef struct ManyOperands {
     int count, kinds;
 } ManyOperands;
 
-ParameterizedTestParameters(costs, concatenations_of_many_operands) {
+CaseList(costs, concatenations_of_many_operands) {
     static ManyOperands cases[] = {{2, 1}, {2, 2}, {7, 2}, {8, 4}, {13, 3}, {60, 4}};
     return cr_make_param_array(ManyOperands, cases, sizeof(cases) / sizeof(cases[0]));
 }
-ParameterizedTest(ManyOperands *one, costs, concatenations_of_many_operands) {
+CaseTest(ManyOperands *one, costs, concatenations_of_many_operands) {
     for (int along = 0; along < 2; along++) {
         HloText text = {0}, operands = {0};
         hlo_text_string(&text, "HloModule m, num_partitions=4\nENTRY e {\n");

@@ -6,6 +6,7 @@
 
 #include "emulator/emulator.h"
 #include "tests/spmd/generate.h"
+#include "tests/support/cases.h"
 
 static void must(HloStatus status, const char *what, uint64_t seed, const char *text) {
     cr_assert(!status, "%s of seed %llu: %s\n%s", what, (unsigned long long)seed, hlo_status_message(status), text);
@@ -41,11 +42,11 @@ static void simulate_seed(uint64_t seed, const char *family) {
     hlo_free(text);
 }
 
-ParameterizedTestParameters(emulated, families) {
+CaseList(emulated, families) {
     return generate_families();
 }
 
-ParameterizedTest(FamilyName *family, emulated, families) {
+CaseTest(FamilyName *family, emulated, families) {
     const int64_t count = generate_trials() / 80;
     const int64_t first = generate_first_seed();
     for (int64_t seed = first; seed < first + count; seed++) simulate_seed((uint64_t)seed, family->text);

@@ -2,7 +2,6 @@
 // Every way to cut a matrix over a small mesh, written in three forms, and every move from one to another: the data
 // stay the same, for sizes that divide and for sizes that do not.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,12 +94,12 @@ static struct criterion_test_params each_mesh(void) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Moves
 
-ParameterizedTestParameters(every_pair, moves_to_every_other_sharding) {
+CaseList(every_pair, moves_to_every_other_sharding) {
     return each_mesh();
 }
 
 // Larger meshes have thousands of pairs: each cut goes to a few others, told by its number, so that all are reached.
-ParameterizedTest(const int *number, every_pair, moves_to_every_other_sharding) {
+CaseTest(const int *number, every_pair, moves_to_every_other_sharding) {
     static const int64_t dims[][2] = {{12, 8}, {5, 7}};
     const int64_t *sizes = meshes[*number].sizes;
     int axes = meshes[*number].axes;
@@ -151,11 +150,11 @@ static void expect_same_parts(const HloSharding *one, const HloSharding *other, 
     }
 }
 
-ParameterizedTestParameters(every_pair, three_forms_say_the_same) {
+CaseList(every_pair, three_forms_say_the_same) {
     return each_mesh();
 }
 
-ParameterizedTest(const int *number, every_pair, three_forms_say_the_same) {
+CaseTest(const int *number, every_pair, three_forms_say_the_same) {
     const int64_t *sizes = meshes[*number].sizes;
     int axes = meshes[*number].axes;
     int64_t devices = device_count(sizes, axes);

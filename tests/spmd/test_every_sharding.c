@@ -2,7 +2,6 @@
 // Every dimension of every operand and result of an op is cut in turn, over even, uneven and size-one shards: the
 // partitioned op gives what the whole one gives.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -435,11 +434,11 @@ static void check_cut(const char *name, const char *text, char kind, int64_t num
     }
 }
 
-ParameterizedTestParameters(every_sharding, equals_the_unpartitioned_program) {
+CaseList(every_sharding, equals_the_unpartitioned_program) {
     return cases_numbered(HLO_COUNT_OF(cuts));
 }
 
-ParameterizedTest(const int *number, every_sharding, equals_the_unpartitioned_program) {
+CaseTest(const int *number, every_sharding, equals_the_unpartitioned_program) {
     const Cut *cut = &cuts[*number];
     for (int run = 0; run < 3; run++) {
         char *text = with_sizes(cut->program, cut->sizes[run]);
@@ -460,11 +459,11 @@ ParameterizedTest(const int *number, every_sharding, equals_the_unpartitioned_pr
 
 // Arrays without elements, as an empty batch makes them: each dimension of each array is cut while one size is 0, or
 // all are. Programs that sizes of 0 make invalid are left out.
-ParameterizedTestParameters(every_sharding, empty_arrays_are_cut_too) {
+CaseList(every_sharding, empty_arrays_are_cut_too) {
     return cases_numbered(HLO_COUNT_OF(cuts));
 }
 
-ParameterizedTest(const int *number, every_sharding, empty_arrays_are_cut_too) {
+CaseTest(const int *number, every_sharding, empty_arrays_are_cut_too) {
     static const int sizes[][3] = {{0, 4, 3}, {4, 0, 3}, {4, 3, 0}, {0, 0, 0}};
     static const SpmdMeshAxis line[] = {{"w", 4}};
     const Cut *cut = &cuts[*number];
@@ -560,10 +559,10 @@ static void check_pick(const char *name, const char *text, const HloModule *modu
     for (int64_t i = 0; i < options.shard_count; i++) hlo_text_free(&specs[i]);
 }
 
-ParameterizedTestParameters(every_sharding, odd_meshes_and_contradictions) {
+CaseList(every_sharding, odd_meshes_and_contradictions) {
     return cases_numbered(HLO_COUNT_OF(cuts));
 }
-ParameterizedTest(const int *number, every_sharding, odd_meshes_and_contradictions) {
+CaseTest(const int *number, every_sharding, odd_meshes_and_contradictions) {
     const Cut *cut = &cuts[*number];
     const int64_t picks = cases_setting("MESHLO_CUTS", 12);
     Random random = {(uint64_t)*number * 7919 + 1};
@@ -580,10 +579,10 @@ ParameterizedTest(const int *number, every_sharding, odd_meshes_and_contradictio
 // Nothing to cut
 
 // Sizes of which some are 0 or 1, where the op allows it: a shard of nothing, windows over nothing, sums of nothing.
-ParameterizedTestParameters(every_sharding, nothing_to_shard) {
+CaseList(every_sharding, nothing_to_shard) {
     return cases_numbered(HLO_COUNT_OF(cuts));
 }
-ParameterizedTest(const int *number, every_sharding, nothing_to_shard) {
+CaseTest(const int *number, every_sharding, nothing_to_shard) {
     static const int few[] = {0, 1, 5};
     const Cut *cut = &cuts[*number];
     Random random = {(uint64_t)*number * 7919 + 2};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manual regions (shard_map): what stands inside of one without an operand that comes from it.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/text/text.h"
@@ -55,12 +54,12 @@ static const char head[] =
     " ROOT t = (s32[], f32[2]) tuple(m, y)\n}\n\n"
     "ENTRY e {\n a = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n";
 
-ParameterizedTestParameters(manual, bug_a_collective_of_constants_was_taken_to_be_outside) {
+CaseList(manual, bug_a_collective_of_constants_was_taken_to_be_outside) {
     return cases_numbered(2 * HLO_COUNT_OF(regions));
 }
 
 // Once beside an array that enters the region, once where nothing does.
-ParameterizedTest(const int *number, manual, bug_a_collective_of_constants_was_taken_to_be_outside) {
+CaseTest(const int *number, manual, bug_a_collective_of_constants_was_taken_to_be_outside) {
     const bool enters = *number % 2 == 0;
     HloText text = {0};
     static const char boundary[] =

@@ -2,7 +2,6 @@
 // What goes from device to device when windows, parts and rotations lie along a cut dimension: as few rounds as there
 // can be, and exactly the elements that are missing.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -175,11 +174,11 @@ static const struct {
      "1 collective-permute", 2 * 4 * 4 * 4},
 };
 
-ParameterizedTestParameters(moves, carry_only_what_is_missing) {
+CaseList(moves, carry_only_what_is_missing) {
     return cases_numbered(HLO_COUNT_OF(programs));
 }
 
-ParameterizedTest(const int *number, moves, carry_only_what_is_missing) {
+CaseTest(const int *number, moves, carry_only_what_is_missing) {
     char text[2000];
     snprintf(text, sizeof(text),
              "HloModule m, num_partitions=4\nge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
@@ -262,10 +261,10 @@ static const struct {
     {"3,1", "4,1", "1,3", "1,4"},
 };
 
-ParameterizedTestParameters(moves, reshapes_of_uneven_shards) {
+CaseList(moves, reshapes_of_uneven_shards) {
     return cases_numbered(HLO_COUNT_OF(reshapes));
 }
-ParameterizedTest(const int *number, moves, reshapes_of_uneven_shards) {
+CaseTest(const int *number, moves, reshapes_of_uneven_shards) {
     static const char *const types[] = {"f32", "s8"};
     for (size_t t = 0; t < HLO_COUNT_OF(types); t++) {
         HloText text = {0};

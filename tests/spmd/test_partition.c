@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which collectives programs get, what is refused and how, what reports say.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -593,11 +592,11 @@ static const struct {
                   {"f8e4m3b11fnuz", "minimum"}, {"f4e2m1fn", "maximum"}, {"f8e8m0fnu", "minimum"},
                   {"f8e5m2", "maximum"},        {"bf16", "minimum"}};
 
-ParameterizedTestParameters(partition, bug_padding_of_types_without_infinities) {
+CaseList(partition, bug_padding_of_types_without_infinities) {
     return cases_numbered(HLO_COUNT_OF(reductions));
 }
 
-ParameterizedTest(const int *number, partition, bug_padding_of_types_without_infinities) {
+CaseTest(const int *number, partition, bug_padding_of_types_without_infinities) {
     const char *t = reductions[*number].type;
     HloText text = {0};
     hlo_text_format(
@@ -620,11 +619,11 @@ static const struct {
                {"f4e2m1fn", "-6, 1, 2, -6, 6, 3, 4", "true"},      {"f8e8m0fnu", "nan, 1, 2, 2, 8, nan, 4", "true"},
                {"f8e8m0fnu", "nan, 1, 2, 2, 8, nan, 4", "false"},  {"s8", "-128, 1, 2, -128, 127, 3, 4", "true"}};
 
-ParameterizedTestParameters(partition, bug_padding_is_taken_after_nans) {
+CaseList(partition, bug_padding_is_taken_after_nans) {
     return cases_numbered(HLO_COUNT_OF(choices));
 }
 
-ParameterizedTest(const int *number, partition, bug_padding_is_taken_after_nans) {
+CaseTest(const int *number, partition, bug_padding_is_taken_after_nans) {
     const char *t = choices[*number].type;
     HloText text = {0};
     // The places alone: NaNs are all the same to the comparison. What is taken last comes first in each list: the last
@@ -664,11 +663,11 @@ static const char *const without_nothing[] = {
     "scatter=any",
 };
 
-ParameterizedTestParameters(partition, bug_elements_without_a_nothing) {
+CaseList(partition, bug_elements_without_a_nothing) {
     return cases_numbered(HLO_COUNT_OF(without_nothing));
 }
 
-ParameterizedTest(const int *number, partition, bug_elements_without_a_nothing) {
+CaseTest(const int *number, partition, bug_elements_without_a_nothing) {
     HloText text = {0};
     hlo_text_format(&text,
                     "HloModule m, num_partitions=4\n\nsum {\n x = u8[] parameter(0)\n y = u8[] parameter(1)\n"
@@ -737,11 +736,11 @@ static const struct {
 } components[] = {{"s32", "add", 8}, {"s32", "add", 7},      {"f32", "add", 6},  {"bf16", "multiply", 8},
                   {"u8", "xor", 5},  {"f64", "multiply", 7}, {"pred", "xor", 6}, {"c64", "add", 7}};
 
-ParameterizedTestParameters(partition, bug_init_values_of_sums_beside_others_counted_once_a_device) {
+CaseList(partition, bug_init_values_of_sums_beside_others_counted_once_a_device) {
     return cases_numbered(HLO_COUNT_OF(components));
 }
 
-ParameterizedTest(const int *number, partition, bug_init_values_of_sums_beside_others_counted_once_a_device) {
+CaseTest(const int *number, partition, bug_init_values_of_sums_beside_others_counted_once_a_device) {
     const char *t = components[*number].type, *op = components[*number].op;
     const int n = components[*number].size;
     HloText text = {0};
@@ -775,11 +774,11 @@ static const char *const sized[] = {
     " ROOT r = f32[8] scatter(p, j, v), update_window_dims={}, inserted_window_dims={0}, "
     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=best\n"};
 
-ParameterizedTestParameters(partition, bug_elementwise_steps_beside_dynamic_sizes) {
+CaseList(partition, bug_elementwise_steps_beside_dynamic_sizes) {
     return cases_numbered(HLO_COUNT_OF(sized));
 }
 
-ParameterizedTest(const int *number, partition, bug_elementwise_steps_beside_dynamic_sizes) {
+CaseTest(const int *number, partition, bug_elementwise_steps_beside_dynamic_sizes) {
     HloText text = {0};
     hlo_text_format(
         &text,
@@ -804,11 +803,11 @@ Test(partition, bug_constants_that_are_tuples) {
 }
 
 // Found by fuzzing: layouts of a tuple were asked for, which it has not; copies of tuples and tokens were refused.
-ParameterizedTestParameters(partition, bug_copies_and_bitcasts_of_tuples_and_tokens) {
+CaseList(partition, bug_copies_and_bitcasts_of_tuples_and_tokens) {
     return cases_numbered(2);
 }
 
-ParameterizedTest(const int *number, partition, bug_copies_and_bitcasts_of_tuples_and_tokens) {
+CaseTest(const int *number, partition, bug_copies_and_bitcasts_of_tuples_and_tokens) {
     const char *op = *number ? "bitcast" : "copy";
     HloText text = {0};
     hlo_text_format(

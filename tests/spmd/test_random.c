@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/spmd/generate.h"
+#include "tests/support/cases.h"
 
 static void run_seed(uint64_t seed, const char *family) {
     char *text = generate_program(seed, family);
@@ -29,10 +30,10 @@ Test(random, mixed_programs) {
     }
 }
 
-ParameterizedTestParameters(random, families) {
+CaseList(random, families) {
     return generate_families();
 }
 
-ParameterizedTest(FamilyName *family, random, families) {
+CaseTest(FamilyName *family, random, families) {
     run_family(family->text, generate_trials() / 40);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs and options that cannot be partitioned, and what the message says.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/hlo.h"
@@ -390,10 +389,10 @@ static const struct {
     {{"p0=x", "a=rows"}, "--shard 'a=rows': names the same array as 'p0=x'"},
 };
 
-ParameterizedTestParameters(refused, shards_that_no_array_has) {
+CaseList(refused, shards_that_no_array_has) {
     return cases_numbered(HLO_COUNT_OF(shard_cases));
 }
-ParameterizedTest(int *number, refused, shards_that_no_array_has) {
+CaseTest(int *number, refused, shards_that_no_array_has) {
     HloModule *module = parse_text(
         "HloModule m\nENTRY e {\n a = f32[8,8] parameter(0)\n b = f32[8,8] parameter(1)\n"
         " ROOT c = f32[8,8] add(a, b)\n}\n");

@@ -2,7 +2,6 @@
 // Shardy's words: priorities of dimensions, barriers to propagation, its explicit collectives. The shardings expected
 // are those that jaxlib 0.10.2 gave the results, compiled with Shardy.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/proto/proto.h"
@@ -84,11 +83,11 @@ static HloModule *read_program(const char *arguments, const char *body) {
     return module;
 }
 
-ParameterizedTestParameters(sdy, propagates_as_shardy_does) {
+CaseList(sdy, propagates_as_shardy_does) {
     return cases_numbered(HLO_COUNT_OF(programs));
 }
 
-ParameterizedTest(const int *number, sdy, propagates_as_shardy_does) {
+CaseTest(const int *number, sdy, propagates_as_shardy_does) {
     HloModule *module = read_program(programs[*number].arguments, programs[*number].body), *annotated = NULL;
     HloStatus status = spmd_propagate(module, NULL, &annotated);
     if (!strcmp(programs[*number].want, "refused")) {
@@ -119,11 +118,11 @@ static const struct {
     {"sdy.reshard %x <@mesh, [{}, {\"b\"}]>", "1 all-gather"},
 };
 
-ParameterizedTestParameters(sdy, collectives_move_arrays) {
+CaseList(sdy, collectives_move_arrays) {
     return cases_numbered(HLO_COUNT_OF(collectives));
 }
 
-ParameterizedTest(const int *number, sdy, collectives_move_arrays) {
+CaseTest(const int *number, sdy, collectives_move_arrays) {
     HloText body = {0};
     hlo_text_format(&body, "%%1 = %s : " T, collectives[*number].op);
     HloModule *module = read_program("%x: " T S "[{\"a\"}, {\"b\"}]>}", body.data);
@@ -184,11 +183,11 @@ static const struct {
     {"8x2", "[{}, {\"b\"}]", "4x2x2", "{devices=[1,1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}"},
 };
 
-ParameterizedTestParameters(sdy, bug_a_result_was_sharded_by_a_sub_axis) {
+CaseList(sdy, bug_a_result_was_sharded_by_a_sub_axis) {
     return cases_numbered(HLO_COUNT_OF(boundaries));
 }
 
-ParameterizedTest(const int *number, sdy, bug_a_result_was_sharded_by_a_sub_axis) {
+CaseTest(const int *number, sdy, bug_a_result_was_sharded_by_a_sub_axis) {
     HloText text = {0}, sharding = {0};
     const char *from = boundaries[*number].from, *to = boundaries[*number].to;
     hlo_text_format(&text,

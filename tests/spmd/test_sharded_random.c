@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers on meshes: published digits, the same bits everywhere, and nobody talks.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,11 +57,11 @@ static const struct {
      "22.026257 23.63918"},
 };
 
-ParameterizedTestParameters(sharded_random, threefry_gives_the_published_digits) {
+CaseList(sharded_random, threefry_gives_the_published_digits) {
     return cases_numbered(HLO_COUNT_OF(published));
 }
 
-ParameterizedTest(const int *number, sharded_random, threefry_gives_the_published_digits) {
+CaseTest(const int *number, sharded_random, threefry_gives_the_published_digits) {
     HloModule *module = hlo_module_new("uniform");
     HloBuilder *b = hlo_builder_new(module, "main");
     HloInstruction *key = hlo_random_key(b, 42);
@@ -128,12 +127,12 @@ static const struct {
      "r0=-", 0, 4},
 };
 
-ParameterizedTestParameters(sharded_random, any_mesh_gives_the_same) {
+CaseList(sharded_random, any_mesh_gives_the_same) {
     return cases_numbered(HLO_COUNT_OF(ops));
 }
 
 // On every mesh, and whole in the evaluator: `rng` drew other numbers where it was partitioned.
-ParameterizedTest(const int *number, sharded_random, any_mesh_gives_the_same) {
+CaseTest(const int *number, sharded_random, any_mesh_gives_the_same) {
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\n\nENTRY e {\n %s\n}\n", ops[*number].body);
     HloModule *module = parse_text(text.data);

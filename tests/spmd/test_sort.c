@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorting along a cut dimension: on another dimension, by a network of merges, or of the first few only.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "hlo/base/text.h"
 #include "tests/spmd/check.h"
@@ -92,11 +91,11 @@ static const struct {
      "1 all-gather"},
 };
 
-ParameterizedTestParameters(sort, sends_little) {
+CaseList(sort, sends_little) {
     return cases_numbered(HLO_COUNT_OF(programs));
 }
 
-ParameterizedTest(const int *number, sort, sends_little) {
+CaseTest(const int *number, sort, sends_little) {
     HloText text = {0};
     hlo_text_format(&text, "HloModule m, num_partitions=%d\n" KEYS "ENTRY e {\n %s\n}\n", programs[*number].devices,
                     programs[*number].body);

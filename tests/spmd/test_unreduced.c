@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays that are the sum of what the devices hold: they enter, leave and pass linear ops without communication.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 
 #include "hlo/text/text.h"
@@ -96,11 +95,11 @@ static const struct {
      NULL},
 };
 
-ParameterizedTestParameters(unreduced, needs_only_these_collectives) {
+CaseList(unreduced, needs_only_these_collectives) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(const int *number, unreduced, needs_only_these_collectives) {
+CaseTest(const int *number, unreduced, needs_only_these_collectives) {
     HloText text = {0};
     hlo_text_format(&text,
                     "HloModule m, num_partitions=4\n\nsum {\n x = s32[] parameter(0)\n y = s32[] parameter(1)\n"
@@ -131,7 +130,7 @@ typedef struct InitCase {
     char op[12], type[8], init[8];
 } InitCase;
 
-ParameterizedTestParameters(unreduced, init_values_count_once) {
+CaseList(unreduced, init_values_count_once) {
     static InitCase inits[] = {
         {"add", "f32", "5"},      {"add", "f32", "0"},      {"add", "s32", "-7"},    {"multiply", "f32", "3"},
         {"multiply", "s32", "2"}, {"maximum", "f32", "9"},  {"maximum", "s32", "1"}, {"minimum", "f32", "-9"},
@@ -142,7 +141,7 @@ ParameterizedTestParameters(unreduced, init_values_count_once) {
 }
 
 // In each form: as the program's result, gathered behind, cut elsewhere, with the init value as a parameter.
-ParameterizedTest(InitCase *one, unreduced, init_values_count_once) {
+CaseTest(InitCase *one, unreduced, init_values_count_once) {
     static const char *const wanted[] = {"{devices=[1,4]<=[4] last_tile_dims={unreduced}}",
                                          "{devices=[2,2]<=[2,2]T(1,0) last_tile_dims={unreduced}}", "{replicated}",
                                          "{devices=[2,2]<=[4] last_tile_dim_replicate}"};

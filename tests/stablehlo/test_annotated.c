@@ -5,7 +5,6 @@
 // back the same from each door, and all that its operations have a place for. MESHLO_RANDOM_PROGRAMS and
 // MESHLO_RANDOM_SEED as elsewhere.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,11 +336,11 @@ static void check_stablehlo(const HloModule *module, uint64_t seed) {
 typedef void Check(const HloModule *module, uint64_t seed);
 static Check *const checks[] = {check_text, check_proto, check_stablehlo};
 
-ParameterizedTestParameters(stablehlo_annotated, everything_comes_back) {
+CaseList(stablehlo_annotated, everything_comes_back) {
     return cases_numbered(HLO_COUNT_OF(checks));
 }
 
-ParameterizedTest(const int *index, stablehlo_annotated, everything_comes_back, .timeout = 900) {
+CaseTest(const int *index, stablehlo_annotated, everything_comes_back, .timeout = 900) {
     const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 400);
     for (int64_t seed = first; seed < first + count; seed++) {
         HloModule *module = annotated((uint64_t)seed);

@@ -3,7 +3,6 @@
 // is written as text, as protobuf and, where StableHLO has its operations, as MLIR, and each is read and verified again
 // with the same meaning. An attribute that only one reader refuses, or that a writer changes, fails here.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/proto/proto.h"
@@ -79,10 +78,10 @@ static void through_every_door(const HloModule *module, const HloInstruction *be
     hlo_text_free(&mlir);
 }
 
-ParameterizedTestParameters(stablehlo_bent, what_one_door_takes_all_take) {
+CaseList(stablehlo_bent, what_one_door_takes_all_take) {
     return cases_numbered((size_t)bent_form_count());
 }
 
-ParameterizedTest(const int *number, stablehlo_bent, what_one_door_takes_all_take) {
+CaseTest(const int *number, stablehlo_bent, what_one_door_takes_all_take) {
     bent_attributes_for_each(*number, through_every_door);
 }

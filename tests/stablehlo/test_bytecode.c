@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Portable bytecode from real JAX: it reads, verifies, prints, survives protobuf; cut or flipped bytes are refused.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/proto/proto.h"
@@ -31,11 +30,11 @@ static struct criterion_test_params each_golden(void) {
     return cases_numbered(HLO_COUNT_OF(goldens));
 }
 
-ParameterizedTestParameters(stablehlo_bytecode, reads_and_verifies) {
+CaseList(stablehlo_bytecode, reads_and_verifies) {
     return each_golden();
 }
 
-ParameterizedTest(const int *index, stablehlo_bytecode, reads_and_verifies) {
+CaseTest(const int *index, stablehlo_bytecode, reads_and_verifies) {
     const Golden *golden = &goldens[*index];
     HloModule *module = NULL, *again = NULL;
     must(hlo_module_from_stablehlo_bytecode(golden->bytes, golden->length, &module), golden->name);
@@ -81,12 +80,12 @@ static HloText print_without_constants(const HloModule *module) {
     return kept;
 }
 
-ParameterizedTestParameters(stablehlo_bytecode, every_release_says_the_same) {
+CaseList(stablehlo_bytecode, every_release_says_the_same) {
     return cases_numbered(HLO_COUNT_OF(versions));
 }
 
 // The attributes of operations whose sizes are operands, and of those given up, were lost.
-ParameterizedTest(const int *index, stablehlo_bytecode, every_release_says_the_same) {
+CaseTest(const int *index, stablehlo_bytecode, every_release_says_the_same) {
     const Version *version = &versions[*index];
     HloModule *read = NULL, *expected = NULL;
     must(hlo_module_from_stablehlo_bytecode(version->bytes, version->length, &read), version->name);
@@ -278,7 +277,7 @@ Test(stablehlo_bytecode, native_bytecode_is_refused_by_name) {
     hlo_text_free(&file);
 }
 
-ParameterizedTestParameters(stablehlo_bytecode, hostile_bytes) {
+CaseList(stablehlo_bytecode, hostile_bytes) {
     return each_golden();
 }
 
@@ -290,7 +289,7 @@ static void try_bytes(const unsigned char *bytes, size_t length) {
     hlo_module_free(module);
 }
 
-ParameterizedTest(const int *index, stablehlo_bytecode, hostile_bytes) {
+CaseTest(const int *index, stablehlo_bytecode, hostile_bytes) {
     const Golden *golden = &goldens[*index];
     unsigned char *bytes = malloc(golden->length);
     for (size_t length = 0; length < golden->length; length += 7) {

@@ -2,7 +2,6 @@
 // HLO as MLIR text and bytecode: what is written reads back as the same program, through both doors; the golden texts
 // in export/ are ours, and MLIR (jaxlib 0.10.2) prints each of them byte for byte the same after parsing it.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,11 +61,11 @@ static void check_doors(const HloModule *module, const char *release, const char
     hlo_module_free(again);
 }
 
-ParameterizedTestParameters(stablehlo_export, programs_of_jax) {
+CaseList(stablehlo_export, programs_of_jax) {
     return cases_numbered(HLO_COUNT_OF(goldens));
 }
 
-ParameterizedTest(const int *index, stablehlo_export, programs_of_jax) {
+CaseTest(const int *index, stablehlo_export, programs_of_jax) {
     const Golden *golden = &goldens[*index];
     HloModule *module = NULL;
     must(hlo_module_from_stablehlo_bytecode(golden->bytes, golden->length, &module), golden->name);
@@ -105,11 +104,11 @@ static HloModule *own_module(const char *name) {
     return module;
 }
 
-ParameterizedTestParameters(stablehlo_export, own_programs) {
+CaseList(stablehlo_export, own_programs) {
     return cases_numbered(HLO_COUNT_OF(own_programs));
 }
 
-ParameterizedTest(const int *index, stablehlo_export, own_programs) {
+CaseTest(const int *index, stablehlo_export, own_programs) {
     const char *name = own_programs[*index];
     HloModule *module = own_module(name);
     HloText text = write_text(module, true, name);
@@ -409,11 +408,11 @@ Test(stablehlo_export, options_of_unusual_types_stay_text) {
     }
 }
 
-ParameterizedTestParameters(stablehlo_export, refuses) {
+CaseList(stablehlo_export, refuses) {
     return cases_numbered(HLO_COUNT_OF(refusals));
 }
 
-ParameterizedTest(const int *index, stablehlo_export, refuses) {
+CaseTest(const int *index, stablehlo_export, refuses) {
     const Refusal *refusal = &refusals[*index];
     HloModule *module = NULL;
     HloText bytes = {0};

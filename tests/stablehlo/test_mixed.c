@@ -3,7 +3,6 @@
 // they go through text, generic text and bytecode and come back as they were; those that can be evaluated with the same
 // numbers.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -115,11 +114,11 @@ static HloLiteral *evaluate(const HloModule *module, const char *what) {
     return result;
 }
 
-ParameterizedTestParameters(stablehlo_mixed, comes_back_as_it_was) {
+CaseList(stablehlo_mixed, comes_back_as_it_was) {
     return cases_numbered(HLO_COUNT_OF(instructions));
 }
 
-ParameterizedTest(const int *index, stablehlo_mixed, comes_back_as_it_was) {
+CaseTest(const int *index, stablehlo_mixed, comes_back_as_it_was) {
     const char *what = instructions[*index];
     HloModule *module = program(what);
     HloLiteral *expected = evaluate(module, what);
@@ -149,11 +148,11 @@ ParameterizedTest(const int *index, stablehlo_mixed, comes_back_as_it_was) {
 // Copies, tuples and their elements become no operation; one that changed the precision was lost with its conversion.
 static const char *const silent[] = {"bf16[4,4] copy(b)", "f32[4,4] copy(a)"};
 
-ParameterizedTestParameters(stablehlo_mixed, what_becomes_no_operation_converts) {
+CaseList(stablehlo_mixed, what_becomes_no_operation_converts) {
     return cases_numbered(HLO_COUNT_OF(silent));
 }
 
-ParameterizedTest(const int *index, stablehlo_mixed, what_becomes_no_operation_converts) {
+CaseTest(const int *index, stablehlo_mixed, what_becomes_no_operation_converts) {
     const char *what = silent[*index];
     HloModule *module = program(what);
     for (Door door = PRETTY; door <= BYTECODE; door++) {
@@ -187,11 +186,11 @@ static const Foreign foreign[] = {
     {"stablehlo.reshape %a {meshlo.mixed_precision} : (tensor<4xf32>) -> tensor<5xbf16>", false},
 };
 
-ParameterizedTestParameters(stablehlo_mixed, other_writers) {
+CaseList(stablehlo_mixed, other_writers) {
     return cases_numbered(HLO_COUNT_OF(foreign));
 }
 
-ParameterizedTest(const int *index, stablehlo_mixed, other_writers) {
+CaseTest(const int *index, stablehlo_mixed, other_writers) {
     const Foreign *param = &foreign[*index];
     char text[512];
     const char *type = strstr(param->operation, "-> ") + 3;

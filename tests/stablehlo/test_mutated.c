@@ -3,7 +3,6 @@
 // Most are refused; those that are taken leave through every door, and what leaves as HLO text or protobuf is read
 // again. Always the same changes: what one of them breaks once, it breaks again.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
+#include "tests/support/cases.h"
 #include "tests/support/words.h"
 
 enum { ROUNDS = 60, MOST_BYTES = 40000, KINDS = 6 };
@@ -119,13 +119,13 @@ static int64_t try_changed(const HloFileContent *content, bool is_mlir, Program 
 
 static const char *const folders[] = {"tests/stablehlo/golden", "tests/stablehlo/export", "benchmarks/programs"};
 
-ParameterizedTestParameters(stablehlo_mutated, programs_leave_as_they_came_or_are_refused) {
+CaseList(stablehlo_mutated, programs_leave_as_they_came_or_are_refused) {
     int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(folders));
     for (size_t i = 0; i < HLO_COUNT_OF(folders); i++) indices[i] = (int)i;
     return cr_make_param_array(int, indices, HLO_COUNT_OF(folders));
 }
 
-ParameterizedTest(const int *index, stablehlo_mutated, programs_leave_as_they_came_or_are_refused) {
+CaseTest(const int *index, stablehlo_mutated, programs_leave_as_they_came_or_are_refused) {
     char path[1024];
     snprintf(path, sizeof(path), "%s/%s", MESHLO_SOURCE_DIR, folders[*index]);
     DIR *folder = opendir(path);

@@ -3,7 +3,6 @@
 // Each program has no arguments; what the evaluator makes of it is compared with values worked out by hand. And
 // composites: chlo operations come back from bytecode as themselves, and their decompositions compute the same.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -332,11 +331,11 @@ static void squeeze(char *text) {
     *to = 0;
 }
 
-ParameterizedTestParameters(stablehlo_operations, computes) {
+CaseList(stablehlo_operations, computes) {
     return cases_numbered(HLO_COUNT_OF(programs));
 }
 
-ParameterizedTest(const int *index, stablehlo_operations, computes) {
+CaseTest(const int *index, stablehlo_operations, computes) {
     const Program *program = &programs[*index];
     HloModule *module = read_program(program->text, program->name);
     HloLiteral *result = NULL;
@@ -406,11 +405,11 @@ static const Refusal refusals[] = {
      HLO_UNIMPLEMENTED, "quantized type"},
 };
 
-ParameterizedTestParameters(stablehlo_operations, refuses) {
+CaseList(stablehlo_operations, refuses) {
     return cases_numbered(HLO_COUNT_OF(refusals));
 }
 
-ParameterizedTest(const int *index, stablehlo_operations, refuses) {
+CaseTest(const int *index, stablehlo_operations, refuses) {
     const Refusal *refusal = &refusals[*index];
     HloModule *module = NULL;
     HloStatus status = hlo_module_from_stablehlo_text(refusal->text, strlen(refusal->text), NULL, &module);

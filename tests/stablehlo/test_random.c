@@ -3,7 +3,6 @@
 // read again, computes the same bits, on one device and on many, and is written again as it was. MESHLO_RANDOM_PROGRAMS
 // sets how many are tried, MESHLO_RANDOM_SEED the first.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,22 +134,22 @@ static void check_devices(Door door, uint64_t seed, const HloText *text) {
     hlo_text_free(&message);
 }
 
-ParameterizedTestParameters(stablehlo_random, computes_the_same_through_each_format) {
+CaseList(stablehlo_random, computes_the_same_through_each_format) {
     static Door doors[] = {PRETTY, GENERIC, BYTECODE};
     return cr_make_param_array(Door, doors, sizeof doors / sizeof doors[0]);
 }
 
-ParameterizedTest(Door *door, stablehlo_random, computes_the_same_through_each_format, .timeout = 900) {
+CaseTest(Door *door, stablehlo_random, computes_the_same_through_each_format, .timeout = 900) {
     const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 400);
     for (int64_t seed = first; seed < first + count; seed++) check(*door, (uint64_t)seed);
 }
 
-ParameterizedTestParameters(stablehlo_random, is_written_again_as_it_was_read) {
+CaseList(stablehlo_random, is_written_again_as_it_was_read) {
     static Door doors[] = {PRETTY, GENERIC, BYTECODE};
     return cr_make_param_array(Door, doors, sizeof doors / sizeof doors[0]);
 }
 
-ParameterizedTest(Door *door, stablehlo_random, is_written_again_as_it_was_read, .timeout = 900) {
+CaseTest(Door *door, stablehlo_random, is_written_again_as_it_was_read, .timeout = 900) {
     const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 400);
     for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0};
@@ -160,12 +159,12 @@ ParameterizedTest(Door *door, stablehlo_random, is_written_again_as_it_was_read,
     }
 }
 
-ParameterizedTestParameters(stablehlo_random, computes_the_same_on_all_devices) {
+CaseList(stablehlo_random, computes_the_same_on_all_devices) {
     static Door doors[] = {PRETTY, GENERIC, BYTECODE};
     return cr_make_param_array(Door, doors, sizeof doors / sizeof doors[0]);
 }
 
-ParameterizedTest(Door *door, stablehlo_random, computes_the_same_on_all_devices, .timeout = 900) {
+CaseTest(Door *door, stablehlo_random, computes_the_same_on_all_devices, .timeout = 900) {
     const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 200);
     for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MLIR text: what JAX prints reads as the same module as its bytecode; every form is understood; errors have a place.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,11 +41,11 @@ static struct criterion_test_params each_golden(void) {
     return cases_numbered(HLO_COUNT_OF(goldens));
 }
 
-ParameterizedTestParameters(stablehlo_text, equals_bytecode) {
+CaseList(stablehlo_text, equals_bytecode) {
     return each_golden();
 }
 
-ParameterizedTest(const int *index, stablehlo_text, equals_bytecode) {
+CaseTest(const int *index, stablehlo_text, equals_bytecode) {
     const Golden *golden = &goldens[*index];
     HloModule *module = NULL;
     must(hlo_module_from_stablehlo_bytecode(golden->bytes, golden->length, &module), golden->name);
@@ -65,7 +64,7 @@ ParameterizedTest(const int *index, stablehlo_text, equals_bytecode) {
 }
 
 // Texts cut off or with a character changed are read or refused, and never do harm.
-ParameterizedTestParameters(stablehlo_text, hostile_text) {
+CaseList(stablehlo_text, hostile_text) {
     return each_golden();
 }
 
@@ -80,7 +79,7 @@ static void try_text(const char *text, size_t length) {
     hlo_module_free(module);
 }
 
-ParameterizedTest(const int *index, stablehlo_text, hostile_text) {
+CaseTest(const int *index, stablehlo_text, hostile_text) {
     for (int form = 0; form < 2; form++) {
         HloFileContent content = golden_text(&goldens[*index], form == 1);
         size_t length = content.size;
@@ -331,11 +330,11 @@ static const Form forms[] = {
      "parameter(0), sharding={devices=[2]0,1}"},
 };
 
-ParameterizedTestParameters(stablehlo_text, understands) {
+CaseList(stablehlo_text, understands) {
     return cases_numbered(HLO_COUNT_OF(forms));
 }
 
-ParameterizedTest(const int *index, stablehlo_text, understands) {
+CaseTest(const int *index, stablehlo_text, understands) {
     const Form *form = &forms[*index];
     HloModule *module = read_text(form->text, form->name);
     HloText text = print(module);
@@ -416,11 +415,11 @@ static const Refusal refusals[] = {
      1, 1, "malformed protobuf"},
 };
 
-ParameterizedTestParameters(stablehlo_text, refuses) {
+CaseList(stablehlo_text, refuses) {
     return cases_numbered(HLO_COUNT_OF(refusals));
 }
 
-ParameterizedTest(const int *index, stablehlo_text, refuses) {
+CaseTest(const int *index, stablehlo_text, refuses) {
     const Refusal *refusal = &refusals[*index];
     HloModule *module = NULL;
     HloStatus status = hlo_module_from_stablehlo_text(refusal->text, strlen(refusal->text), "test.mlir", &module);

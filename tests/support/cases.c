@@ -2,10 +2,32 @@
 #include "tests/support/cases.h"
 
 #include <glob.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+struct criterion_test_params cases_grouped(struct criterion_test_params list) {
+    const size_t count = (list.length + CASES_TOGETHER - 1) / CASES_TOGETHER;
+    size_t bytes = sizeof(CaseGroup) + list.size * CASES_TOGETHER;
+    bytes += (alignof(CaseGroup) - bytes % alignof(CaseGroup)) % alignof(CaseGroup);
+    char *groups = cr_malloc(bytes * (count + 1));
+    for (size_t i = 0; i < count; i++) {
+        CaseGroup *group = (CaseGroup *)(groups + i * bytes);
+        const size_t first = i * CASES_TOGETHER, left = list.length - first;
+        *group = (CaseGroup){first, left < CASES_TOGETHER ? left : CASES_TOGETHER, list.size};
+        memcpy(group->cases, (char *)list.params + first * list.size, group->count * list.size);
+    }
+    if (list.cleanup) list.cleanup(&list);
+    return (struct criterion_test_params){.size = bytes, .params = groups, .length = count};
+}
+
+void *cases_at(const CaseGroup *group, size_t number) {
+    const int64_t wanted = cases_setting("MESHLO_CASE", -1);
+    if (wanted >= 0 && (size_t)wanted != group->first + number) return NULL;
+    return (char *)group->cases + number * group->case_bytes;
+}
 
 struct criterion_test_params cases_numbered(size_t count) {
     int *numbers = cr_malloc(sizeof(*numbers) * count);

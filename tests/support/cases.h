@@ -1,14 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-// What parameterised tests are given. Criterion runs each case in a process of its own, where pointers of the process
-// that made the list mean nothing: a parameter is a number or holds its text.
+// Tests of many cases, and what they are given. Criterion runs each parameter in a process of its own, whose start
+// takes longer than most cases: here a process takes up to CASES_TOGETHER cases in turn. Pointers of the process that
+// made the list mean nothing in it: a case is a number or holds its text.
+//
+//     CaseList(suite, name) { return cases_numbered(3); }
+//     CaseTest(const int *number, suite, name) { cr_expect_lt(*number, 3, "%d", *number); }
+//
+// A case whose assertion fails ends the others of its process too, so messages name the case. MESHLO_CASE=N runs case N
+// of each test alone.
 #ifndef MESHLO_TESTS_SUPPORT_CASES_H_
 #define MESHLO_TESTS_SUPPORT_CASES_H_
 
 #include <criterion/parameterized.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "hlo/base/text.h"
 #include "hlo/ir/types.h"
+
+enum { CASES_TOGETHER = 16 };
+
+// Consecutive cases of a list, which one process runs.
+typedef struct CaseGroup {
+    size_t first;       // the number of its first case in the list
+    size_t count;       // at most CASES_TOGETHER
+    size_t case_bytes;  // of each case
+    max_align_t cases[];
+} CaseGroup;
+
+// The groups of a list, whose cases are copied.
+struct criterion_test_params cases_grouped(struct criterion_test_params list);
+
+// The case with this number in its group, or NULL if MESHLO_CASE asks for another one.
+void *cases_at(const CaseGroup *group, size_t number);
+
+// Begins the function that makes the list of a test's cases.
+#define CaseList(Suite, Name)                                        \
+    static struct criterion_test_params Suite##_##Name##_list(void); \
+    ParameterizedTestParameters(Suite, Name) {                       \
+        return cases_grouped(Suite##_##Name##_list());               \
+    }                                                                \
+    static struct criterion_test_params Suite##_##Name##_list(void)
+
+// Begins the function that tests one case: CaseTest(TYPE *parameter, suite, name, .option = value …), with the options
+// of Criterion's tests.
+#define CaseTest(Parameter, Suite, ...) CASES_TEST_(Parameter, Suite, CASES_FIRST_(__VA_ARGS__, ), __VA_ARGS__)
+#define CASES_FIRST_(First, ...) First
+#define CASES_TEST_(Parameter, Suite, Name, ...) CASES_TEST_NAMED_(Parameter, Suite, Name, __VA_ARGS__)
+#define CASES_TEST_NAMED_(Parameter, Suite, Name, ...)                         \
+    static void Suite##_##Name##_case(Parameter);                              \
+    ParameterizedTest(const CaseGroup *group, Suite, __VA_ARGS__) {            \
+        for (size_t i = 0; i < group->count; i++)                              \
+            if (cases_at(group, i)) Suite##_##Name##_case(cases_at(group, i)); \
+    }                                                                          \
+    static void Suite##_##Name##_case(Parameter)
 
 // The numbers 0 .. count - 1, each a case of type int: the places of a table.
 struct criterion_test_params cases_numbered(size_t count);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pieces of the syntax, places of errors, options, and text that means harm.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
+#include "tests/support/cases.h"
 
 static HloModule *parse(const char *text) {
     HloModule *module;
@@ -21,7 +21,7 @@ typedef struct ErrorCase {
     char part[64];  // of the message
 } ErrorCase;
 
-ParameterizedTestParameters(text_parse, errors_have_a_position) {
+CaseList(text_parse, errors_have_a_position) {
     static ErrorCase cases[] = {
         {"HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  b = f32[] negate(c)\n}", 4, 20, "'c' does not exist"},
         {"HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  a = f32[] negate(a)\n}", 4, 3, "already exists"},
@@ -37,7 +37,7 @@ ParameterizedTestParameters(text_parse, errors_have_a_position) {
     return cr_make_param_array(ErrorCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(ErrorCase *error, text_parse, errors_have_a_position) {
+CaseTest(ErrorCase *error, text_parse, errors_have_a_position) {
     HloModule *module;
     HloParseOptions options = {.file = "a.hlo"};
     HloStatus status = hlo_parse(error->text, strlen(error->text), &options, &module);

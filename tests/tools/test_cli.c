@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
+#include "tests/support/cases.h"
 #include "tools/cli.h"
 
 static const CliOption kFirst[] = {
@@ -64,7 +64,7 @@ typedef struct BadLine {
     char message[48];
 } BadLine;
 
-ParameterizedTestParameters(tools_cli, refuses) {
+CaseList(tools_cli, refuses) {
     static BadLine cases[] = {
         {"--num-partition=3", "did you mean --num-partitions?"},
         {"--num-partitions=x", "expects an integer"},
@@ -81,7 +81,7 @@ ParameterizedTestParameters(tools_cli, refuses) {
     return cr_make_param_array(BadLine, cases, HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(BadLine *bad, tools_cli, refuses) {
+CaseTest(BadLine *bad, tools_cli, refuses) {
     CliContext context;
     const char *arguments[] = {"FILE", bad->argument};
     HloStatus status = parse(&context, 2, arguments);

@@ -2,13 +2,13 @@
 // The images follow numpy/lib/format.py of numpy 2; headers are those that numpy.save writes unless a case says
 // otherwise.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "hlo/base/complex.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 #include "tools/npy.h"
 
@@ -147,7 +147,7 @@ typedef struct BadImage {
     int bytes;
 } BadImage;
 
-ParameterizedTestParameters(tools_npy, refuses) {
+CaseList(tools_npy, refuses) {
     static BadImage cases[] = {
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "4 bytes of elements", 4},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "8 bytes of elements", 8},
@@ -173,7 +173,7 @@ ParameterizedTestParameters(tools_npy, refuses) {
     return cr_make_param_array(BadImage, cases, HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(BadImage *bad, tools_npy, refuses) {
+CaseTest(BadImage *bad, tools_npy, refuses) {
     const uint8_t elements[8] = {2, 2, 2, 2, 2, 2, 2, 2};
     HloLiteral *literal = NULL;
     HloStatus status = parse(bad->dict, elements, (size_t)bad->bytes, NULL, &literal);

@@ -4,7 +4,6 @@
 // those of the reverse derivative, checked in the same way.
 #include <complex.h>
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -208,11 +207,11 @@ static void check_text(const char *name, const char *text, int depth) {
     hlo_module_free(module);
 }
 
-ParameterizedTestParameters(derivatives, of_each_op) {
+CaseList(derivatives, of_each_op) {
     return cases_numbered(HLO_COUNT_OF(kCases));
 }
 
-ParameterizedTest(int *number, derivatives, of_each_op) {
+CaseTest(int *number, derivatives, of_each_op) {
     const Case *c = &kCases[*number];
     HloText text = {0};
     cases_program(&text, c->parameters, c->root, c->called);
@@ -315,11 +314,11 @@ static const Refused kRefused[] = {
      "reverse mode needs the number of iterations", 0, false},
 };
 
-ParameterizedTestParameters(derivatives, refused) {
+CaseList(derivatives, refused) {
     return cases_numbered(HLO_COUNT_OF(kRefused));
 }
 
-ParameterizedTest(int *number, derivatives, refused) {
+CaseTest(int *number, derivatives, refused) {
     const Refused *r = &kRefused[*number];
     HloText text = {0};
     cases_program(&text, r->parameters, r->root, r->called);

@@ -3,7 +3,6 @@
 // them, and the reverse derivative mapped.
 #include <complex.h>
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,11 +93,11 @@ static void check_mapped(const char *name, HloComputation *computation, int64_t 
     hlo_literal_free(result);
 }
 
-ParameterizedTestParameters(vmap, of_each_op) {
+CaseList(vmap, of_each_op) {
     return cases_numbered(HLO_COUNT_OF(kCases));
 }
 
-ParameterizedTest(int *number, vmap, of_each_op) {
+CaseTest(int *number, vmap, of_each_op) {
     const Case *c = &kCases[*number];
     HloText text = {0};
     int64_t wrt[MOST], active = 0;

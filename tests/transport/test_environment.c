@@ -2,9 +2,9 @@
 // Who a process is, over tables of environments. The sets of variables are those of JAX's multi-process test harness,
 // of Cloud TPU VMs and GKE, of PyTorch/XLA, of `mpirun` (Open MPI 4.1) and of `srun`.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <string.h>
 
+#include "tests/support/cases.h"
 #include "transport/environment.h"
 
 // Variables as "NAME=value" in one text, separated by spaces.
@@ -43,7 +43,7 @@ typedef struct Known {
     char job[64];
 } Known;
 
-ParameterizedTestParameters(transport_environment, who) {
+CaseList(transport_environment, who) {
     static Known cases[] = {
         {"", 0, 0, 1, 0, "", "", {0}, {0}, 1, 0, 0, 0, ""},
         // JAX's harness: four processes with a chip each, on one machine
@@ -400,7 +400,7 @@ ParameterizedTestParameters(transport_environment, who) {
     return cr_make_param_array(Known, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(Known *param, transport_environment, who) {
+CaseTest(Known *param, transport_environment, who) {
     HloArena *arena = hlo_arena_new();
     TransportEnvironment got;
     HloStatus status = read(arena, param->variables, param->framework_count, param->framework_index, &got);
@@ -427,7 +427,7 @@ typedef struct Refused {
     char message[120];
 } Refused;
 
-ParameterizedTestParameters(transport_environment, contradictions) {
+CaseList(transport_environment, contradictions) {
     static Refused cases[] = {
         {"TPU_PROCESS_ADDRESSES=a:1,b:2", 0, 0,
          "TPU_PROCESS_ADDRESSES names 2 processes, but CLOUD_TPU_TASK_ID is not set"},
@@ -482,7 +482,7 @@ ParameterizedTestParameters(transport_environment, contradictions) {
     return cr_make_param_array(Refused, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(Refused *param, transport_environment, contradictions) {
+CaseTest(Refused *param, transport_environment, contradictions) {
     HloArena *arena = hlo_arena_new();
     TransportEnvironment got;
     HloStatus status = read(arena, param->variables, param->framework_count, param->framework_index, &got);

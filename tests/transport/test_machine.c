@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What environments make of machines: the part of a slice, and the hosts that its processes are.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "emulator/topology.h"
 #include "targets/join.h"
+#include "tests/support/cases.h"
 
 // `processes` and `chips`: bounds, zeros where they are not given.
 typedef struct Case {
@@ -30,7 +30,7 @@ static HloStatus machine_of(const Case *param, HloArena *arena, const char **mac
     return target_join_machine(param->spec, &environment, arena, machine, hosts);
 }
 
-ParameterizedTestParameters(transport_machine, division) {
+CaseList(transport_machine, division) {
     static Case cases[] = {
         {"v5e-16", {0}, {0}, 1, 0, "v5e-16", 4},
         {"v5e-16", {0}, {0}, 4, 0, "v5e-16", 4},
@@ -69,7 +69,7 @@ ParameterizedTestParameters(transport_machine, division) {
     return cr_make_param_array(Case, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(Case *param, transport_machine, division) {
+CaseTest(Case *param, transport_machine, division) {
     HloArena *arena = hlo_arena_new();
     const char *machine = NULL;
     int64_t hosts = 0;
