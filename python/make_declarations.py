@@ -27,6 +27,7 @@ HEADERS = (
     "targets/program.h",
     "emulator/emulator.h",
     "advice/advice.h",
+    "advice/difference.h",
     "advice/trial.h",
 )
 SYSTEM_HEADERS = "assert complex float limits math stdarg stdbool stddef stdint stdio stdlib string".split()

@@ -34,40 +34,6 @@ HLO_NODISCARD HloStatus cli_inputs_read(CliContext *context, const HloModule *mo
 // Writes the arrays as FOLDER/0.npy, 1.npy ….
 HLO_NODISCARD HloStatus cli_arrays_write(const char *folder, const CliArrays *arrays);
 
-// How far apart numbers may be: |actual - expected| <= absolute + relative * |expected|. Negative: chosen by the wider
-// rounding of the element type and `narrowest`, with the absolute part in units of the array's root mean square.
-typedef struct CliTolerance {
-    double relative, absolute;
-    HloType narrowest;   // the narrowest floating type that went into the numbers
-    bool low_precision;  // f32 matrix products were rounded to bf16
-} CliTolerance;
-
-// Where two arrays differ.
-typedef struct CliDifference {
-    int64_t count;            // elements out of tolerance
-    int64_t first;            // flat index of the first of them
-    double expected, actual;  // there (real part of a complex number)
-    double error;             // there
-    double largest_error;     // of all elements
-    double largest_relative;  // largest_error divided by the array's root mean square
-} CliDifference;
-
-// Compares two arrays of the same shape element by element; NaN equals NaN.
-CliDifference cli_arrays_compare(const HloLiteral *expected, const HloLiteral *actual, const CliTolerance *tolerance);
-
-// How far two runs of a program are from a run of it in f64, in units of the array's root mean square.
-typedef struct CliDistances {
-    double actual, expected;  // INFINITY where only one of two elements is a finite number
-    bool ill_conditioned;     // rounding errors alone explain that the two runs differ
-} CliDistances;
-
-// `reference` has the sizes of the other two, and the wider types. The arrays are ill-conditioned when even `expected`,
-// the evaluator's, is farther from the reference than the tolerance that the element type allows without --rtol and
-// --atol, and `actual` is at most CLI_FARTHER times as far.
-enum { CLI_FARTHER = 10 };
-CliDistances cli_arrays_distances(const HloLiteral *reference, const HloLiteral *expected, const HloLiteral *actual,
-                                  const CliTolerance *tolerance);
-
 // A literal in the arena that shows the values of another one under a shape of as many bytes. It must not outlive
 // `literal`; to free it does nothing.
 HloLiteral *cli_array_view(HloArena *arena, const HloLiteral *literal, const HloShape *shape);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advice/difference.h"
+#include "hlo/analysis/closeness.h"
 #include "hlo/base/complex.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/pass/wide_floats.h"
@@ -30,6 +32,8 @@ static const CliOption kOptions[] = {
     {"compare", CLI_TEXT, "eval", "Compare with the reference evaluator on the unpartitioned program."},
     {"rtol", CLI_NUMBER, "R", "Relative tolerance of the comparison (default: by type)."},
     {"atol", CLI_NUMBER, "A", "Absolute tolerance of the comparison (default: by type and size of the array)."},
+    {"first-difference", CLI_FLAG, NULL,
+     "If --compare finds a difference, name the first instruction whose value differs, and how the error grows."},
     {"numerics", CLI_TEXT, "exact|tpu",
      "f32 matrix products: exact f32, or rounded as on a TPU (default: depends on the machine)."},
     {"trap-nan", CLI_FLAG, NULL, "Fail (exit code 6) when a result has a NaN; the results are written nevertheless."},
@@ -58,6 +62,7 @@ typedef struct Run {
     HloLiteral *wide_result;
     CliArrays reference;
     HloText no_reference;     // why there is no reference
+    AdviceDifference *first;  // of --first-difference, if a result differs
     int64_t ill_conditioned;  // results that differ for that reason alone
 } Run;
 
@@ -86,6 +91,11 @@ static HloStatus read_engine(CliContext *context, bool *evaluate) {
     if (!cli_flag(context, "compare") && (cli_flag(context, "rtol") || cli_flag(context, "atol"))) {
         return cli_usage_error(context, "--%s is a tolerance of --compare, which is missing",
                                cli_flag(context, "rtol") ? "rtol" : "atol");
+    }
+    if (cli_flag(context, "first-difference") &&
+        (!cli_flag(context, "compare") || *evaluate || cli_flag(context, "per-device"))) {
+        return cli_usage_error(context,
+                               "--first-difference needs --compare eval, the compiled engine, and no --per-device");
     }
     return HLO_SUCCESS;
 }
@@ -163,7 +173,7 @@ static bool has_reference(Run *run) {
 
 // Whether a run in f64 shows that result `index`, which differs, is ill-conditioned; puts a sentence about it in
 // *words.
-static bool is_ill_conditioned(Run *run, int64_t index, const CliTolerance *tolerance, HloText *words) {
+static bool is_ill_conditioned(Run *run, int64_t index, const HloTolerance *tolerance, HloText *words) {
     if (!has_reference(run)) {
         hlo_text_format(words, "; it cannot be run in f64 to see whether it is ill-conditioned: %s",
                         run->no_reference.data);
@@ -174,7 +184,7 @@ static bool is_ill_conditioned(Run *run, int64_t index, const CliTolerance *tole
         hlo_text_string(words, "; a run in f64 gives an array of a different size");
         return false;
     }
-    const CliDistances far = cli_arrays_distances(reference, expected, run->results.items[index], tolerance);
+    const HloDistances far = hlo_literal_distances(reference, expected, run->results.items[index], tolerance);
     hlo_text_format(words, "%s the engine is %.2g and the evaluator %.2g of its root mean square from a run in f64",
                     far.ill_conditioned ? ":" : ";", far.actual, far.expected);
     return far.ill_conditioned;
@@ -225,20 +235,6 @@ static HloStatus evaluate(Run *run) {
     return evaluate_per_device(run);
 }
 
-// The narrowest floating type that the program computes with: its rounding bounds what can be expected of any result.
-// f64 where the program has no floats at all. O(instructions).
-static HloType narrowest_type(const HloModule *module) {
-    HloType narrowest = HLO_F64;
-    for (int64_t c = 0; c < module->computations.count; ++c) {
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            HloType type = hlo_type_real_part(at->shape->type);
-            if (!hlo_type_is_float(type)) continue;
-            if (hlo_type_info(type)->mantissa_bits < hlo_type_info(narrowest)->mantissa_bits) narrowest = type;
-        }
-    }
-    return narrowest;
-}
-
 // Row-major, from the most major dimension; `flat` is below the number of elements, so no size is zero.
 static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
     assert(flat >= 0);
@@ -287,13 +283,13 @@ static HloStatus trap_nan(Run *run) {
 // Only the first array that differs is complained about: later ones differ mostly because of it. `worst` is kept for
 // all; a NaN error makes it NaN, by the negated comparison.
 static HloStatus compare_array(Run *run, const char *what, int64_t index, const HloLiteral *expected,
-                               const HloLiteral *actual, const CliTolerance *tolerance, double *worst) {
+                               const HloLiteral *actual, const HloTolerance *tolerance, double *worst) {
     assert(what && worst);
     CliContext *context = run->context;
     if (!hlo_shape_is_array(expected->shape)) return HLO_SUCCESS;
     if (!hlo_shape_equal(expected->shape, actual->shape, HLO_COMPARE_BOUNDS))
         return cli_fail(context, CLI_EXIT_CHECK_FAILED, "error: the size of %s differs from the evaluator's", what);
-    CliDifference difference = cli_arrays_compare(expected, actual, tolerance);
+    HloDifference difference = hlo_literal_compare(expected, actual, tolerance);
     if (!(difference.largest_relative <= *worst)) *worst = difference.largest_relative;
     if (difference.count == 0 || context->exit_code != CLI_EXIT_OK) return HLO_SUCCESS;
     HloText place = {0}, verdict = {0};
@@ -316,7 +312,7 @@ static HloStatus compare_array(Run *run, const char *what, int64_t index, const 
 }
 
 // Compares the arrays from the outfeeds with those of the evaluator. Their order and number are part of the result.
-static HloStatus compare_feeds(Run *run, const CliTolerance *tolerance, double *worst) {
+static HloStatus compare_feeds(Run *run, const HloTolerance *tolerance, double *worst) {
     HloArena *arena = run->context->arena;
     for (int64_t d = 0; d < run->feeds.devices; ++d) {
         if (run->feeds.elsewhere && run->feeds.elsewhere[d]) continue;
@@ -336,8 +332,9 @@ static HloStatus compare_feeds(Run *run, const CliTolerance *tolerance, double *
 // Compares all arrays. *worst is the largest relative error.
 static HloStatus compare(Run *run, double *worst) {
     CliContext *context = run->context;
-    CliTolerance tolerance = {cli_number(context, "rtol", -1), cli_number(context, "atol", -1),
-                              narrowest_type(run->program.original), run->execution.numerics == TARGET_NUMERICS_TPU};
+    HloTolerance tolerance = {cli_number(context, "rtol", -1), cli_number(context, "atol", -1),
+                              hlo_narrowest_float(run->program.original),
+                              run->execution.numerics == TARGET_NUMERICS_TPU};
     HLO_TRY(evaluate(run));
     *worst = 0;
     for (int64_t i = 0; i < run->results.count; ++i) {
@@ -345,6 +342,25 @@ static HloStatus compare(Run *run, double *worst) {
         HLO_TRY(compare_array(run, what, i, run->expected.items[i], run->results.items[i], &tolerance, worst));
     }
     return compare_feeds(run, &tolerance, worst);
+}
+
+// Names the first instruction that differs. A program that cannot be searched keeps its verdict, with a note.
+static HloStatus find_first_difference(Run *run) {
+    CliContext *context = run->context;
+    const CliArrays parameters = cli_arrays_to_parameters(context, run->program.original->entry, &run->inputs);
+    const AdviceRun whole = {.numerics = run->execution.numerics};
+    const AdviceRun machine = {
+        .machine = run->execution.machine, .numerics = run->execution.numerics, .spmd = run->program.compile.spmd};
+    const AdviceDifferenceOptions options = {.relative = cli_number(context, "rtol", 0),
+                                             .absolute = cli_number(context, "atol", 0),
+                                             .is_relative_set = cli_flag(context, "rtol"),
+                                             .is_absolute_set = cli_flag(context, "atol")};
+    cli_progress(context, "searching the first difference");
+    HloStatus status = advice_first_difference(run->program.original, (const HloLiteral *const *)parameters.items,
+                                               parameters.count, &whole, &machine, &options, &run->first);
+    if (status) hlo_text_format(&context->complaint, "note: no first difference: %s\n", hlo_status_message(status));
+    hlo_status_free(status);
+    return HLO_SUCCESS;
 }
 
 static void print_results(HloText *text, const CliArrays *results) {
@@ -412,6 +428,10 @@ static void print_json(const Run *run, const double *worst) {
         hlo_json_member_bool(&json, "equal", run->context->exit_code == CLI_EXIT_OK && run->ill_conditioned == 0);
         hlo_json_member_int64(&json, "ill_conditioned", run->ill_conditioned);
     }
+    if (run->first) {
+        hlo_json_key(&json, "first_difference");
+        advice_difference_json(&json, run->first);
+    }
     if (cli_flag(run->context, "print")) print_json_results(&json, &run->results);
     hlo_json_end_object(&json);
     hlo_text_char(&run->context->out, '\n');
@@ -454,6 +474,8 @@ static HloStatus report(Run *run) {
         return folder ? cli_feeds_write(folder, &run->feeds) : HLO_SUCCESS;
     }
     if (compared) HLO_TRY(compare(run, &worst));
+    if (compared && cli_flag(context, "first-difference") && context->exit_code == CLI_EXIT_CHECK_FAILED)
+        HLO_TRY(find_first_difference(run));
     context->stage = CLI_STAGE_USAGE;
     if (folder) HLO_TRY(cli_arrays_write(folder, &run->results));
     if (folder) HLO_TRY(cli_feeds_write(folder, &run->feeds));
@@ -465,6 +487,7 @@ static HloStatus report(Run *run) {
     if (cli_flag(context, "print")) print_results(&context->out, &run->results);
     if (cli_flag(context, "print")) print_feeds(&context->out, &run->feeds);
     if (!cli_flag(context, "print") || compared) print_summary(run, compared ? &worst : NULL);
+    if (run->first) advice_difference_print(&context->out, run->first);
     return HLO_SUCCESS;
 }
 
@@ -545,6 +568,7 @@ static HloStatus run_run(CliContext *context) {
     cli_arrays_free(&run.expected);
     cli_feeds_free(&run.feeds);
     cli_feeds_free(&run.expected_feeds);
+    advice_difference_free(run.first);
     hlo_literal_free(run.evaluated);
     hlo_literal_free(run.wide_result);
     hlo_module_free(run.wide);

@@ -13,6 +13,7 @@ below `meshlo.Error` with its text. All functions may be called from any thread.
 """
 from meshlo import testing
 from meshlo._compare import Comparison, Sweep, compare, sweep
+from meshlo._difference import Difference, first_difference
 from meshlo._emulate import Emulation, Explanation, emulate, explain, partition
 from meshlo._library import Error, InvalidArgument, ResourceExhausted, Unimplemented, version as _version
 from meshlo._machine import Device, Topology, devices, devices_of, plugin_path, topology
@@ -22,7 +23,7 @@ from meshlo._run import evaluate, run
 __version__ = _version()
 
 __all__ = [
-    "Comparison", "Device", "Emulation", "Error", "Explanation", "InvalidArgument", "Partitioned", "Program", "ResourceExhausted", "Sweep", "Topology",
-    "Unimplemented", "compare", "devices", "devices_of", "emulate", "evaluate", "explain", "load", "partition", "plugin_path", "run",
-    "sweep", "testing", "topology",
+    "Comparison", "Device", "Difference", "Emulation", "Error", "Explanation", "InvalidArgument", "Partitioned", "Program",
+    "ResourceExhausted", "Sweep", "Topology", "Unimplemented", "compare", "devices", "devices_of", "emulate", "evaluate", "explain",
+    "first_difference", "load", "partition", "plugin_path", "run", "sweep", "testing", "topology",
 ]

@@ -79,6 +79,12 @@ exits 2 "too few devices" meshlo run dot.hlo --on cpu:2 --mesh a=4
 exits 1 "a comparison that fails" meshlo run "$small" --on cpu:8 --compare eval --rtol 0 --atol 0
 says err "first at [" "a comparison that fails: where"
 says err "from a run in f64" "a comparison that fails: how far both are from f64"
+exits 1 "the first difference" meshlo run dot.hlo --on cpu:4 --mesh a=4 --shard p0=-,a --compare eval --rtol 0 --atol 0 --first-difference
+says out "first difference: y dot f32" "the first difference is named"
+exits 1 "the first difference as JSON" meshlo run dot.hlo --on cpu:4 --mesh a=4 --shard p0=-,a --compare eval --rtol 0 --atol 0 \
+    --first-difference --json
+says out '"first_difference":{"found":true' "the first difference is in the JSON"
+exits 2 "a first difference without a comparison" meshlo run dot.hlo --first-difference
 exits 0 "device assignment" meshlo run dot.hlo --on v2-8 --mesh a=2 --device-assignment 5,3
 exits 2 "device assignment of no device" meshlo run dot.hlo --on v2-8 --mesh a=2 --device-assignment 5,9
 exits 2 "device assignment twice" meshlo run dot.hlo --on v2-8 --mesh a=2 --device-assignment 5,5

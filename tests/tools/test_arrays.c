@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+#include "hlo/analysis/closeness.h"
 #include "tools/arrays.h"
 #include "tools/machine.h"
 #include "tools/program.h"
@@ -54,12 +55,12 @@ Test(tools_arrays, the_filler_stays_in_range) {
     }
 }
 
-static CliDifference compare(HloType type, double expected, double actual, double relative, double absolute) {
+static HloDifference compare(HloType type, double expected, double actual, double relative, double absolute) {
     HloLiteral *a = new_array(type, 3), *b = new_array(type, 3);
-    CliTolerance tolerance = {relative, absolute, type, false};
+    HloTolerance tolerance = {relative, absolute, type, false};
     hlo_literal_set_double(a, 2, expected);
     hlo_literal_set_double(b, 2, actual);
-    CliDifference difference = cli_arrays_compare(a, b, &tolerance);
+    HloDifference difference = hlo_literal_compare(a, b, &tolerance);
     hlo_literal_free(a);
     hlo_literal_free(b);
     return difference;
@@ -82,7 +83,7 @@ Test(tools_arrays, compares_within_tolerances) {
 }
 
 Test(tools_arrays, says_where_the_first_difference_is) {
-    CliDifference difference = compare(HLO_F64, 2.0, 3.0, -1, -1);
+    HloDifference difference = compare(HLO_F64, 2.0, 3.0, -1, -1);
     cr_assert_eq(difference.first, 2);
     cr_assert_eq(difference.expected, 2.0);
     cr_assert_eq(difference.actual, 3.0);
@@ -140,8 +141,8 @@ static bool ill_conditioned(const double *reference, const double *expected, con
         hlo_literal_set_double(e, i, expected[i]);
         hlo_literal_set_double(a, i, actual[i]);
     }
-    const CliTolerance tolerance = {-1, -1, HLO_F32, false};
-    const CliDistances distances = cli_arrays_distances(r, e, a, &tolerance);
+    const HloTolerance tolerance = {-1, -1, HLO_F32, false};
+    const HloDistances distances = hlo_literal_distances(r, e, a, &tolerance);
     hlo_literal_free(r);
     hlo_literal_free(e);
     hlo_literal_free(a);

@@ -301,3 +301,35 @@ else:
     raise SystemExit("a second slice was accepted")
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def layers(weights, x):
+    def layer(x, w):
+        h = jnp.tanh(jnp.matmul(x, w, precision=jax.lax.Precision.DEFAULT))
+        return h, h.sum()
+
+    return jax.lax.scan(layer, x, weights)
+
+
+def test_the_first_difference_of_rounded_products_is_in_the_loop():
+    weights = RNG.standard_normal((3, 16, 16), np.float32)
+    with jax.default_device(CPU):
+        found = meshlo.first_difference(layers, (weights, X))
+    assert found and found.opcode == "dot" and "iteration 1" in found.place and "test_meshlo.py" in found.source
+    assert found.a != found.b and 1e-4 < found.error < 5e-2 and len(found.results) == 2
+    assert found.iterations[0]["after"] == 1 and found.iterations[0]["error"] > 1e-4
+    assert "first difference" in str(found) and found.name in repr(found)
+
+
+@pytest.mark.parametrize("way", ["exact", "compiled", ["simplify"], dict(mesh="data=4", shard={1: P("data", None)}, numerics="exact"),
+                                 dict(on="v5e-4", mesh="data=4", shard={0: P(None, "data")}, numerics="exact")])
+def test_ways_that_compute_the_same_do_not_differ(way):
+    with jax.default_device(CPU):
+        found = meshlo.first_difference(lowered(), (W, X), b=way)
+    assert not found and found.name is None and len(found.values) >= 2, str(found)
+
+
+def test_wrong_ways_are_named():
+    for way, words in (("tpus", "'tpus'"), ({"mash": 1}, "'mash'"), (["no-such-pass"], "no-such-pass"), (3, "int")):
+        with pytest.raises(meshlo.Error, match=words):
+            meshlo.first_difference(lowered(), (W, X), b=way)
