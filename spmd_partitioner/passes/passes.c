@@ -16,7 +16,7 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
     spmd_form_reduce_scatters(module, scratch);
     spmd_accumulate_parts(module, scratch);
     spmd_form_reduce_scatters(module, scratch);
-    if (!options->no_combine) spmd_combine_all_reduces(module, scratch, COMBINE_BYTES);
+    if (!options->no_combine) spmd_combine_collectives(module, scratch, COMBINE_BYTES);
     if (options->async) HLO_TRY(spmd_make_async(module, scratch));
     return HLO_SUCCESS;
 }

@@ -17,8 +17,8 @@ void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
 void spmd_accumulate_parts(HloModule *module, HloArena *scratch);
 // An all-reduce of which each device keeps only its slice becomes a reduce-scatter.
 void spmd_form_reduce_scatters(HloModule *module, HloArena *scratch);
-// Joins independent all-reduces of one kind, up to `limit` bytes, into one of a tuple.
-void spmd_combine_all_reduces(HloModule *module, HloArena *scratch, int64_t limit);
+// Joins independent collectives of one kind into one: all-reduces up to `limit` bytes, others if they are small.
+void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limit);
 // Splits all-gathers, all-reduces and permutes into start and done, so that computation runs beside them. The done
 // comes just before the first user. The start comes after the operand; that of a gather only as early as it must to
 // arrive in time. RESOURCE_EXHAUSTED when memory is short.

@@ -109,7 +109,7 @@ static const struct {
     {"ten parts",
      "p = f32[8,8] parameter(0)" ROWS "\n"
      " ROOT c = f32[80,8] concatenate(p, p, p, p, p, p, p, p, p, p), dimensions={0}" ROWS,
-     "8 collective-permute", 8 * 2 * 32},
+     "7 collective-permute", 8 * 2 * 32},
     {"the second half",
      "p = f32[32,8] parameter(0)" ROWS "\n"
      " ROOT s = f32[16,8] slice(p), slice={[16:32], [0:8]}" ROWS,

@@ -92,13 +92,13 @@ static const struct {
     // The best of a row: candidates, unless it sends less to exchange rows, or to gather a row. Of nothing, nothing.
     {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " ROOT t = (f32[8,2], s32[8,2]) topk(p), k=2, largest=true",
-     "2 all-gather"},
+     "1 all-gather"},
     {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " ROOT t = (f32[8,8], s32[8,8]) topk(p), k=8, largest=true",
-     "1 all-to-all 2 all-gather"},
+     "1 all-to-all 1 all-gather"},
     {"p = f32[7,61] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " ROOT t = (f32[7,8], s32[7,8]) topk(p), k=8, largest=true",
-     "1 all-to-all 2 all-gather"},
+     "1 all-to-all 1 all-gather"},
     {"p = f32[3,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " ROOT t = (f32[3,8], s32[3,8]) topk(p), k=8, largest=true",
      "1 all-gather"},
@@ -129,7 +129,7 @@ static const struct {
      "rhs_contracting_dims={1}\n e = f32[4,64,64] exponential(d)\n"
      " ROOT r = f32[4,64,16] dot(e, p), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
      "rhs_contracting_dims={1}, sharding={devices=[1,1,4]<=[4]}",
-     "3 all-to-all"},
+     "2 all-to-all"},
     // An axis of two on top of the batch's, and sizes that do not divide.
     {"p = f32[6,61,15] parameter(0), sharding={devices=[2,1,2]<=[4]}\n"
      " q = f32[6,15,63] parameter(1), sharding={devices=[2,2,1]<=[4]}\n"

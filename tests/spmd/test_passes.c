@@ -134,6 +134,102 @@ Test(passes, independent_all_reduces_combine) {
     check_partitioned(text, NULL, 1);
 }
 
+// Collectives of one kind that do not need each other, of arrays of different shapes and types: `want` is what is left
+// of them, `alone` what they are without the pass.
+static void expect_joined(const char *body, const char *want, const char *alone) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m, num_partitions=4\n" SUM "ENTRY e {\n%s}\n", body);
+    const SpmdOptions apart = {.no_combine = true}, async = {.async = true};
+    expect_collectives(text.data, NULL, want);
+    expect_collectives(text.data, &apart, alone);
+    check_partitioned(text.data, &async, 5);
+    hlo_text_free(&text);
+}
+
+#define ROWS ", sharding={devices=[4,1]<=[4]}"
+#define COLUMNS ", sharding={devices=[1,4]<=[4]}"
+#define WHOLE ", sharding={replicated}"
+
+Test(passes, independent_gathers_combine) {
+    // Sizes differ, one is uneven, one has another type; that of d needs that of a.
+    expect_joined(" p = f32[8,6] parameter(0)" ROWS "\n q = f32[7,3] parameter(1)" ROWS
+                  "\n s = bf16[4,2] parameter(2)" ROWS "\n a = f32[8,6] copy(p)" WHOLE "\n b = f32[7,3] copy(q)" WHOLE
+                  "\n c = bf16[4,2] copy(s)" WHOLE "\n d = f32[8,6] sine(a)" ROWS "\n e = f32[8,6] copy(d)" WHOLE
+                  "\n ROOT t = (f32[8,6], f32[7,3], bf16[4,2], f32[8,6]) tuple(a, b, c, e)"
+                  ", sharding={{replicated}, {replicated}, {replicated}, {replicated}}\n",
+                  "2 all-gather", "4 all-gather");
+    // Gathered along different dimensions: two kinds.
+    expect_joined(" p = f32[8,4] parameter(0)" ROWS "\n q = f32[8,4] parameter(1)" COLUMNS
+                  "\n a = f32[8,4] copy(p)" WHOLE "\n b = f32[8,4] copy(q)" WHOLE "\n ROOT t = f32[8,4] add(a, b)" WHOLE
+                  "\n",
+                  "2 all-gather", "2 all-gather");
+    // Large arrays gain nothing.
+    expect_joined(" p = f32[1024,512] parameter(0)" ROWS "\n q = f32[1024,512] parameter(1)" ROWS
+                  "\n a = f32[1024,512] copy(p)" WHOLE "\n b = f32[1024,512] copy(q)" WHOLE
+                  "\n ROOT t = f32[1024,512] add(a, b)" WHOLE "\n",
+                  "2 all-gather", "2 all-gather");
+}
+
+Test(passes, independent_exchanges_combine) {
+    // Blocks of the first dimension, of another one, of an array that needs padding, and of another type.
+    expect_joined(" p = f32[8,4] parameter(0)" ROWS
+                  "\n q = f32[3,4,8] parameter(1), sharding={devices=[1,4,1]<=[4]}"
+                  "\n s = f32[6,5] parameter(2)" ROWS "\n u = s8[4,4] parameter(3)" ROWS
+                  "\n a = f32[8,4] copy(p)" COLUMNS
+                  "\n b = f32[3,4,8] copy(q), sharding={devices=[1,1,4]<=[4]}"
+                  "\n c = f32[6,5] copy(s)" COLUMNS "\n d = s8[4,4] copy(u)" COLUMNS
+                  "\n ROOT t = (f32[8,4], f32[3,4,8], f32[6,5], s8[4,4]) tuple(a, b, c, d), "
+                  "sharding={{devices=[1,4]<=[4]}, {devices=[1,1,4]<=[4]}, {devices=[1,4]<=[4]}, "
+                  "{devices=[1,4]<=[4]}}\n",
+                  "2 all-to-all", "4 all-to-all");
+}
+
+Test(passes, independent_parts_of_sums_combine) {
+    expect_joined(" p = f32[8,6] parameter(0)" ROWS "\n q = f32[8,4] parameter(1)" ROWS
+                  "\n z = f32[] constant(0)"
+                  "\n a = f32[4,6] dot(q, p), lhs_contracting_dims={0}, rhs_contracting_dims={0}" ROWS
+                  "\n b = f32[6,4] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}" COLUMNS
+                  "\n c = f32[4,4] dot(q, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}" ROWS
+                  "\n ROOT t = (f32[4,6], f32[6,4], f32[4,4]) tuple(a, b, c), sharding={{devices=[4,1]<=[4]}, "
+                  "{devices=[1,4]<=[4]}, {devices=[4,1]<=[4]}}\n",
+                  "2 reduce-scatter", "3 reduce-scatter");
+}
+
+Test(passes, equal_permutes_combine) {
+    expect_joined(" p = f32[8,6] parameter(0)" ROWS "\n q = s8[4,2] parameter(1)" ROWS
+                  "\n a = f32[8,6] copy(p), sharding={devices=[4,1]3,2,1,0}"
+                  "\n b = s8[4,2] copy(q), sharding={devices=[4,1]3,2,1,0}"
+                  "\n ROOT t = (f32[8,6], s8[4,2]) tuple(a, b), sharding={{devices=[4,1]3,2,1,0}, "
+                  "{devices=[4,1]3,2,1,0}}\n",
+                  "1 collective-permute", "2 collective-permute");
+}
+
+// More kinds than can be filled in one walk: twice as many gathers as there are groups, no two of which are of one kind
+// but for pairs along one dimension.
+Test(passes, any_number_of_kinds_combine) {
+    HloText text = {0};
+    hlo_text_string(&text,
+                    "HloModule m, num_partitions=2\nENTRY e {\n x0 = f32[2,4] parameter(0), "
+                    "sharding={devices=[2,1]<=[2]}\n y0 = f32[2,2] parameter(1), "
+                    "sharding={devices=[2,1]<=[2]}\n");
+    enum { LINKS = 70 };  // each needs the one before, so that none of them can share a group
+    for (int i = 0; i < LINKS; i++) {
+        for (const char *name = "xy"; *name; name++) {
+            const int columns = *name == 'x' ? 4 : 2;
+            hlo_text_format(&text,
+                            " g%c%d = f32[2,%d] copy(%c%d), sharding={replicated}\n"
+                            " %c%d = f32[2,%d] sine(g%c%d), sharding={devices=[2,1]<=[2]}\n",
+                            *name, i, columns, *name, i, *name, i + 1, columns, *name, i);
+        }
+    }
+    hlo_text_format(&text,
+                    " ROOT t = (f32[2,4], f32[2,2]) tuple(x%d, y%d), sharding={{devices=[2,1]<=[2]}, "
+                    "{devices=[2,1]<=[2]}}\n}\n",
+                    LINKS, LINKS);
+    expect_collectives(text.data, NULL, "70 all-gather");
+    hlo_text_free(&text);
+}
+
 // The instructions of the entry, one letter each: S and D for the halves of a collective, P for parameters, . for
 // others.
 static char *order_of(const char *text) {

@@ -524,6 +524,30 @@ Test(stablehlo_export, bug_all_to_all_among_everybody) {
     hlo_module_free(module);
 }
 
+// StableHLO's reduce_scatter and collective_permute take one array; HLO's take several.
+Test(stablehlo_export, collectives_of_several_arrays_are_written_one_by_one) {
+    static const char text[] =
+        "HloModule m, num_partitions=2\nc {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+        "  ROOT t = f32[] add(a, b)\n}\nENTRY main {\n  p = f32[4,6] parameter(0)\n  q = f32[2] parameter(1)\n"
+        "  s = (f32[2,6], f32[1]) reduce-scatter(p, q), channel_id=1, replica_groups={{0,1}}, dimensions={0}, "
+        "use_global_device_ids=true, to_apply=c\n"
+        "  x = f32[2,6] get-tuple-element(s), index=0\n  y = f32[1] get-tuple-element(s), index=1\n"
+        "  n = s8[3] parameter(2)\n"
+        "  ROOT r = (f32[2,6], f32[1], s8[3]) collective-permute(x, y, n), channel_id=2, "
+        "source_target_pairs={{0,1},{1,0}}\n}\n";
+    HloModule *module = NULL;
+    must(hlo_parse(text, strlen(text), NULL, &module), text);
+    HloText written = write_text(module, false, text);
+    int scatters = 0, permutes = 0;
+    for (const char *at = written.data; (at = strstr(at, "stablehlo.reduce_scatter")); at++) scatters++;
+    for (const char *at = written.data; (at = strstr(at, "stablehlo.collective_permute")); at++) permutes++;
+    cr_expect_eq(scatters, 2, "%s", written.data);
+    cr_expect_eq(permutes, 3, "%s", written.data);
+    check_doors(module, NULL, text);
+    hlo_text_free(&written);
+    hlo_module_free(module);
+}
+
 // bug: how many take part was read off the first operand alone, of which nothing is gathered.
 Test(stablehlo_export, bug_an_empty_operand_hid_how_much_the_others_grow) {
     static const char text[] =

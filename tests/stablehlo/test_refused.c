@@ -857,8 +857,6 @@ static const RefusedText exports[] = {
     {ENTRY("ROOT r = u1[8,8] convert(p)"), "StableHLO has no type for u1"},
     {ENTRY("ROOT r = f32[8,8] dot(p, p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
      "a dot of more than two operands"},
-    {ENTRY("ROOT r = (f32[4,8], f32[4,8]) reduce-scatter(p, p), replica_groups={{0,1}}, dimensions={0}, to_apply=c"),
-     "several operands"},
     {ENTRY("o = s32[2] constant({0,0})\n  i = (s32[], s32[]) tuple(z, z)\n  ROOT r = f32[8,8] collective-permute(p, p, "
            "i, "
            "i), source_target_pairs={{0,1}}, slice_sizes={{4,8}}"),

@@ -295,16 +295,36 @@ static HloStatus export_all_gather(ExportPlace *place, ExportLeaves *result) {
     return add_collective(place, operation);
 }
 
-static HloStatus export_reduce_scatter(ExportPlace *place, ExportLeaves *result) {
-    assert(hlo_is(place->instruction, HLO_OP_REDUCE_SCATTER));
-    MlirOperation *operation;
+// Adds the attributes of a collective to one of its operations.
+typedef HloStatus AddAttributes(ExportPlace *place, MlirOperation *operation);
+
+// HLO's collectives of several arrays are as many operations where StableHLO's take one array each.
+static HloStatus export_each(ExportPlace *place, const char *name, AddAttributes *add, ExportLeaves *result) {
+    const MlirType **types;
+    int64_t count;
+    HLO_TRY(export_leaf_types(place, place->instruction->shape, &types, &count));
+    assert(count == place->operands.count); /* a result for each operand */
+    result->items = HLO_ARENA_NEW(place->exporter->arena, MlirValue *, count);
+    result->count = count;
+    for (int64_t i = 0; i < count; i++) {
+        MlirOperation *operation = export_append(place, name, &place->operands.items[i], 1, &types[i], 1);
+        HLO_TRY(add(place, operation));
+        result->items[i] = operation->results[0];
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus add_reduce_scatter(ExportPlace *place, MlirOperation *operation) {
     int64_t dimension = 0;
     HLO_TRY(collective_dimension(place, &dimension));
-    if (place->operands.count != 1) return export_error(place, HLO_UNIMPLEMENTED, "several operands");
-    HLO_TRY(export_plain(place, "stablehlo.reduce_scatter", result, &operation));
     HLO_TRY(add_collective(place, operation));
     export_attribute(place, operation, "scatter_dimension", export_i64(place, dimension));
     return HLO_SUCCESS;
+}
+
+static HloStatus export_reduce_scatter(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_REDUCE_SCATTER));
+    return export_each(place, "stablehlo.reduce_scatter", add_reduce_scatter, result);
 }
 
 // HLO's array form splits and concatenates along one dimension; split_count is the group size.
@@ -343,12 +363,8 @@ static HloStatus export_ragged_all_to_all(ExportPlace *place, ExportLeaves *resu
     return HLO_SUCCESS;
 }
 
-// HLO's form with more operands copies within a buffer (dynamic updates); only XLA's own passes create it.
-static HloStatus export_collective_permute(ExportPlace *place, ExportLeaves *result) {
+static HloStatus add_permute(ExportPlace *place, MlirOperation *operation) {
     const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Permute);
-    MlirOperation *operation;
-    if (place->operands.count != 1) return export_error(place, HLO_UNIMPLEMENTED, "a permutation in place");
-    HLO_TRY(export_plain(place, "stablehlo.collective_permute", result, &operation));
     add_channel(place, operation, attributes->channel_id, 0);
     int64_t count = attributes->source_target_pairs.count;
     int64_t *numbers = HLO_ARENA_NEW(place->exporter->arena, int64_t, 2 * count);
@@ -358,6 +374,13 @@ static HloStatus export_collective_permute(ExportPlace *place, ExportLeaves *res
     }
     export_attribute(place, operation, "source_target_pairs", export_matrix(place, numbers, count, 2));
     return HLO_SUCCESS;
+}
+
+// HLO's form with slice sizes copies within a buffer (dynamic updates); only XLA's own passes create it.
+static HloStatus export_collective_permute(ExportPlace *place, ExportLeaves *result) {
+    if (HLO_ATTRIBUTES(place->instruction, Permute)->slice_sizes.count)
+        return export_error(place, HLO_UNIMPLEMENTED, "a permutation in place");
+    return export_each(place, "stablehlo.collective_permute", add_permute, result);
 }
 
 static HloStatus export_device_number(ExportPlace *place, ExportLeaves *result) {
