@@ -252,7 +252,8 @@ static bool travels(const char *assignment) {
 }
 
 // The script for the shell on another machine. It is read whole before its last line runs it. The program gets a group
-// of its own; `cat` waits for the end of the input, which is the end of ssh.
+// of its own; `cat` waits for the end of the input, which is the end of ssh, in another one: what kills the group of
+// the shell must not kill what ends the program.
 static const char *remote_script(const Launch *launch, const LaunchVariable *variables, int64_t count) {
     HloText text = {0};
     char *folder = getcwd(NULL, 0);
@@ -279,12 +280,11 @@ static const char *remote_script(const Launch *launch, const LaunchVariable *var
         hlo_text_char(&text, ' ');
         quote(&text, *word);
     }
-    hlo_text_format(
-        &text,
-        " 3<&- </dev/null &\np=$!\n"
-        "(trap '' HUP; cat <&3 >/dev/null 2>&1; kill -TERM -$p && sleep %d; kill -KILL -$p) >/dev/null 2>&1 &\n"
-        "w=$!\nwait $p\nr=$?\nkill -KILL -$p 2>/dev/null\nkill $w 2>/dev/null\nexit $r\n}\nrun\n",
-        kKillSeconds);
+    hlo_text_format(&text,
+                    " 3<&- </dev/null &\np=$!\n"
+                    "setsid sh -c \"cat; kill -TERM -$p && sleep %d; kill -KILL -$p\" <&3 >/dev/null 2>&1 &\n"
+                    "w=$!\nwait $p\nr=$?\nkill -KILL -$p 2>/dev/null\nkill -KILL -$w 2>/dev/null\nexit $r\n}\nrun\n",
+                    kKillSeconds);
     free(folder);
     return hlo_text_to_arena(launch->context->arena, &text);
 }
