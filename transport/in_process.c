@@ -29,6 +29,7 @@ struct InProcess {
     Hub *hub;
     TransportChannel *sends, *receives;  // by the other process: its sends to this one, and this one's receives from it
     _Atomic int64_t progressed;          // events that transport_progress() has reported
+    bool is_mute;                        // transport_in_process_mute(); under the hub's lock
     pthread_mutex_t wait_lock;           // taken after the hub's
     pthread_cond_t changed;
 };
@@ -166,15 +167,35 @@ static void fail(Transport *transport, TransportFailure failure) {
 static void tell_activity(Transport *transport) {
     InProcess *own = (InProcess *)transport;
     char *text = transport_activity(transport, transport->process_index, NULL);
+    const int64_t mark = transport_mark(transport, transport->process_index);
     pthread_mutex_lock(&own->hub->lock);
     for (int64_t i = 0; i < own->hub->count; i++) {
         InProcess *member = own->hub->members[i];
         if (!member || member == own) continue;
         atomic_store(&member->base.peers[transport->process_index].last_seen, hlo_clock_nanoseconds());
-        transport_note_activity(&member->base, transport->process_index, text, text ? strlen(text) : 0);
+        transport_note_activity(&member->base, transport->process_index, text, text ? strlen(text) : 0, mark);
     }
     pthread_mutex_unlock(&own->hub->lock);
     hlo_free(text);
+}
+
+static void probe_members(Transport *transport, int64_t probe) {
+    InProcess *own = (InProcess *)transport;
+    pthread_mutex_lock(&own->hub->lock);
+    for (int64_t i = 0; i < own->hub->count; i++)
+        if (own->hub->members[i] && !own->hub->members[i]->is_mute) transport_note_answer(transport, i, probe);
+    pthread_mutex_unlock(&own->hub->lock);
+}
+
+void transport_in_process_mute(Transport *transport, bool is_mute) {
+    InProcess *own = (InProcess *)transport;
+    pthread_mutex_lock(&own->hub->lock);
+    own->is_mute = is_mute;
+    for (int64_t i = 0; i < own->hub->count && !is_mute; i++) {
+        InProcess *member = own->hub->members[i];
+        if (member) transport_note_answer(&member->base, transport->process_index, atomic_load(&member->base.probes));
+    }
+    pthread_mutex_unlock(&own->hub->lock);
 }
 
 static void free_member(InProcess *own) {
@@ -226,6 +247,7 @@ static const TransportEngine kEngine = {.request_bytes = sizeof(InProcessRequest
                                         .wake = wake,
                                         .fail = fail,
                                         .tell_activity = tell_activity,
+                                        .probe = probe_members,
                                         .release = release,
                                         .abandon = abandon};
 

@@ -39,6 +39,8 @@ typedef struct TransportEngine {
     void (*fail)(Transport *transport, TransportFailure failure);
     // Tells the other processes an activity that has changed, or leaves that to the next heartbeat. May be NULL.
     void (*tell_activity)(Transport *transport);
+    // Asks the other processes for an answer to a probe; transport_note_answer() notes the answers.
+    void (*probe)(Transport *transport, int64_t probe);
     // Leaves and frees what the engine owns, the transport itself too.
     void (*release)(Transport *transport);
     // The same in a child of the process that created the transport: must not touch what the parent still uses.
@@ -59,6 +61,8 @@ typedef struct TransportPeer {
     TransportRule *rules;       // TRANSPORT_DISCARD_RULES of them once there is one; under the engine's lock
     int64_t rule_count;         // ever made: the latest overwrite the oldest
     _Atomic int64_t last_seen;  // clock of the last sign of life
+    _Atomic int64_t mark;       // transport_mark()
+    _Atomic int64_t answered;   // the latest probe of this process that it has answered
     _Atomic bool has_left;      // it has released its transport
 } TransportPeer;
 
@@ -70,6 +74,7 @@ struct Transport {
     TransportPeer *peers;
     int64_t fork_count;      // differs in a child of the process that created it
     _Atomic int64_t events;  // transport_events()
+    _Atomic int64_t probes;  // sent so far
     pthread_mutex_t state_lock;
     HloStatus error;          // once set, never changed
     _Atomic bool has_failed;  // `error` is set
@@ -117,8 +122,13 @@ void transport_fail(Transport *transport, HloStatus error, TransportFailure fail
 HloStatus transport_left_error(const Transport *transport, int64_t process);
 // The error when a message of `process` has another size than its receive.
 HloStatus transport_size_error(const Transport *transport, int64_t process, int64_t sent, int64_t expected);
-// Stores the activity of a process (NULL or "": none).
-void transport_note_activity(Transport *transport, int64_t process, const char *text, size_t length);
+// Stores the activity of a process (NULL or "": none) and its mark.
+void transport_note_activity(Transport *transport, int64_t process, const char *text, size_t length, int64_t mark);
+// Notes that a process has answered a probe.
+void transport_note_answer(Transport *transport, int64_t process, int64_t probe);
+// For tests: while an in-process transport is mute it answers no probe, like a process that is stopped; it answers the
+// last one afterwards.
+void transport_in_process_mute(Transport *transport, bool is_mute);
 // transport_join() with checked options and more than one process.
 HloStatus transport_join_processes(const TransportOptions *options, Transport **transport);
 // True in a child of the process that created the transport.

@@ -22,9 +22,11 @@ typedef enum ControlKind {
     // Always: the process has failed, with an int32_t code of HloCode and a text.
     kFail,
     // Afterwards (liveness.c).
-    kBeat,   // a heartbeat, with the process's activity
-    kQuiet,  // after kFail: the process no longer touches the memory of others
-    kGone,   // it leaves in order
+    kBeat,    // a heartbeat, with the process's mark (int64_t) and activity
+    kQuiet,   // after kFail: the process no longer touches the memory of others
+    kGone,    // it leaves in order
+    kProbe,   // a probe, with its number (int64_t)
+    kAnswer,  // the answer to a probe, with its number
 } ControlKind;
 
 enum {
@@ -38,6 +40,8 @@ typedef struct Control {
     Link link;
     bool has_gone, is_quiet;             // it has said so
     bool has_told_gone, has_told_quiet;  // the messages know
+    int64_t probe_sent;                  // the last probe that has been sent to it
+    int64_t probe_received, probe_answered;
 } Control;
 
 typedef struct Joined {

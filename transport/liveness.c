@@ -66,6 +66,20 @@ static HloStatus with_activity(Joined *joined, int64_t process, HloStatus error)
     return result;
 }
 
+// Returns the number at the beginning of a frame; 0 if it is too short.
+static int64_t number_in(const Frame *frame) {
+    int64_t number = 0;
+    if (frame->bytes >= sizeof number) memcpy(&number, frame->data, sizeof number);
+    return number;
+}
+
+static void read_beat(Joined *joined, int64_t process, const Frame *frame) {
+    const int64_t mark = number_in(frame);
+    if (frame->bytes < sizeof mark || frame->bytes > sizeof mark + kMostActivityBytes) return;
+    transport_note_activity(&joined->base, process, (const char *)frame->data + sizeof mark, frame->bytes - sizeof mark,
+                            mark);
+}
+
 // Handles all frames that have come from a process.
 static void read_control(Joined *joined, int64_t process) {
     Control *control = &joined->controls[process];
@@ -76,10 +90,9 @@ static void read_control(Joined *joined, int64_t process) {
     while (link_next(link, kMostControlBytes, &frame)) {
         atomic_store(&joined->base.peers[process].last_seen, hlo_clock_nanoseconds());
         switch (frame.kind) {
-            case kBeat:
-                if (frame.bytes <= kMostActivityBytes)
-                    transport_note_activity(&joined->base, process, (const char *)frame.data, frame.bytes);
-                break;
+            case kBeat: read_beat(joined, process, &frame); break;
+            case kProbe: control->probe_received = number_in(&frame); break;
+            case kAnswer: transport_note_answer(&joined->base, process, number_in(&frame)); break;
             case kFail: note_failure(joined, joined_told(&frame), kTransportToldFailure); break;
             case kQuiet: control->is_quiet = true; break;
             case kGone: control->has_gone = true; break;
@@ -115,12 +128,34 @@ bool joined_is_good(Transport *transport, int64_t process) {
 
 static void send_beats(Joined *joined) {
     char *activity = transport_activity(&joined->base, joined->base.process_index, NULL);
+    const int64_t mark = transport_mark(&joined->base, joined->base.process_index);
+    char beat[sizeof mark + kMostActivityBytes];
     const size_t length = activity ? strnlen(activity, kMostActivityBytes) : 0;
+    memcpy(beat, &mark, sizeof mark);
+    if (length) memcpy(beat + sizeof mark, activity, length);
+    hlo_free(activity);
     for (int64_t i = 0; i < joined->base.process_count; i++) {
         // Where the last one is still waiting to be written the process does not read.
-        if (joined->controls[i].link.output_bytes == 0) link_queue(&joined->controls[i].link, kBeat, activity, length);
+        if (joined->controls[i].link.output_bytes == 0)
+            link_queue(&joined->controls[i].link, kBeat, beat, sizeof mark + length);
     }
-    hlo_free(activity);
+}
+
+// Sends the latest probe and answers those of others, where nothing is waiting to be written.
+static void exchange_probes(Joined *joined) {
+    const int64_t latest = atomic_load(&joined->base.probes);
+    for (int64_t i = 0; i < joined->base.process_count; i++) {
+        Control *control = &joined->controls[i];
+        if (control->link.file < 0 || control->link.output_bytes > 0) continue;
+        if (control->probe_sent < latest) {
+            control->probe_sent = latest;
+            link_queue(&control->link, kProbe, &latest, sizeof latest);
+        }
+        if (control->probe_answered != control->probe_received) {
+            control->probe_answered = control->probe_received;
+            link_queue(&control->link, kAnswer, &control->probe_received, sizeof control->probe_received);
+        }
+    }
 }
 
 // After a failure the process counts as quiet when nothing can be heard of it any more.
@@ -210,10 +245,12 @@ static void *watch(void *argument) {
         for (int64_t i = 0; i < count && now - last_time > joined->timeout / 2; i++)
             atomic_store(&joined->base.peers[i].last_seen, now);
         watch_silence(joined, now);
-        if (now - last_beat >= beat || (atomic_exchange(&joined->activity_changed, false) && now - last_beat >= tick)) {
+        if (now - last_beat >= beat || (now - last_beat >= tick && atomic_exchange(&joined->activity_changed, false))) {
             last_beat = now;
             send_beats(joined);
         }
+        for (int64_t i = 0; i < count; i++) link_flush(&joined->controls[i].link);
+        exchange_probes(joined);
         for (int64_t i = 0; i < count; i++) link_flush(&joined->controls[i].link);
         pthread_mutex_unlock(&joined->control_lock);
         act(joined);
@@ -269,6 +306,11 @@ static void tell_activity(Transport *transport) {
 static void wake_thread(Joined *joined) {
     const uint64_t one = 1;
     (void)!write(joined->wake_file, &one, sizeof one);
+}
+
+static void send_probe(Transport *transport, int64_t probe) {
+    (void)probe;  // the thread sends the latest
+    wake_thread((Joined *)transport);
 }
 
 static void fail(Transport *transport, TransportFailure failure) {
@@ -369,6 +411,7 @@ const TransportEngine joined_engine = {.request_bytes = UCX_REQUEST_BYTES,
                                        .wake = wake,
                                        .fail = fail,
                                        .tell_activity = tell_activity,
+                                       .probe = send_probe,
                                        .release = release,
                                        .abandon = abandon,
                                        .forked = forked};

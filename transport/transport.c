@@ -245,7 +245,7 @@ void transport_count_event(Transport *transport) {
 
 // ---- activities and the error
 
-void transport_note_activity(Transport *transport, int64_t process, const char *text, size_t length) {
+void transport_note_activity(Transport *transport, int64_t process, const char *text, size_t length, int64_t mark) {
     char *copy = NULL;
     if (length > 0 && (copy = hlo_allocate(length + 1))) {
         memcpy(copy, text, length);
@@ -255,14 +255,41 @@ void transport_note_activity(Transport *transport, int64_t process, const char *
     pthread_mutex_lock(&transport->state_lock);
     char *old = peer->activity;
     peer->activity = copy;
+    atomic_store(&peer->mark, mark);
     pthread_mutex_unlock(&transport->state_lock);
     hlo_free(old);
 }
 
-void transport_set_activity(Transport *transport, const char *text) {
+void transport_set_activity(Transport *transport, const char *text, int64_t mark) {
     if (transport_is_forked(transport)) return;
-    transport_note_activity(transport, transport->process_index, text, text ? strlen(text) : 0);
+    transport_note_activity(transport, transport->process_index, text, text ? strlen(text) : 0, mark);
     if (transport->engine->tell_activity) transport->engine->tell_activity(transport);
+}
+
+int64_t transport_mark(const Transport *transport, int64_t process) {
+    assert(process >= 0 && process < transport->process_count);
+    return atomic_load(&transport->peers[process].mark);
+}
+
+// ---- probes
+
+int64_t transport_probe(Transport *transport) {
+    const int64_t probe = atomic_fetch_add(&transport->probes, 1) + 1;
+    if (!transport_is_forked(transport)) transport->engine->probe(transport, probe);
+    return probe;
+}
+
+void transport_note_answer(Transport *transport, int64_t process, int64_t probe) {
+    _Atomic int64_t *answered = &transport->peers[process].answered;
+    int64_t before = atomic_load(answered);
+    while (before < probe && !atomic_compare_exchange_weak(answered, &before, probe)) {
+    }
+}
+
+bool transport_has_answered(const Transport *transport, int64_t process, int64_t probe) {
+    assert(process >= 0 && process < transport->process_count);
+    const TransportPeer *peer = &transport->peers[process];
+    return process == transport->process_index || atomic_load(&peer->has_left) || atomic_load(&peer->answered) >= probe;
 }
 
 char *transport_activity(Transport *transport, int64_t process, double *age_seconds) {

@@ -109,8 +109,17 @@ HLO_EXPORT void transport_wake(Transport *transport);
 
 // Says what this process does, for messages of the others: "waits at all-reduce %psum.3 of jit_step (launch 17)". NULL
 // or "": it is in no collective. The text is copied; it travels with the heartbeats, and soon after it changes. Cheap
-// enough for every wait. Without memory for the copy the activity becomes unknown.
-HLO_EXPORT void transport_set_activity(Transport *transport, const char *text);
+// enough for every wait. Without memory for the copy the activity becomes unknown. `mark` is a number of the caller's
+// that travels with the text: the text is for people, and programs decide by the mark.
+HLO_EXPORT void transport_set_activity(Transport *transport, const char *text, int64_t mark);
+// Returns the last known mark of a process; 0 before it has set one.
+HLO_EXPORT int64_t transport_mark(const Transport *transport, int64_t process);
+// Asks all other processes for a sign of life. Returns the number of the probe; numbers rise from 1. The answer does
+// not depend on what a process computes or waits for: one that does not answer is stopped, out of reach, or gets no
+// processor.
+HLO_EXPORT int64_t transport_probe(Transport *transport);
+// Returns true if the process has answered this probe or a later one, or has left in order.
+HLO_EXPORT bool transport_has_answered(const Transport *transport, int64_t process, int64_t probe);
 // Returns the last known activity of a process, "" if there is none, to be freed with hlo_free(); NULL when memory is
 // short. Sets *age_seconds, unless NULL, to the time since its last sign of life.
 HLO_EXPORT char *transport_activity(Transport *transport, int64_t process, double *age_seconds);

@@ -6,8 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hlo/base/clock.h"
+#include "targets/cpu/run/hosts.h"
 #include "tests/support/compiled.h"
 #include "tests/support/hosts.h"
+#include "transport/internal.h"
 
 #define ADD "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }\n"
 #define SUM(name, dims)                                                                                         \
@@ -269,6 +272,103 @@ Test(hosts_failures, a_process_that_has_finished) {
     expect(&script.outcomes[0][0], HLO_FAILED_PRECONDITION, "waits at all-reduce");
     expect(&script.outcomes[0][0], HLO_FAILED_PRECONDITION, "has finished");
     expect(&script.outcomes[1][0], HLO_OK, "");
+}
+
+// Processes 0 and 1 of three, with their launches of one program.
+typedef struct Waiting {
+    Transport *transports[3];
+    CpuHosts *hosts[2];
+    CpuSpan spans[2];
+    int64_t peers[2];
+    CpuLaunch *launches[2];
+    CpuWaitReport reports[2];
+    int64_t since;
+} Waiting;
+
+// Each waits for the other, at a place of its own.
+static void start_waiting(Waiting *waiting) {
+    must_succeed(transport_in_process(3, waiting->transports));
+    for (int p = 0; p < 2; p++) {
+        waiting->peers[p] = 1 - p;
+        waiting->spans[p] = (CpuSpan){.process = p, .peer_count = 1, .peers = &waiting->peers[p]};
+        waiting->reports[p] = (CpuWaitReport){
+            .place_count = 1, .process_count = 1, .places = {p}, .processes = {1 - p}, .progress = 1, .is_complete = 1};
+        must_succeed(cpu_hosts_new(waiting->transports[p], 0.5, &waiting->hosts[p]));
+        must_succeed(cpu_launch_begin(waiting->hosts[p], &waiting->spans[p], "step", 7, &waiting->launches[p]));
+    }
+    waiting->since = hlo_clock_nanoseconds();
+}
+
+// One interval of a wait: what process 0 makes of the reports.
+static HloStatus wait_on(Waiting *waiting) {
+    usleep((useconds_t)(cpu_launch_report_interval(waiting->launches[0]) / 1000));
+    for (int p = 0; p < 2; p++) cpu_launch_report(waiting->launches[p], &waiting->reports[p]);
+    for (int p = 0; p < 2; p++) must_succeed(cpu_launch_poll(waiting->launches[p]));
+    cpu_launch_probe(waiting->launches[0]);
+    return cpu_launch_deadlock(waiting->launches[0], &waiting->reports[0], waiting->since, "waits");
+}
+
+static void wait_for_deadlock(Waiting *waiting) {
+    HloStatus status = HLO_SUCCESS;
+    for (int i = 0; i < 1000 && !status; i++) status = wait_on(waiting);
+    must_fail(status, HLO_FAILED_PRECONDITION, "deadlock in launch 1, step: process 0");
+}
+
+static void stop_waiting(Waiting *waiting) {
+    for (int p = 0; p < 2; p++) {
+        cpu_launch_end(waiting->launches[p], NULL);
+        cpu_hosts_free(waiting->hosts[p]);
+    }
+    for (int p = 0; p < 3; p++) transport_release(waiting->transports[p]);
+}
+
+// A process that was stopped in the middle of a message held up those between two others: they seemed to wait for each
+// other, and their errors did not name it.
+Test(hosts_failures, a_stopped_process_is_no_deadlock) {
+    enum { kIntervals = 8 };
+    Waiting waiting = {0};
+    start_waiting(&waiting);
+    transport_in_process_mute(waiting.transports[2], true);
+    for (int i = 0; i < kIntervals; i++) must_succeed(wait_on(&waiting));
+    HloText silent = {0};
+    cpu_launch_print_silent(waiting.launches[0], &silent);
+    cr_expect(silent.data && strncmp(silent.data, "process 2 (", 11) == 0, "%s", silent.data ? silent.data : "");
+    cr_expect_null(strstr(silent.data, "process 1"));
+    hlo_text_free(&silent);
+    transport_in_process_mute(waiting.transports[2], false);
+    wait_for_deadlock(&waiting);
+    stop_waiting(&waiting);
+}
+
+// While a process gets further, it is none.
+Test(hosts_failures, progress_is_no_deadlock) {
+    enum { kIntervals = 8 };
+    Waiting waiting = {0};
+    start_waiting(&waiting);
+    for (int i = 0; i < kIntervals; i++) {
+        waiting.reports[1].progress++;
+        must_succeed(wait_on(&waiting));
+    }
+    wait_for_deadlock(&waiting);
+    stop_waiting(&waiting);
+}
+
+// Process 0 waits for process 1, which waits for process 2.
+Test(hosts_failures, a_stopped_process_is_named_by_all) {
+    static const char kChain[] =
+        "HloModule chain, replica_count=3\nENTRY e { x = f32[8] parameter(0)\n"
+        " y = f32[8] collective-permute(x), source_target_pairs={{2,1}}\n"
+        " ROOT r = f32[8] collective-permute(y), source_target_pairs={{1,0}} }";
+    Script script = {.launches = {{{.program = kChain, .value = 1}}, {{.program = kChain, .value = 1}}}};
+    Hosts hosts;
+    hosts_new(&hosts, 3, 3, HOSTS_IN_ROWS, 1, 0.5);
+    transport_in_process_mute(hosts.transports[2], true);
+    hosts_run(&hosts, play, &script);
+    for (int p = 0; p < 2; p++) {
+        expect(&script.outcomes[p][0], HLO_DEADLINE_EXCEEDED, "process 2 (in-process) has not answered for");
+        expect(&script.outcomes[p][0], HLO_DEADLINE_EXCEEDED, "has waited 0.5 s");
+    }
+    hosts_free(&hosts);
 }
 
 // ---- what is not here

@@ -6,20 +6,18 @@
 #include <stdlib.h>
 
 #include "tests/support/compiled.h"
-#include "transport/transport.h"
 
 void hosts_new(Hosts *hosts, int64_t count, int64_t devices, HostsOrder order, int threads, double timeout) {
-    Transport *transports[kMostHosts];
     int64_t processes[64];
     char spec[32];
     snprintf(spec, sizeof spec, "cpu:%d", (int)devices);
     for (int64_t d = 0; d < devices; d++) processes[d] = order == HOSTS_IN_ROWS ? d * count / devices : d % count;
-    must_succeed(transport_in_process(count, transports));
     *hosts = (Hosts){.count = count};
+    must_succeed(transport_in_process(count, hosts->transports));
     for (int64_t p = 0; p < count; p++) {
         const TargetConnectOptions options = {processes, timeout};
         must_succeed(target_client_new_with_threads(spec, threads, &hosts->clients[p]));
-        must_succeed(target_client_connect(hosts->clients[p], transports[p], &options));
+        must_succeed(target_client_connect(hosts->clients[p], hosts->transports[p], &options));
     }
 }
 

@@ -4,12 +4,14 @@
 #define MESHLO_TESTS_SUPPORT_HOSTS_H_
 
 #include "targets/client.h"
+#include "transport/transport.h"
 
 enum { kMostHosts = 8 };
 
 typedef struct Hosts {
     int64_t count;
     TargetClient *clients[kMostHosts];
+    Transport *transports[kMostHosts];  // the clients'
 } Hosts;
 
 // How devices are dealt to processes: neighbours to one, or each to the next.

@@ -174,7 +174,7 @@ static HloStatus exchange_round(Transport *transport, int64_t round) {
 HloStatus exchange_body(Transport *transport) {
     HloStatus status = HLO_SUCCESS;
     for (int64_t round = 0; !status && (exchange_rounds == 0 || round < exchange_rounds); round++) {
-        transport_set_activity(transport, "exchanges random messages");
+        transport_set_activity(transport, "exchanges random messages", 0);
         status = exchange_round(transport, round);
     }
     return status;

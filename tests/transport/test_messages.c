@@ -274,19 +274,37 @@ TEST_EACH_ENGINE(activities_travel) {
         char *seen = NULL;
         double age = -1;
         const char *expected = kTexts[i] ? kTexts[i] : "";
-        transport_set_activity(list[1], kTexts[i]);
+        transport_set_activity(list[1], kTexts[i], -5 - (int64_t)i);
         do {
             hlo_free(seen);
             seen = transport_activity(list[0], 1, &age);
             cr_assert_lt(hlo_clock_nanoseconds(), until);
         } while (strcmp(seen, expected) != 0);
         cr_expect(age >= 0 && age < 10, "%g", age);
+        while (transport_mark(list[0], 1) != -5 - (int64_t)i) cr_assert_lt(hlo_clock_nanoseconds(), until);
         hlo_free(seen);
         seen = transport_activity(list[1], 1, NULL);
         cr_expect_str_eq(seen, expected);
         hlo_free(seen);
     }
     release_all(2, list);
+}
+
+// Also while no thread of the process that is asked moves messages, and after it has left.
+TEST_EACH_ENGINE(probes_are_answered) {
+    Transport *list[3];
+    make(3, list);
+    const int64_t until = hlo_clock_nanoseconds() + 10ll * kSecond;
+    for (int64_t i = 1; i <= 3; i++) {
+        const int64_t probe = transport_probe(list[0]);
+        cr_expect_eq(probe, i);
+        cr_expect(transport_has_answered(list[0], 0, probe));
+        for (int64_t p = 1; p < 3; p++)
+            while (!transport_has_answered(list[0], p, probe)) cr_assert_lt(hlo_clock_nanoseconds(), until);
+        cr_expect_not(transport_has_answered(list[0], 1, probe + 1));
+        cr_expect_not(transport_has_answered(list[1], 0, 1));
+    }
+    release_all(3, list);
 }
 
 static void *wake_later(void *transport) {

@@ -102,15 +102,20 @@ struct CpuHosts {
     CpuLaunch *launches;
     SentControl *sent;
     HloStatus error;  // ends all launches
+    // Probes, one at a time. All processes have answered each of those sent from `answered_from` to `answered_to`
+    // before the next one was due.
+    int64_t probe, probed_at;  // the last one, and when it was sent; 0: none
+    bool is_late;              // it was still unanswered when the next one was due
+    int64_t answered_from, answered_to;
 };
 
 typedef struct LaunchPeer {
     int64_t process, number;
     int64_t their_ordinal;  // 0: not announced
     CpuWaitReport report;
-    int64_t reported_at;  // 0: never
-    bool is_stable;       // the last two reports show no progress in between
-    int64_t finished_at;  // when it was first seen to have ended the launch; 0: it has not
+    int64_t reported_at;      // 0: never
+    int64_t unchanged_since;  // when the first of the last reports came that show no progress in between
+    int64_t finished_at;      // when it was first seen to have ended the launch; 0: it has not
 } LaunchPeer;
 
 struct CpuLaunch {
@@ -329,8 +334,9 @@ static void take_report(CpuHosts *hosts, int64_t process, const Control *control
     const CpuWaitReport *report = &control->wait.report;
     if (!find_launch(hosts, process, control->wait.head.number, &peer) || !is_valid(report)) return;
     const int64_t now = hlo_clock_nanoseconds();
-    peer->is_stable = peer->reported_at && now - peer->reported_at < kFreshReports * report_interval(hosts) &&
-                      peer->report.progress == report->progress;
+    const bool is_stable = peer->reported_at && now - peer->reported_at < kFreshReports * report_interval(hosts) &&
+                           peer->report.progress == report->progress;
+    if (!is_stable) peer->unchanged_since = now;
     peer->report = *report;
     peer->reported_at = now;
 }
@@ -512,13 +518,17 @@ static HloStatus announce_to_all(CpuLaunch *launch, uint64_t fingerprint) {
     return first;
 }
 
-static void set_activity(CpuLaunch *launch, const char *text) {
+// Publishes what this process does in the launch. The mark is the lowest ordinal of the launches that still run: a peer
+// sees from it which ones have ended here. Lock held.
+static void set_activity(const CpuLaunch *launch, const char *text) {
+    const CpuHosts *hosts = launch->hosts;
+    int64_t mark = hosts->ordinal + 1;
+    for (const CpuLaunch *at = hosts->launches; at; at = at->next)
+        if (at->ordinal < mark) mark = at->ordinal;
     char line[kNameBytes];
     snprintf(line, sizeof line, "launch %lld of %s: %s", (long long)launch->ordinal, launch->name, text);
-    transport_set_activity(launch->hosts->transport, line);
+    transport_set_activity(hosts->transport, line, mark);
 }
-
-static const char kFinished[] = "has finished";
 
 HloStatus cpu_launch_begin(CpuHosts *hosts, const CpuSpan *span, const char *name, uint64_t fingerprint,
                            CpuLaunch **result) {
@@ -536,7 +546,7 @@ HloStatus cpu_launch_begin(CpuHosts *hosts, const CpuSpan *span, const char *nam
     if (!launch->peers) status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to launch %s", name);
     if (!status) status = announce_to_all(launch, fingerprint);
     if (!status) {
-        set_activity(launch, "runs");
+        cpu_launch_set_activity(launch, "runs");
         *result = launch;
         return HLO_SUCCESS;
     }
@@ -590,7 +600,6 @@ void cpu_launch_end(CpuLaunch *launch, const struct HloError *status) {
     if (!launch) return;
     CpuHosts *hosts = launch->hosts;
     if (launch->announced) {
-        set_activity(launch, kFinished);
         pthread_mutex_lock(&hosts->lock);
         if (status && !hosts->error) tell_failure(launch, status);
         for (CpuLaunch **at = &hosts->launches; *at; at = &(*at)->next) {
@@ -600,6 +609,7 @@ void cpu_launch_end(CpuLaunch *launch, const struct HloError *status) {
         }
         flush(hosts, kLastPolls);
         if (status) discard_messages(launch);
+        set_activity(launch, "has finished");
         pthread_mutex_unlock(&hosts->lock);
     }
     hlo_status_free(launch->failure);
@@ -641,7 +651,9 @@ bool cpu_launch_is_checked(CpuLaunch *launch, int64_t process) {
 // ---- long waits
 
 void cpu_launch_set_activity(CpuLaunch *launch, const char *text) {
+    pthread_mutex_lock(&launch->hosts->lock);
     set_activity(launch, text);
+    pthread_mutex_unlock(&launch->hosts->lock);
 }
 
 void cpu_launch_report(CpuLaunch *launch, const CpuWaitReport *report) {
@@ -657,22 +669,58 @@ void cpu_launch_report(CpuLaunch *launch, const CpuWaitReport *report) {
     pthread_mutex_unlock(&hosts->lock);
 }
 
-// Whether the peer has ended this launch: its activity shows that, or that it has gone on to a later launch.
-static bool seems_finished(const CpuLaunch *launch, const LaunchPeer *peer) {
-    if (!peer->their_ordinal) return false;
-    char *activity = transport_activity(launch->hosts->transport, peer->process, NULL);
-    long long ordinal = 0;
-    const bool known = activity && sscanf(activity, "launch %lld", &ordinal) == 1;
-    const bool finished = known && (ordinal > peer->their_ordinal ||
-                                    (ordinal == peer->their_ordinal && strstr(activity, kFinished) != NULL));
-    hlo_free(activity);
-    return finished;
+static bool all_have_answered(const CpuHosts *hosts) {
+    for (int64_t p = 0; p < hosts->process_count; p++)
+        if (!transport_has_answered(hosts->transport, p, hosts->probe)) return false;
+    return true;
+}
+
+// Lock held.
+static void keep_probing(CpuHosts *hosts) {
+    const int64_t now = hlo_clock_nanoseconds();
+    if (hosts->probe && now - hosts->probed_at < report_interval(hosts) / 2) return;  // of another launch
+    if (hosts->probe && !all_have_answered(hosts)) {
+        hosts->is_late = true;
+        hosts->answered_from = hosts->answered_to = 0;
+        return;
+    }
+    if (hosts->probe && !hosts->is_late) {
+        if (!hosts->answered_from) hosts->answered_from = hosts->probed_at;
+        hosts->answered_to = hosts->probed_at;
+    }
+    hosts->is_late = false;
+    hosts->probed_at = now;
+    hosts->probe = transport_probe(hosts->transport);
+}
+
+void cpu_launch_probe(CpuLaunch *launch) {
+    pthread_mutex_lock(&launch->hosts->lock);
+    keep_probing(launch->hosts);
+    pthread_mutex_unlock(&launch->hosts->lock);
+}
+
+void cpu_launch_print_silent(CpuLaunch *launch, HloText *text) {
+    enum { kOverdueIntervals = 2, kMostNames = 8 };
+    CpuHosts *hosts = launch->hosts;
+    pthread_mutex_lock(&hosts->lock);
+    const int64_t age = hlo_clock_nanoseconds() - hosts->probed_at;
+    const bool is_overdue = hosts->probe && age >= kOverdueIntervals * report_interval(hosts);
+    int64_t count = 0;
+    for (int64_t p = 0; p < hosts->process_count && is_overdue; p++) {
+        if (transport_has_answered(hosts->transport, p, hosts->probe)) continue;
+        if (count++ < kMostNames)
+            hlo_text_format(text, "%s has not answered for %.1f s; ", transport_process_name(hosts->transport, p),
+                            (double)age * 1e-9);
+    }
+    if (count > kMostNames) hlo_text_format(text, "nor have %lld other processes; ", (long long)(count - kMostNames));
+    pthread_mutex_unlock(&hosts->lock);
 }
 
 // Whether nothing more can come from the peer: it ended the launch some time ago, so that what it sent before has
 // arrived.
 static bool has_finished(const CpuLaunch *launch, LaunchPeer *peer, int64_t now) {
-    if (!seems_finished(launch, peer)) return false;
+    const int64_t mark = transport_mark(launch->hosts->transport, peer->process);
+    if (!peer->their_ordinal || mark <= peer->their_ordinal) return false;
     if (!peer->finished_at) peer->finished_at = now;
     return now - peer->finished_at >= report_interval(launch->hosts);
 }
@@ -689,6 +737,7 @@ static bool is_at(const CpuWaitReport *report, int64_t rendezvous) {
 typedef struct WaitSet {
     const CpuWaitReport **reports;  // NULL: the process has finished
     int64_t *processes;
+    int64_t *since;  // when the state of the process last changed, as far as is known here
     bool *stuck;
     int64_t count;
 } WaitSet;
@@ -739,10 +788,11 @@ static void find_stuck(WaitSet *set) {
 }
 
 // Lock held.
-static void fill_set(const CpuLaunch *launch, const CpuWaitReport *own, WaitSet *set) {
+static void fill_set(const CpuLaunch *launch, const CpuWaitReport *own, int64_t since, WaitSet *set) {
     const int64_t now = hlo_clock_nanoseconds();
     set->reports[0] = own;
     set->processes[0] = launch->hosts->process;
+    set->since[0] = since;
     set->stuck[0] = own->is_complete;
     set->count = 1;
     for (int64_t i = 0; i < launch->span->peer_count; i++) {
@@ -752,8 +802,19 @@ static void fill_set(const CpuLaunch *launch, const CpuWaitReport *own, WaitSet 
             peer->reported_at && now - peer->reported_at < kFreshReports * report_interval(launch->hosts);
         set->processes[set->count] = peer->process;
         set->reports[set->count] = finished ? NULL : &peer->report;
-        set->stuck[set->count++] = finished || (fresh && peer->is_stable && peer->report.is_complete);
+        set->since[set->count] = finished ? peer->finished_at : peer->unchanged_since;
+        set->stuck[set->count++] = finished || (fresh && peer->report.is_complete);
     }
+}
+
+// Whether every process, of the set or not, has been at work for a while since the stuck ones last got further. A
+// process that is stopped may hold up the messages between others: in shared memory they lie behind one that it has
+// only begun to write.
+static bool is_confirmed(const CpuHosts *hosts, const WaitSet *set) {
+    int64_t since = hosts->answered_from;
+    for (int64_t i = 0; i < set->count; i++)
+        if (set->stuck[i] && set->since[i] > since) since = set->since[i];
+    return hosts->answered_from && hosts->answered_to - since >= report_interval(hosts);
 }
 
 // Lock held.
@@ -774,18 +835,19 @@ void cpu_launch_print_peer(CpuLaunch *launch, int64_t process, HloText *text) {
     pthread_mutex_unlock(&launch->hosts->lock);
 }
 
-HloStatus cpu_launch_deadlock(CpuLaunch *launch, const CpuWaitReport *own, const char *text) {
+HloStatus cpu_launch_deadlock(CpuLaunch *launch, const CpuWaitReport *own, int64_t since, const char *text) {
     CpuHosts *hosts = launch->hosts;
     const size_t count = (size_t)launch->span->peer_count + 1;
     WaitSet set = {.reports = hlo_allocate_zeroed(count, sizeof(void *)),
                    .processes = hlo_allocate_zeroed(count, sizeof(int64_t)),
+                   .since = hlo_allocate_zeroed(count, sizeof(int64_t)),
                    .stuck = hlo_allocate_zeroed(count, sizeof(bool))};
     HloStatus status = HLO_SUCCESS;
-    if (set.reports && set.processes && set.stuck) {
+    if (set.reports && set.processes && set.since && set.stuck) {
         pthread_mutex_lock(&hosts->lock);
-        fill_set(launch, own, &set);
+        fill_set(launch, own, since, &set);
         find_stuck(&set);
-        if (set.stuck[0]) {
+        if (set.stuck[0] && is_confirmed(hosts, &set)) {
             HloText others = {0};
             for (int64_t k = 0; k < own->process_count && k < 8; k++) {
                 if (!is_in_vain(&set, own, k)) continue;
@@ -802,6 +864,7 @@ HloStatus cpu_launch_deadlock(CpuLaunch *launch, const CpuWaitReport *own, const
     }
     hlo_free(set.reports);
     hlo_free(set.processes);
+    hlo_free(set.since);
     hlo_free(set.stuck);
     return status;
 }

@@ -19,7 +19,8 @@
 //
 // Deadlocks. A process that can do nothing but wait for others reports after a while to its peers where it waits, and
 // for whom. When each process of a set reports that it waits for others of the set, and none of these is where it is
-// waited for, no message can come any more.
+// waited for, no message can come any more. That is only believed while all processes answer probes (transport.h): one
+// that is stopped can hold up messages between others, and errors name it then.
 //
 // Locks: a launch's run calls these functions without the run's lock; hosts->lock guards everything that launches
 // share.
@@ -94,9 +95,16 @@ bool cpu_launch_is_checked(CpuLaunch *launch, int64_t process);
 void cpu_launch_set_activity(CpuLaunch *launch, const char *text);
 // Sends a report to all peers.
 void cpu_launch_report(CpuLaunch *launch, const CpuWaitReport *report);
-// Returns an error when the reports of peers, with this process's own, show that no message can come any more. `text`:
-// where this process waits.
-HLO_NODISCARD HloStatus cpu_launch_deadlock(CpuLaunch *launch, const CpuWaitReport *own, const char *text);
+// Sends a probe to all processes when the last one has been answered. To be called between reports, once in each
+// interval.
+void cpu_launch_probe(CpuLaunch *launch);
+// Returns an error when the reports of peers, with this process's own, show that no message can come any more. `since`:
+// when this process last got further. `text`: where it waits.
+HLO_NODISCARD HloStatus cpu_launch_deadlock(CpuLaunch *launch, const CpuWaitReport *own, int64_t since,
+                                            const char *text);
+// Names the processes that have not answered for some time, for the beginning of an error's message; writes nothing if
+// all answer.
+void cpu_launch_print_silent(CpuLaunch *launch, HloText *text);
 // Describes what a process was last known to do, for the message of an error.
 void cpu_launch_print_peer(CpuLaunch *launch, int64_t process, HloText *text);
 

@@ -213,17 +213,19 @@ static void describe(CpuRun *run, CpuWaitReport *report, HloText *text) {
 
 // Names whom this process has waited for, and what they were last known to do.
 static HloStatus timeout_error(CpuRun *run, const CpuWaitReport *report, const char *where) {
-    HloText text = {0};
+    HloText silent = {0}, text = {0};
+    cpu_launch_print_silent(run->launch, &silent);
     for (int64_t k = 0; k < report->process_count && k < 8; k++) {
         hlo_text_string(&text, "; ");
         cpu_launch_print_peer(run->launch, report->processes[k], &text);
     }
     Transport *transport = cpu_launch_transport(run->launch);
     const HloStatus status =
-        hlo_error(HLO_DEADLINE_EXCEEDED, "launch %lld, %s: %s has waited %.3g s; it %s%s",
+        hlo_error(HLO_DEADLINE_EXCEEDED, "launch %lld, %s: %s%s has waited %.3g s; it %s%s",
                   (long long)cpu_launch_ordinal(run->launch), run->executable->module->name,
-                  transport_process_name(transport, transport_process_index(transport)),
+                  silent.data ? silent.data : "", transport_process_name(transport, transport_process_index(transport)),
                   (double)cpu_launch_timeout(run->launch) / 1e9, where, text.data ? text.data : "");
+    hlo_text_free(&silent);
     hlo_text_free(&text);
     return status;
 }
@@ -243,7 +245,8 @@ static HloStatus judge_wait(CpuRun *run, int64_t elapsed) {
     if (!status && messages->reports++ == 0) cpu_launch_set_activity(run->launch, where);
     if (!status && messages->reports > 1) {
         cpu_launch_report(run->launch, &report);
-        if (messages->reports > 3) status = cpu_launch_deadlock(run->launch, &report, where);
+        cpu_launch_probe(run->launch);
+        status = cpu_launch_deadlock(run->launch, &report, hlo_clock_nanoseconds() - elapsed, where);
     }
     hlo_text_free(&text);
     return status;
@@ -332,9 +335,11 @@ HloStatus cpu_messages_finish(CpuRun *run) {
         if (!status) status = take_sent(run);
         const int64_t elapsed = hlo_clock_nanoseconds() - begin;
         if (status || !run->messages.sends) break;
+        if (elapsed > cpu_launch_report_interval(run->launch)) cpu_launch_probe(run->launch);
         if (elapsed > cpu_launch_timeout(run->launch)) {
             const int64_t process = run->messages.sends->process;
             HloText text = {0};
+            cpu_launch_print_silent(run->launch, &text);
             cpu_launch_print_peer(run->launch, process, &text);
             status = hlo_error(HLO_DEADLINE_EXCEEDED, "launch %lld, %s: a message has not been received: %s",
                                (long long)cpu_launch_ordinal(run->launch), run->executable->module->name,
