@@ -88,6 +88,10 @@ typedef struct Joining {
     Candidate *candidates;
     Other *others;
     HloStatus failure;  // ends joining
+    // UCX did not connect to a process, perhaps because that one has given up: it then says why on its connection,
+    // which is awaited until that time.
+    HloStatus unexplained;
+    int64_t unexplained_until;
     bool has_said_ready;
 } Joining;
 
@@ -352,9 +356,11 @@ static void hear_identity(Joining *joining, Candidate *candidate, const Frame *f
     }
     // UCX reads the address at any alignment, as it comes from the network.
     HloStatus status = ucx_connect(joining->joined->ucx, process, identity + fixed.identity_bytes);
-    if (status) {
-        fail(joining, status);
-        return;
+    if (status && joining->unexplained) {
+        hlo_status_free(status);
+    } else if (status) {
+        joining->unexplained = status;
+        joining->unexplained_until = hlo_clock_nanoseconds() + UCX_GRACE;
     }
     other->is_connected = true;
     joining->joined->controls[process].link = candidate->link;
@@ -521,7 +527,7 @@ static bool all_others(const Joining *joining, bool ready) {
 }
 
 static void say_ready(Joining *joining) {
-    if (joining->has_said_ready || !all_others(joining, false)) return;
+    if (joining->has_said_ready || joining->unexplained || !all_others(joining, false)) return;
     joining->has_said_ready = true;
     for (int64_t i = 0; i < joining->count; i++) {
         if (i == joining->index) continue;
@@ -589,6 +595,11 @@ static struct pollfd *poll_all(Joining *joining) {
 static void join_all(Joining *joining) {
     while (!joining->failure && !(joining->has_said_ready && all_others(joining, true))) {
         const int64_t now = hlo_clock_nanoseconds();
+        if (joining->unexplained && now >= joining->unexplained_until) {
+            joining->failure = joining->unexplained;
+            joining->unexplained = NULL;
+            break;
+        }
         if (now >= joining->deadline) {
             fail(joining, timeout_error(joining));
             break;
@@ -802,6 +813,7 @@ HloStatus transport_join_processes(const TransportOptions *options, Transport **
     if (joining.listener >= 0) close(joining.listener);
     for (int64_t i = 0; i < joining.count && joining.others; i++) hlo_free(joining.others[i].from_store);
     hlo_free(joining.others);
+    hlo_status_free(joining.unexplained);
     if (status && joining.joined) joined_free(joining.joined);
     if (!status) *transport = &joining.joined->base;
     return status;

@@ -20,7 +20,6 @@
 enum {
     kEagerBytes = 16384,     // larger messages are offered first
     kMessageId = 1,          // of UCX's active messages
-    kGrace = 500000000,      // how long an error of UCX waits for its explanation
     kLastWords = 100000000,  // how long the last messages of a process that has left are awaited
     kStopTime = 200000000,   // how long a failure waits for UCX to stop receives
     kLooks = 8,              // how often a waiting thread looks for messages before it looks at the clock
@@ -775,7 +774,7 @@ HloStatus ucx_unexplained_error(Ucx *ucx) {
     pthread_mutex_lock(&ucx->lock);
     for (int64_t i = 0; i < ucx->transport->process_count && !error && !ucx->has_failed; i++) {
         const UcxPeer *peer = &ucx->peers[i];
-        if (!peer->broken_since || now - peer->broken_since < kGrace) continue;
+        if (!peer->broken_since || now - peer->broken_since < UCX_GRACE) continue;
         if (atomic_load(&ucx->transport->peers[i].has_left)) continue;
         error = hlo_error(HLO_UNAVAILABLE, "messages to or from %s fail, though it is alive (UCX: %s)",
                           ucx->transport->peers[i].name, ucx->library->ucs_status_string(peer->broken));

@@ -20,7 +20,10 @@
 
 typedef struct Ucx Ucx;
 
-enum { UCX_REQUEST_BYTES = 192 };  // of TransportEngine
+enum {
+    UCX_REQUEST_BYTES = 192,  // of TransportEngine
+    UCX_GRACE = 500000000,    // nanoseconds that an error of UCX waits for a failure that explains it
+};
 
 // What the messages need of the control connections.
 typedef struct UcxOptions {

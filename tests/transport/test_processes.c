@@ -181,6 +181,24 @@ Test(transport_processes, a_killed_process_is_named) {
     }
 }
 
+// Those that have seen it end give up, and the others may not find their memory any more: that is not what they report.
+Test(transport_processes, a_process_killed_while_joining_is_named) {
+    static const int kMoments[] = {4, 9, 16};  // milliseconds after the start; joining takes about 20
+    exchange_rounds = 0;
+    for (size_t i = 0; i < HLO_COUNT_OF(kMoments); i++) {
+        Processes processes;
+        prepare_processes(&processes, 4, exchange_body);
+        processes.options.timeout_seconds = 1.5;
+        start_processes(&processes);
+        usleep((useconds_t)(kMoments[i] * kMilli));
+        kill_process(&processes, 2);
+        for (int64_t j = 0; j < 4; j++) {
+            const char *report = j == 2 ? "process 2" : await_report(&processes, j, 20);
+            cr_expect(strstr(report, "process 2") != NULL, "%s", report);
+        }
+    }
+}
+
 // Its connections end with it even if a child that it has forked off lives on.
 static HloStatus exchange_with_child(Transport *transport) {
     if (transport_process_index(transport) == 1 && fork() == 0) {
