@@ -19,8 +19,10 @@ import tempfile
 import time
 
 COUNT = 4
-TIMEOUT = 4.0  # MESHLO_HOST_TIMEOUT
-PATIENCE = 120  # after that a process hangs
+LEAST_TIMEOUT = 4.0  # MESHLO_HOST_TIMEOUT, in seconds, on a machine that is not busy
+SLACK = 4  # the timeout is at least so many times the duration of a run without a fault
+TIMEOUT_ALONE = 120.0  # of that run
+PATIENCE = 20  # timeouts after which a process hangs
 PROGRAM = """HloModule exchange, num_partitions=8
 add {
   a = f32[] parameter(0)
@@ -75,12 +77,12 @@ def command(meshlo, program):
     return [meshlo, "run", program, "--on", "v5e:2x4", "--partitioned", "--per-device", "--seed", "5", "--print", "--repeat", "3"]
 
 
-def start(meshlo, program):
+def start(meshlo, program, timeout):
     addresses = ",".join(f"127.0.0.1:{port}" for port in free_ports())
     processes = []
     for i in range(COUNT):
         env = dict(os.environ, MESHLO_PROCESS_ADDRESSES=addresses, MESHLO_PROCESS_INDEX=str(i), MESHLO_NUM_THREADS="1",
-                   TPU_PROCESS_BOUNDS="2,2,1", TPU_CHIPS_PER_PROCESS_BOUNDS="1,2,1", MESHLO_HOST_TIMEOUT=str(TIMEOUT))
+                   TPU_PROCESS_BOUNDS="2,2,1", TPU_CHIPS_PER_PROCESS_BOUNDS="1,2,1", MESHLO_HOST_TIMEOUT=str(timeout))
         processes.append(subprocess.Popen(command(meshlo, program), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     return processes
 
@@ -96,10 +98,10 @@ def finish(process, until):
         return None, "", ""
 
 
-def one_round(meshlo, program, expected, seconds, draw):
+def one_round(meshlo, program, expected, seconds, timeout, draw):
     fault, victim, moment = draw.choice(["kill", "stop", "delay"]), draw.randrange(COUNT), draw.uniform(0, seconds)
     what = f"{fault} of process {victim} after {moment * 1e3:.0f} ms"
-    processes = start(meshlo, program)
+    processes = start(meshlo, program, timeout)
     time.sleep(moment)
     ended_before = processes[victim].poll() is not None
     if fault == "kill":
@@ -107,9 +109,9 @@ def one_round(meshlo, program, expected, seconds, draw):
     else:
         processes[victim].send_signal(signal.SIGSTOP)
     if fault == "delay":
-        time.sleep(draw.uniform(0, TIMEOUT / 4))
+        time.sleep(draw.uniform(0, timeout / 4))
         processes[victim].send_signal(signal.SIGCONT)
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + PATIENCE * timeout
     order = [i for i in range(COUNT) if i != victim] + [victim]
     for i in order:
         if i == victim and fault == "stop":
@@ -147,13 +149,14 @@ def main():
         if alone.returncode:
             sys.exit(f"alone it fails: {alone.stderr}")
         begin = time.monotonic()
-        for process in start(meshlo, program):
-            code, out, err = finish(process, begin + PATIENCE)
+        for process in start(meshlo, program, TIMEOUT_ALONE):
+            code, out, err = finish(process, begin + TIMEOUT_ALONE)
             if code != 0:
                 sys.exit(f"without a fault it fails: {code} {err}")
         seconds = time.monotonic() - begin
+        timeout = max(LEAST_TIMEOUT, SLACK * seconds)
         for number in range(rounds):
-            complaint = one_round(meshlo, program, alone.stdout, seconds, draw)
+            complaint = one_round(meshlo, program, alone.stdout, seconds, timeout, draw)
             if complaint:
                 failed += 1
                 print(f"round {number} (seed {seed}): {complaint}", flush=True)
