@@ -40,9 +40,9 @@ meshlo_package(development libmeshlo-dev libdevel "libmeshlo${MESHLO_SOVERSION} 
 meshlo_package(command meshlo devel "" "HLO compiler: the command
 Partitions, runs, times, compares and searches for the sharding of a program.")
 
-# Opened at run time, by processes that play the hosts of one slice.
+# Opened at run time: by processes that play the hosts of one slice, and for linear algebra.
 foreach(component LIBRARY COMMAND PYTHON)
-  set(CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS "libucx0, libnettle8")
+  set(CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS "libucx0, libnettle8, libopenblas0-pthread")
 endforeach()
 
 get_property(python_package GLOBAL PROPERTY MESHLO_PYTHON_PACKAGE)

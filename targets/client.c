@@ -196,8 +196,11 @@ static HloStatus fill_client(TargetClient *client, const char *spec, int threads
     HLO_TRY(choose_numerics(client));
     if (threads > 0) {
         CpuFeatures features;
+        CpuBlasChoice blas;
         HLO_TRY(cpu_features_choose(&features));
+        HLO_TRY(cpu_blas_choose(&blas));
         HLO_TRY(cpu_pool_new_with(threads, features, &client->pool));
+        cpu_pool_set_blas(client->pool, blas);
     } else {
         HLO_TRY(cpu_pool_new(&client->pool));
     }

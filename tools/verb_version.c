@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "meshlo_version.h"
+#include "targets/cpu/blas/blas.h"
 #include "targets/cpu/host/features.h"
 #include "targets/cpu/lower/fallbacks.h"
 #include "tools/cli.h"
@@ -36,10 +37,48 @@ static void print_evaluated(HloJsonWriter *json) {
     hlo_json_end_array(json);
 }
 
+// The engine for linear algebra: the choice of MESHLO_BLAS, then the library and the core whose kernels it uses, or the
+// reason it cannot be used. Nothing is loaded if the choice rules it out.
+typedef struct Blas {
+    CpuBlasChoice choice;
+    const CpuBlas *library;  // NULL: not used
+    HloStatus missing;
+} Blas;
+
+static HloStatus find_blas(Blas *blas) {
+    *blas = (Blas){0};
+    HLO_TRY(cpu_blas_choose(&blas->choice));
+    if (blas->choice != CPU_BLAS_BUILTIN) blas->missing = cpu_blas_open(&blas->library);
+    return HLO_SUCCESS;
+}
+
+static void print_blas(HloText *out, const Blas *blas) {
+    hlo_text_format(out, "blas: %s", cpu_blas_choice_name(blas->choice));
+    if (blas->library)
+        hlo_text_format(out, " (%s, core %s)", blas->library->config, blas->library->core);
+    else if (blas->missing)
+        hlo_text_format(out, " (builtin only: %s)", hlo_status_message(blas->missing));
+    hlo_text_char(out, '\n');
+}
+
+static void print_blas_json(HloJsonWriter *json, const Blas *blas) {
+    hlo_json_key(json, "blas");
+    hlo_json_begin_object(json);
+    hlo_json_member_string(json, "choice", cpu_blas_choice_name(blas->choice));
+    if (blas->library) {
+        hlo_json_member_string(json, "library", blas->library->config);
+        hlo_json_member_string(json, "core", blas->library->core);
+    }
+    if (blas->missing) hlo_json_member_string(json, "missing", hlo_status_message(blas->missing));
+    hlo_json_end_object(json);
+}
+
 // CPU features are those in use, after MESHLO_CPU_FEATURES has lowered them.
 static HloStatus run_version(CliContext *context) {
     CpuFeatures features;
+    Blas blas;
     HLO_TRY(cpu_features_choose(&features));
+    HLO_TRY(find_blas(&blas));
     char hwloc_version[32];
     snprintf(hwloc_version, sizeof hwloc_version, "%u.%u", hwloc_get_api_version() >> 16,
              hwloc_get_api_version() >> 8 & 255);
@@ -53,6 +92,8 @@ static HloStatus run_version(CliContext *context) {
     if (!cli_flag(context, "json")) {
         hlo_text_format(&context->out, "meshlo %s (%s, %s)\ncpu features: %s\n", MESHLO_VERSION, MESHLO_BUILD_TYPE,
                         MESHLO_COMPILER, cpu_features_name(features));
+        print_blas(&context->out, &blas);
+        hlo_status_free(blas.missing);
         for (size_t i = 0; i < HLO_COUNT_OF(libraries); ++i) {
             hlo_text_format(&context->out, "%s %s\n", libraries[i].name, libraries[i].version);
         }
@@ -64,6 +105,8 @@ static HloStatus run_version(CliContext *context) {
     hlo_json_member_string(&json, "build", MESHLO_BUILD_TYPE);
     hlo_json_member_string(&json, "compiler", MESHLO_COMPILER);
     hlo_json_member_string(&json, "cpu_features", cpu_features_name(features));
+    print_blas_json(&json, &blas);
+    hlo_status_free(blas.missing);
     hlo_json_key(&json, "libraries");
     hlo_json_begin_object(&json);
     for (size_t i = 0; i < HLO_COUNT_OF(libraries); ++i) {

@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 SOURCE=$(cd "$here/../.." && pwd)
 SHARED=${MESHLO_SHARED:-$SOURCE/../shared}
 export MESHLO SOURCE SHARED LC_ALL=C NO_COLOR=1
-unset MESHLO_FLAGS MESHLO_TOPOLOGY MESHLO_NUMERICS MESHLO_NUM_THREADS XLA_FLAGS
+unset MESHLO_FLAGS MESHLO_TOPOLOGY MESHLO_NUMERICS MESHLO_NUM_THREADS MESHLO_BLAS XLA_FLAGS
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

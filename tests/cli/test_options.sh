@@ -134,6 +134,8 @@ exits 2 "numerics from the environment" env MESHLO_NUMERICS=f8 "$MESHLO" run dot
 says err "MESHLO_NUMERICS is 'f8'; expected exact or tpu" "numerics from the environment: named"
 exits 2 "threads from the environment" env MESHLO_NUM_THREADS=0 "$MESHLO" run dot.hlo
 says err "MESHLO_NUM_THREADS is '0'" "threads from the environment: named"
+exits 2 "the library from the environment" env MESHLO_BLAS=mkl "$MESHLO" run dot.hlo
+says err "MESHLO_BLAS is 'mkl'; expected openblas, builtin or auto" "the library from the environment: named"
 exits 0 "a mesh of as many devices orders a partitioned program" meshlo run part.hlo --on v2-8 --mesh a=4
 exits 0 "help of a verb, the other way round" meshlo help run
 says out "usage: meshlo run" "help of a verb, the other way round: that verb's"

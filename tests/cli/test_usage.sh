@@ -20,6 +20,9 @@ exits 2 "too many arguments" meshlo version a
 exits 0 "version" meshlo version
 exits 0 "version json" meshlo version --json
 json "j['version'] and j['cpu_features'] and 'hwloc' in j['libraries']" "version json: keys"
+json "j['blas']['choice'] == 'auto' and ('core' in j['blas'] or 'libopenblas0-pthread' in j['blas']['missing'])" "version json: the library for linear algebra"
+exits 0 "version without it" env MESHLO_BLAS=builtin "$MESHLO" version
+says out "blas: builtin" "version without it: says so"
 exits 0 "flags from the environment" env MESHLO_FLAGS=--json "$MESHLO" version
 json "j['version']" "flags from the environment: used"
 exits 6 "no space left for stdout" bash -c '"$MESHLO" version >/dev/full'

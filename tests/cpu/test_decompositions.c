@@ -5,10 +5,12 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/base/file.h"
 #include "hlo/eval/eval.h"
+#include "targets/cpu/blas/blas.h"
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
@@ -21,7 +23,10 @@ static void expect_small(const HloLiteral *result, const char *path, const char 
     cr_expect(error <= (result->shape->type == HLO_F64 ? 1e-12 : 5e-4), "%s, %s: error %g", path, how, error);
 }
 
+// In the engine with both choices of MESHLO_BLAS, and in the evaluator.
 CaseTest(const CaseFile *program, decompositions, identities_hold) {
+    const CpuBlas *blas = NULL;
+    hlo_status_free(cpu_blas_open(&blas));
     HloFileContent content;
     HloText message = {0};
     cr_assert_null(hlo_file_read(program->path, 1 << 24, &content));
@@ -30,8 +35,9 @@ CaseTest(const CaseFile *program, decompositions, identities_hold) {
     for (int seed = 1; seed < 4; seed++) {
         const CompiledCheck check = {.seed = (uint64_t)seed};
         HloLiteral *compiled[64] = {0}, *evaluated = NULL;
+        setenv("MESHLO_BLAS", blas && seed == 2 ? "openblas" : "builtin", 1);
         cr_assert(compiled_run(module, &check, compiled, &message), "%s: %s", program->path, message.data);
-        expect_small(compiled[0], program->path, "compiled");
+        expect_small(compiled[0], program->path, getenv("MESHLO_BLAS"));
         HloLiteral *argument = compiled_random(module->entry->parameters.items[0]->shape, (uint64_t)seed);
         const HloLiteral *arguments[] = {argument};
         cr_assert_null(hlo_evaluate(module, arguments, 1, NULL, &evaluated));
@@ -40,6 +46,7 @@ CaseTest(const CaseFile *program, decompositions, identities_hold) {
         hlo_literal_free(evaluated);
         hlo_literal_free(compiled[0]);
     }
+    unsetenv("MESHLO_BLAS");
     hlo_text_free(&message);
     hlo_module_free(module);
     hlo_file_content_free(&content);

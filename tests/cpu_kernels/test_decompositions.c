@@ -18,16 +18,24 @@ typedef struct Case {
     HloType type;
     int64_t batch, rows, columns;
     CpuFeatures features;
+    CpuBlasChoice blas;
 } Case;
 
+// Our own kernels at each instruction set, and OpenBLAS at the highest one, if it is installed.
 static Case *all_cases(const int64_t (*sizes)[3], size_t count, size_t *total) {
     static const HloType types[] = {HLO_F32, HLO_F64, HLO_C64, HLO_C128};
-    Case *cases = cr_malloc(sizeof(Case) * 4 * CPU_FEATURES_COUNT * count);
+    Case *cases = cr_malloc(sizeof(Case) * 4 * (CPU_FEATURES_COUNT + 1) * count);
+    const bool has_blas = levels_have_blas();
     *total = 0;
+    for (size_t s = 0; s < count && has_blas; s++)
+        for (size_t t = 0; t < 4; t++)
+            cases[(*total)++] =
+                (Case){types[t], sizes[s][0], sizes[s][1], sizes[s][2], (CpuFeatures)levels_last(), CPU_BLAS_OPENBLAS};
     for (size_t s = 0; s < count; s++)
         for (size_t t = 0; t < 4; t++)
             for (int set = levels_first(); set <= levels_last(); set++)
-                cases[(*total)++] = (Case){types[t], sizes[s][0], sizes[s][1], sizes[s][2], (CpuFeatures)set};
+                cases[(*total)++] =
+                    (Case){types[t], sizes[s][0], sizes[s][1], sizes[s][2], (CpuFeatures)set, CPU_BLAS_BUILTIN};
     return cases;
 }
 
@@ -84,6 +92,7 @@ static void run(const Case *c, Decompose *decompose, const void *in, void **arra
     for (int workers = 1; workers < 4; workers += 2) {
         CpuPool *pool;
         cr_assert_null(cpu_pool_new_with(workers, c->features, &pool));
+        cpu_pool_set_blas(pool, c->blas);
         for (int i = 0; i < count; i++) again[i] = workers == 1 ? arrays[i] : hlo_allocate_aligned(bytes[i] + 64);
         cr_assert_null(decompose(pool, c, in, again));
         cpu_pool_free(pool);
@@ -248,7 +257,7 @@ Test(decompositions, eigh_of_extreme_sizes_and_nan) {
 // JAX pads the blocks of large matrices with zeros and cuts the results off again: nothing may leave its block.
 Test(decompositions, eigh_unsorted_keeps_padding_in_place) {
     enum { kSize = 40, kBlock = 25 };
-    const Case c = {HLO_F64, 1, kSize, kSize, CPU_FEATURES_BASELINE};
+    const Case c = {HLO_F64, 1, kSize, kSize, CPU_FEATURES_BASELINE, CPU_BLAS_BUILTIN};
     double *a = new_random(&c, kSize * kSize), v[kSize * kSize], w[kSize];
     for (int i = 0; i < kSize * kSize; i++)
         if (i / kSize >= kBlock || i % kSize >= kBlock) a[i] = 0;
@@ -301,7 +310,7 @@ CaseList(decompositions, eigh_of_hard_matrices) {
 // Vectors are orthogonal and solve, values ascend, and two workers give the bits of one.
 CaseTest(HardCase *c, decompositions, eigh_of_hard_matrices) {
     const int64_t n = c->n, all = n * n;
-    const Case as = {c->type, 1, n, n, CPU_FEATURES_BASELINE};
+    const Case as = {c->type, 1, n, n, CPU_FEATURES_BASELINE, CPU_BLAS_BUILTIN};
     void *a = new_array(&as, all), *v = new_array(&as, all), *w = new_array(&as, n), *again = new_array(&as, all);
     for (int64_t i = 0; i < all; i++) {
         const double value = hard_element(c->kind, n, i / n, i % n) + hard_element(c->kind, n, i % n, i / n);

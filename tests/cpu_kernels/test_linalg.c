@@ -52,8 +52,10 @@ Test(cpu_cholesky, factors_multiply_back, .init = open_pool, .fini = close_pool)
     static const int64_t sizes[] = {1, 2, 9, 64, 150};
     for (int t = 0; t < 4; t++)
         for (int s = 0; s < 5; s++)
-            for (int lower = 0; lower < 2; lower++) {
+            for (int form = 0; form < (levels_have_blas() ? 4 : 2); form++) {
                 const int64_t n = sizes[s];
+                const bool lower = form % 2;
+                cpu_pool_set_blas(pool, form / 2 ? CPU_BLAS_OPENBLAS : CPU_BLAS_BUILTIN);
                 for (int64_t i = 0; i < 2 * n * n; i++) {
                     const int64_t r = i / n % n, c = i % n;
                     const bool named = lower ? c <= r : c >= r;
@@ -93,10 +95,11 @@ Test(cpu_triangular_solve, solutions_satisfy_the_system, .init = open_pool, .fin
     double _Complex *a = hlo_allocate_aligned(sizeof *a * kBatch * kColumns * kColumns),
                     *b = hlo_allocate_aligned(sizeof *b * kBatch * kRows * kColumns);
     double _Complex *x = hlo_allocate_aligned(sizeof *x * kBatch * kRows * kColumns);
-    for (int form = 0; form < 4 * 2 * 2 * 2 * 3; form++) {
+    for (int form = 0; form < 4 * 2 * 2 * 2 * 3 * (levels_have_blas() ? 2 : 1); form++) {
+        cpu_pool_set_blas(pool, form < 96 ? CPU_BLAS_BUILTIN : CPU_BLAS_OPENBLAS);
         const HloType type = kTypes[form % 4];
         const bool left = form / 4 % 2, lower = form / 8 % 2, unit = form / 16 % 2;
-        const CpuTranspose transpose = (CpuTranspose)(form / 32);
+        const CpuTranspose transpose = (CpuTranspose)(form / 32 % 3);
         const int64_t rows = left ? kRows : kColumns, columns = left ? kColumns : kRows, n = kRows;
         for (int64_t i = 0; i < kBatch * n * n; i++)
             set_element(type, a, i,

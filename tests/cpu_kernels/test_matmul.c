@@ -122,8 +122,11 @@ CaseTest(TypeCase *types, cpu_matmul, products_of_all_types) {
     static const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {1, 33, 20}, {33, 1, 20}, {40, 50, 60}, {4, 4, 0}};
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AMX, &pool));
-    for (int s = 0; s < 6; s++)
-        for (int layouts = 0; layouts < 27; layouts++) check(pool, types, sizes[s], layouts);
+    for (int blas = 0; blas < (levels_have_blas() ? 2 : 1); blas++) {
+        cpu_pool_set_blas(pool, blas ? CPU_BLAS_OPENBLAS : CPU_BLAS_BUILTIN);
+        for (int s = 0; s < 6; s++)
+            for (int layouts = 0; layouts < 27; layouts++) check(pool, types, sizes[s], layouts);
+    }
     cpu_pool_free(pool);
 }
 
@@ -407,14 +410,17 @@ Test(cpu_matmul, results_do_not_depend_on_workers) {
     enum { kSize = 300 };
     static float a[kSize * kSize], b[kSize * kSize], outs[2][kSize * kSize];
     for (int i = 0; i < kSize * kSize; i++) a[i] = (float)small_random() / 7, b[i] = (float)small_random() / 3;
-    for (int w = 0; w < 2; w++) {
-        CpuPool *pool;
-        cr_assert_null(cpu_pool_new_with(w ? 5 : 1, CPU_FEATURES_AMX, &pool));
-        const CpuMatmul mm = square(kSize);
-        cr_assert_null(cpu_matmul(pool, &mm, outs[w], a, b));
-        cpu_pool_free(pool);
+    for (int blas = 0; blas < (levels_have_blas() ? 2 : 1); blas++) {
+        for (int w = 0; w < 2; w++) {
+            CpuPool *pool;
+            cr_assert_null(cpu_pool_new_with(w ? 5 : 1, CPU_FEATURES_AMX, &pool));
+            cpu_pool_set_blas(pool, blas ? CPU_BLAS_OPENBLAS : CPU_BLAS_BUILTIN);
+            const CpuMatmul mm = square(kSize);
+            cr_assert_null(cpu_matmul(pool, &mm, outs[w], a, b));
+            cpu_pool_free(pool);
+        }
+        cr_assert_eq(memcmp(outs[0], outs[1], sizeof outs[0]), 0);
     }
-    cr_assert_eq(memcmp(outs[0], outs[1], sizeof outs[0]), 0);
 }
 
 // The largest magnitudes, over a depth at which f32 sums would round.

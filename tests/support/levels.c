@@ -14,6 +14,12 @@ int levels_last(void) {
     return (int)cpu_pool_features(NULL);
 }
 
+bool levels_have_blas(void) {
+    const CpuBlas *blas = NULL;
+    hlo_status_free(cpu_blas_open(&blas));
+    return blas && (CpuFeatures)levels_last() == cpu_features_detect();
+}
+
 bool levels_include(CpuFeatures features) {
     return (int)features >= levels_first() && (int)features <= levels_last();
 }

@@ -7,7 +7,7 @@
 #include <criterion/parameterized.h>
 #include <stdbool.h>
 
-#include "targets/cpu/host/features.h"
+#include "targets/cpu/blas/blas.h"
 
 // Numbers of CpuFeatures, as loops count them.
 int levels_first(void);
@@ -15,6 +15,10 @@ int levels_last(void);
 
 // Whether a set is one of them.
 bool levels_include(CpuFeatures features);
+
+// Whether the linear algebra of OpenBLAS is to be tested as well: it is installed, and these are not the tests of one
+// instruction set below the machine's.
+bool levels_have_blas(void);
 
 // The same as cases of a parameterised test, each an int.
 struct criterion_test_params levels_cases(void);

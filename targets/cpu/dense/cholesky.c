@@ -11,6 +11,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/dense/lapack.h"
 #include "targets/cpu/dense/matrix.h"
 
 // Columns of right-hand sides, and rows of a triangle that is updated, per unit of work; squares that are transposed at
@@ -68,6 +69,7 @@ typedef struct CholeskyJob {
     char *out;
     const char *in;
     size_t product_each;
+    const CpuBlas *blas;  // NULL: our own kernels
 } CholeskyJob;
 
 // The factorisation of one matrix: a's upper triangle becomes the factor.
@@ -203,6 +205,7 @@ static void cholesky_task(CpuMatrix *matrix, const void *argument, int64_t index
     const int64_t n = job->n, half = n > CPU_TRIANGLE ? cpu_triangle_half(n) : 0, bytes = n * n * matrix->width;
     void *a = job->out + index * bytes;
     const void *in = job->in + index * bytes;
+    if (job->blas && cpu_lapack_cholesky(*matrix, job->blas, n, job->lower, a, in)) return;
     Factoring f = {.matrix = matrix, .stride = n, .product_each = job->product_each};
     f.turned = cpu_matrix_work(matrix, half * half, (size_t)matrix->width);
     f.negative = cpu_matrix_work(matrix, most_beside(n), (size_t)matrix->width);
@@ -227,12 +230,14 @@ HloStatus cpu_cholesky(CpuPool *pool, HloType type, int64_t batch, int64_t n, bo
     assert(cpu_matrix_has(type)); /* narrower ones are widened before the kernel */
     if (batch == 0 || n == 0) return HLO_SUCCESS;
     assert(out != in); /* the named triangle is read while the other is written; empty arrays may share an address */
-    const CholeskyJob job = {n, lower, out, in, factor_product_bytes(type, n)};
+    CholeskyJob job = {n, lower, out, in, factor_product_bytes(type, n), NULL};
+    HLO_TRY(cpu_blas_find(pool, CPU_BLAS_CHOLESKY, type, n, n, &job.blas));
     const int64_t half = n > CPU_TRIANGLE ? cpu_triangle_half(n) : 0;
     const size_t width = (size_t)hlo_type_bytes(type);
     const size_t bytes = cpu_work_bytes(half * half, width) + cpu_work_bytes(most_beside(n), width) +
                          cpu_work_bytes(cpu_pool_worker_count(pool), job.product_each);
-    return cpu_matrix_batch(pool, type, batch, bytes, (double)n * (double)n * (double)n / 3, cholesky_task, &job);
+    return cpu_lapack_batch(job.blas, pool, type, batch, bytes, cpu_lapack_cholesky_bytes(type, n),
+                            (double)n * (double)n * (double)n / 3, cholesky_task, &job);
 }
 
 // ---- triangular systems
@@ -244,6 +249,7 @@ typedef struct SolveJob {
     char *x;
     const char *a;
     size_t side_bytes, product_each;
+    const CpuBlas *blas;  // NULL: our own kernels
 } SolveJob;
 
 // One system: the triangle is ready.
@@ -301,6 +307,10 @@ static void solve_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const bool turn = (job->transpose != CPU_NO_TRANSPOSE) != !job->left_side, lower = job->lower != turn;
     Solving s = {.matrix = matrix, .job = job, .backwards = !lower};
     s.x = cpu_matrix_at(matrix, job->x, index * job->rows * job->columns);
+    if (job->blas &&
+        cpu_lapack_solve(*matrix, job->blas, job->rows, job->columns, job->left_side, job->lower, job->unit_diagonal,
+                         job->transpose, s.x, cpu_matrix_at(matrix, job->a, index * n * n)))
+        return;
     s.triangle = cpu_matrix_work(matrix, n * n, (size_t)matrix->width);
     s.work = cpu_matrix_work(matrix, cpu_pool_worker_count(matrix->pool), job->side_bytes + job->product_each);
     const char *a = cpu_matrix_at(matrix, job->a, index * n * n + (lower ? 0 : n * n - 1));
@@ -330,11 +340,12 @@ HloStatus cpu_triangular_solve(CpuPool *pool, HloType type, int64_t batch, int64
                     .transpose = transpose,
                     .x = x,
                     .a = a};
+    HLO_TRY(cpu_blas_find(pool, CPU_BLAS_TRSM, type, rows, columns, &job.blas));
     const int64_t most = hlo_smaller(kStripe, job.sides);
     job.side_bytes = cpu_work_bytes(job.n * most, width);
     job.product_each = (cpu_triangle_bytes(type, job.n, most) + 63) / 64 * 64;
     const size_t bytes = cpu_work_bytes(job.n * job.n, width) +
                          cpu_work_bytes(cpu_pool_worker_count(pool), job.side_bytes + job.product_each);
     const double cost = (double)job.sides * (double)job.n * (double)job.n;
-    return cpu_matrix_batch(pool, type, batch, bytes, cost, solve_task, &job);
+    return cpu_lapack_batch(job.blas, pool, type, batch, bytes, 0, cost, solve_task, &job);
 }

@@ -26,6 +26,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/dense/lapack.h"
 #include "targets/cpu/dense/linalg.h"
 
 // ---- rotations
@@ -130,6 +131,7 @@ typedef struct EighJob {
     char *vectors, *values;  // `vectors` NULL: values only
     const char *in;
     int32_t *info;
+    const CpuBlas *blas;  // NULL: our own kernels
 } EighJob;
 
 // Zeroes faint numbers. Rounding errors of a matrix of low rank fade from row to row until they are subnormal, where no
@@ -377,9 +379,21 @@ static bool values_by_halves(CpuMatrix *matrix, double *d, double *e, int64_t n,
     return cpu_eigen_halves(&halves);
 }
 
+// Solves matrix number `index` of the batch by LAPACK; false if it is left to our own kernels.
+static bool solve_by_lapack(CpuMatrix *matrix, const EighJob *job, int64_t index) {
+    const int64_t n = job->n, size = n * n * matrix->width;
+    char *vectors = job->vectors ? job->vectors + index * size : NULL;
+    char *values = job->values + index * n * (matrix->is_complex ? matrix->width / 2 : matrix->width);
+    if (!cpu_lapack_eigh(*matrix, job->blas, n, job->lower, vectors, values, job->in + index * size)) return false;
+    if (vectors) normalise_phases(matrix, n, vectors);
+    if (job->info) job->info[index] = 0;
+    return true;
+}
+
 // Solves matrix number `index` of the batch.
 static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const EighJob *job = argument;
+    if (job->blas && solve_by_lapack(matrix, job, index)) return;
     const int64_t n = job->n, real = matrix->is_complex ? matrix->width / 2 : matrix->width;
     char *values = job->values + index * n * real,
          *z = job->vectors ? job->vectors + index * n * n * matrix->width : NULL;
@@ -412,7 +426,8 @@ static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
 HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, bool sort, void *vectors,
                    void *values, int32_t *info, const void *in) {
     assert(batch >= 0 && n >= 0);
-    const EighJob job = {n, lower, sort, vectors, values, in, info};
+    EighJob job = {n, lower, sort, vectors, values, in, info, NULL};
+    if (sort) HLO_TRY(cpu_blas_find(pool, CPU_BLAS_EIGH, type, n, n, &job.blas));
     const size_t width = (size_t)hlo_type_bytes(type);
     const size_t bytes =
         2 * cpu_work_bytes(n * n, width) + 6 * cpu_work_bytes(n, width) + 2 * cpu_work_bytes(n, sizeof(double)) +
@@ -420,5 +435,6 @@ HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool l
         cpu_reflections_bytes(pool, type, n) +
         (vectors && sort && n > CPU_EIGEN_SMALL ? cpu_eigen_halves_bytes(pool, type == HLO_F64 || type == HLO_C128, n)
                                                 : 0);
-    return cpu_matrix_batch(pool, type, batch, bytes, 9.0 * (double)n * (double)n * (double)n, eigh_task, &job);
+    return cpu_lapack_batch(job.blas, pool, type, batch, bytes, cpu_lapack_eigh_bytes(type, n),
+                            9.0 * (double)n * (double)n * (double)n, eigh_task, &job);
 }

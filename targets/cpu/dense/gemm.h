@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices of f32, f64 and 32- and 64-bit integers with any strides, by our own packed kernels: OpenBLAS's
-// serial build must not be called from several threads concurrently (its buffers are not locked: measured, wrong
-// results), and we bring our own threads.
+// Products of matrices of f32, f64 and 32- and 64-bit integers with any strides, by our own packed kernels.
 //
 // Every element of the result is one chain of fused multiply-adds per block of depth, blocks in order; so it does not
 // depend on the division of the work, on the number of workers, or on the size of the matrices around it. Subnormal

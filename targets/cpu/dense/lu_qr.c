@@ -21,6 +21,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/dense/lapack.h"
 #include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matrix.h"
 
@@ -32,6 +33,7 @@ typedef struct LuJob {
     const char *in;
     int32_t *pivots, *permutation, *info;
     size_t stripe_each;
+    const CpuBlas *blas;  // NULL: our own kernels
 } LuJob;
 
 // Factors the transposed panel (columns x rows): pivot[j] is counted from the panel's first row. Returns the number of
@@ -113,9 +115,9 @@ static void update_task(void *argument, int64_t begin, int64_t end, int worker) 
 }
 
 // Factors by panels of CPU_PANEL columns: factoring a panel is slow and small, updating the rest is a product and fast.
-// Exchanges of rows are applied to whole stripes, left of the panel too, so that the factors come out in order.
-static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
-    const LuJob *job = argument;
+// Exchanges of rows are applied to whole stripes, left of the panel too, so that the factors come out in order. Returns
+// the number of the first column without a pivot, counted from 1, or 0.
+static int64_t factor_panels(CpuMatrix *matrix, const LuJob *job, int64_t index) {
     const int64_t rows = job->rows, columns = job->columns, steps = hlo_smaller(rows, columns), size = rows * columns;
     char *a = job->factors + index * size * matrix->width,
          *panel = cpu_matrix_work(matrix, rows * CPU_PANEL, matrix->width);
@@ -139,6 +141,17 @@ static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
         cpu_pool_parallel_for_grain(matrix->pool, stripes, 1, update_task, &update);
         for (int64_t j = 0; j < count; j++) pivots[k + j] = (int32_t)(k + pivot[j]);
     }
+    return singular;
+}
+
+static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
+    const LuJob *job = argument;
+    const int64_t rows = job->rows, steps = hlo_smaller(rows, job->columns), first = index * rows * job->columns;
+    int32_t *pivots = job->pivots + index * steps;
+    int64_t singular;
+    if (!job->blas || !cpu_lapack_lu(*matrix, job->blas, rows, job->columns, cpu_matrix_at(matrix, job->factors, first),
+                                     pivots, &singular, cpu_matrix_at(matrix, job->in, first)))
+        singular = factor_panels(matrix, job, index);
     if (job->info) job->info[index] = (int32_t)singular;
     if (!job->permutation) return;
     int32_t *order = job->permutation + index * rows;
@@ -154,11 +167,13 @@ HloStatus cpu_lu(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64
                  int32_t *pivots, int32_t *permutation, int32_t *info, const void *in) {
     assert(batch >= 0 && rows >= 0 && columns >= 0);
     const CpuProduct product = {.type = type, .features = CPU_FEATURES_AMX, .m = rows, .n = CPU_STRIPE, .k = CPU_PANEL};
-    const LuJob job = {rows, columns, factors, in, pivots, permutation, info, cpu_product_scratch_bytes(&product)};
+    LuJob job = {rows, columns, factors, in, pivots, permutation, info, cpu_product_scratch_bytes(&product), NULL};
+    HLO_TRY(cpu_blas_find(pool, CPU_BLAS_LU, type, rows, columns, &job.blas));
     const size_t bytes = cpu_work_bytes(rows * CPU_PANEL, (size_t)hlo_type_bytes(type)) +
                          cpu_work_bytes(cpu_pool_worker_count(pool), job.stripe_each);
     const double cost = (double)rows * (double)columns * (double)hlo_smaller(rows, columns);
-    return cpu_matrix_batch(pool, type, batch, bytes, cost, lu_task, &job);
+    return cpu_lapack_batch(job.blas, pool, type, batch, bytes, cpu_lapack_lu_bytes(type, rows, columns), cost, lu_task,
+                            &job);
 }
 
 // ---- QR
@@ -167,6 +182,7 @@ typedef struct QrJob {
     int64_t rows, columns, count;  // count: of reflections
     char *out, *taus;
     const char *in;
+    const CpuBlas *blas;  // NULL: our own kernels
 } QrJob;
 
 // Reduces the transposed panel (columns x rows) to its triangle, reflection by reflection.
@@ -194,6 +210,7 @@ static void qr_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     char *a = cpu_matrix_at(matrix, job->out, index * size),
          *taus = cpu_matrix_at(matrix, job->taus, index * job->count);
     const char *in = cpu_matrix_at(matrix, job->in, index * size);
+    if (job->blas && cpu_lapack_qr(*matrix, job->blas, rows, columns, a, taus, in)) return;
     char *panel = cpu_matrix_work(matrix, rows * CPU_PANEL, (size_t)matrix->width);
     CpuReflections block;
     cpu_reflections_new(matrix, rows, &block);
@@ -216,9 +233,11 @@ static size_t qr_bytes(const CpuPool *pool, HloType type, int64_t rows) {
 
 HloStatus cpu_qr(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors, void *taus,
                  const void *in) {
-    const QrJob job = {rows, columns, hlo_smaller(rows, columns), factors, taus, in};
+    QrJob job = {rows, columns, hlo_smaller(rows, columns), factors, taus, in, NULL};
+    HLO_TRY(cpu_blas_find(pool, CPU_BLAS_QR, type, rows, columns, &job.blas));
     const double cost = 2.0 * (double)rows * (double)columns * (double)job.count;
-    return cpu_matrix_batch(pool, type, batch, qr_bytes(pool, type, rows), cost, qr_task, &job);
+    return cpu_lapack_batch(job.blas, pool, type, batch, qr_bytes(pool, type, rows),
+                            cpu_lapack_qr_bytes(type, rows, columns), cost, qr_task, &job);
 }
 
 // Applies blocks from the last to the first: each one affects the columns from its own on, as those before are still
@@ -229,6 +248,7 @@ static void householder_task(CpuMatrix *matrix, const void *argument, int64_t in
     char *q = cpu_matrix_at(matrix, job->out, index * size),
          *taus = cpu_matrix_at(matrix, job->taus, index * job->count);
     const char *in = cpu_matrix_at(matrix, job->in, index * size);
+    if (job->blas && cpu_lapack_householder_product(*matrix, job->blas, rows, columns, job->count, q, in, taus)) return;
     char *panel = cpu_matrix_work(matrix, rows * CPU_PANEL, (size_t)matrix->width);
     CpuReflections block;
     cpu_reflections_new(matrix, rows, &block);
@@ -244,7 +264,9 @@ static void householder_task(CpuMatrix *matrix, const void *argument, int64_t in
 
 HloStatus cpu_householder_product(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns,
                                   int64_t count, void *q, const void *factors, const void *taus) {
-    const QrJob job = {rows, columns, count, q, (char *)taus, factors};
+    QrJob job = {rows, columns, count, q, (char *)taus, factors, NULL};
+    HLO_TRY(cpu_blas_find(pool, CPU_BLAS_Q, type, count, rows, &job.blas));
     const double cost = 4.0 * (double)rows * (double)columns * (double)count;
-    return cpu_matrix_batch(pool, type, batch, qr_bytes(pool, type, rows), cost, householder_task, &job);
+    return cpu_lapack_batch(job.blas, pool, type, batch, qr_bytes(pool, type, rows),
+                            cpu_lapack_qr_bytes(type, rows, columns), cost, householder_task, &job);
 }

@@ -6,6 +6,7 @@
 // Ways, in the order in which they are tried (cpu_matmul):
 //     by vector   small matrices times vectors: one call of a kernel each
 //     small       products of a few elements: one call each, in batches also if they are rounded to bf16
+//     blas        OpenBLAS, for sizes of f64 and complex numbers for which it is faster (matmul_blas.c)
 //     tiles       AMX, AVX-512 or AVX2 tile instructions for bf16, 8-bit integers and, with AMX, f32 (tiles.c)
 //     plain       types that kernels multiply directly: packed once for all workers (gemm.c)
 //     exact       8-bit integers as f32 in depths of 256, whose sums are below 2^24, added up as integers
@@ -265,25 +266,28 @@ static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) 
 
 // Chooses tiles by the problem's size only. Below about a million multiplications one tile; above, at least four of
 // them, each at most 512 wide so that larger machines have work too.
-static void choose_tiles(MatmulJob *job) {
-    const CpuMatmul *mm = job->mm;
+void cpu_matmul_choose_tiles(const CpuMatmul *mm, int64_t *tile_m, int64_t *tile_n) {
     const double work = (double)mm->m * (double)mm->n * (double)mm->k;
-    job->tiles_m = hlo_divide_up(mm->m, 512);
-    job->tiles_n = hlo_divide_up(mm->n, 512);
+    int64_t tiles_m = hlo_divide_up(mm->m, 512), tiles_n = hlo_divide_up(mm->n, 512);
     if (work < 1 << 20 || mm->batch >= 8) {
-        if (work < 1 << 24) job->tiles_m = job->tiles_n = 1;
+        if (work < 1 << 24) tiles_m = tiles_n = 1;
     } else {
-        while (job->tiles_m * job->tiles_n < 4) {
-            const bool split_m = mm->m / job->tiles_m >= mm->n / job->tiles_n;
-            if ((split_m ? mm->m / job->tiles_m : mm->n / job->tiles_n) < 32) break;
+        while (tiles_m * tiles_n < 4) {
+            const bool split_m = mm->m / tiles_m >= mm->n / tiles_n;
+            if ((split_m ? mm->m / tiles_m : mm->n / tiles_n) < 32) break;
             if (split_m)
-                job->tiles_m *= 2;
+                tiles_m *= 2;
             else
-                job->tiles_n *= 2;
+                tiles_n *= 2;
         }
     }
-    job->tile_m = hlo_divide_up(hlo_divide_up(mm->m, job->tiles_m), 16) * 16;
-    job->tile_n = hlo_divide_up(hlo_divide_up(mm->n, job->tiles_n), 16) * 16;
+    *tile_m = hlo_divide_up(hlo_divide_up(mm->m, tiles_m), 16) * 16;
+    *tile_n = hlo_divide_up(hlo_divide_up(mm->n, tiles_n), 16) * 16;
+}
+
+static void choose_tiles(MatmulJob *job) {
+    const CpuMatmul *mm = job->mm;
+    cpu_matmul_choose_tiles(mm, &job->tile_m, &job->tile_n);
     job->tiles_m = hlo_divide_up(mm->m, job->tile_m);
     job->tiles_n = hlo_divide_up(mm->n, job->tile_n);
 }
@@ -624,6 +628,8 @@ HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *
     if (is_small(&job)) return run_small(pool, &job, small_task);
     if (is_small_rounded(&job)) return run_small(pool, &job, small_rounded_task);
     bool done;
+    HLO_TRY(cpu_matmul_by_blas(pool, mm, out, lhs, rhs, &done));
+    if (done) return HLO_SUCCESS;
     HLO_TRY(cpu_tiles_matmul(pool, mm, out, lhs, rhs, &done));
     if (done) return HLO_SUCCESS;
     return is_plain(&job) ? run_plain(pool, &job) : run_tiles(pool, &job);

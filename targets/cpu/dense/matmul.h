@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products with any strides: f32, f64, c64 and c128 by our own packed kernels (gemm.h explains why not
-// OpenBLAS), narrow floats with f32 accumulation, integers in the width of the result. The work is divided only by the
-// problem's size, so results do not depend on the number of workers.
+// Matrix products with any strides: f32, f64, c64 and c128 by our own packed kernels, or by OpenBLAS where it is faster
+// (targets/cpu/blas/auto.def), narrow floats with f32 accumulation, integers in the width of the result. The work is
+// divided only by the problem's size, so results do not depend on the number of workers.
 #ifndef MESHLO_TARGETS_CPU_DENSE_MATMUL_H_
 #define MESHLO_TARGETS_CPU_DENSE_MATMUL_H_
 

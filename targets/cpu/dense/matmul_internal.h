@@ -20,6 +20,13 @@ HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out);
 bool cpu_matmul_has_element(HloType compute);
 CpuGemmElement cpu_matmul_element(HloType compute);  // of a type that has an element
 
+// Sets the sizes of the tiles that a product is divided into, multiples of 16.
+void cpu_matmul_choose_tiles(const CpuMatmul *mm, int64_t *tile_m, int64_t *tile_n);
+
+// Computes the product by OpenBLAS and sets *done, if that is chosen for its type and sizes and can read its arrays.
+HLO_NODISCARD HloStatus cpu_matmul_by_blas(CpuPool *pool, const CpuMatmul *mm, void *out, const void *lhs,
+                                           const void *rhs, bool *done);
+
 // Copies a strided matrix to a row-major one of the compute type: target[r * columns + c] from source[r, c].
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,
                      int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride);

@@ -19,6 +19,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/blas/blas.h"
 
 bool cpu_matrix_has(HloType type) {
     return type == HLO_F32 || type == HLO_F64 || type == HLO_C64 || type == HLO_C128;
@@ -46,8 +47,7 @@ static void batch_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// Sets the type's kernels, without the data of a matrix.
-static CpuMatrix describe(HloType type, CpuFeatures features) {
+CpuMatrix cpu_matrix_describe(HloType type, CpuFeatures features) {
     const CpuVectorKernels *kernels = cpu_isa_vector_kernels(features);
     const CpuTriangleKernels *triangles = cpu_isa_triangle_kernels(features);
     return (CpuMatrix){.type = type,
@@ -68,19 +68,19 @@ static CpuMatrix describe(HloType type, CpuFeatures features) {
 // all workers inside: those that share one wait for each other.
 HloStatus cpu_matrix_batch(CpuPool *pool, HloType type, int64_t count, size_t work_bytes, double cost,
                            CpuMatrixTask *task, const void *job) {
-    enum { kWorthCutting = 200000, kWorthSharing = 10000000 };
+    enum { kWorthCutting = 200000 };
     assert(cpu_matrix_has(type)); /* lowering checks; the evaluator runs others */
     if (count == 0) return HLO_SUCCESS;
     const int workers = cpu_pool_worker_count(pool);
-    const bool inside = count < workers && cost >= kWorthSharing;
+    const bool inside = count < workers && cost >= CPU_MATRIX_SHARED;
     const bool beside = !inside && cost * (double)count >= kWorthCutting;
     const size_t bytes = (work_bytes + 63) / 64 * 64;
-    BatchJob batch = {describe(type, cpu_pool_features(pool)), task, job, NULL, bytes};
+    BatchJob batch = {cpu_matrix_describe(type, cpu_pool_features(pool)), task, job, NULL, bytes};
     batch.scratch = cpu_pool_scratch_take(pool, hlo_array_bytes(bytes, beside ? (size_t)workers : 1));
     HLO_FAIL_IF(!batch.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for a decomposition");
     batch.matrix.pool = inside ? pool : NULL;
     if (beside)
-        cpu_pool_parallel_for_grain(pool, count, 1, batch_task, &batch);
+        cpu_pool_parallel_for_grain(pool, count, hlo_divide_up(count, CPU_BLAS_THREADS), batch_task, &batch);
     else
         batch_task(&batch, 0, count, 0);
     cpu_pool_scratch_give(pool, batch.scratch);

@@ -33,6 +33,9 @@ typedef struct CpuMatrix {
 // True for the types that have decompositions.
 bool cpu_matrix_has(HloType type);
 
+// Returns the kernels of a type, without pool and scratch memory.
+CpuMatrix cpu_matrix_describe(HloType type, CpuFeatures features);
+
 // Works on matrix `index` of a batch.
 typedef void CpuMatrixTask(CpuMatrix *matrix, const void *job, int64_t index);
 
@@ -41,6 +44,8 @@ typedef void CpuMatrixTask(CpuMatrix *matrix, const void *job, int64_t index);
 // memory. UNIMPLEMENTED for a type without decompositions, RESOURCE_EXHAUSTED.
 HLO_NODISCARD HloStatus cpu_matrix_batch(CpuPool *pool, HloType type, int64_t count, size_t work_bytes, double cost,
                                          CpuMatrixTask *task, const void *job);
+// Operations from which a matrix is worth all workers inside.
+enum { CPU_MATRIX_SHARED = 10000000 };
 
 // Returns the next `count` elements of `width` bytes of the scratch memory, aligned to 64. The batch's work_bytes must
 // include them (each rounded by cpu_work_bytes()).

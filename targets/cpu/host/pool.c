@@ -48,6 +48,7 @@ typedef struct ScratchHeader {
 struct CpuPool {
     int worker_count;
     CpuFeatures features;
+    CpuBlasChoice blas;
     CpuTopology topology;
     Share *shares;
     Worker *workers;
@@ -283,6 +284,14 @@ CpuFeatures cpu_pool_features(const CpuPool *pool) {
     return pool ? pool->features : default_features();
 }
 
+CpuBlasChoice cpu_pool_blas(const CpuPool *pool) {
+    return pool ? pool->blas : CPU_BLAS_BUILTIN;
+}
+
+void cpu_pool_set_blas(CpuPool *pool, CpuBlasChoice blas) {
+    pool->blas = blas;
+}
+
 // The page of flags has more than the pool's own flag.
 _Atomic(uint32_t) *cpu_pool_fork_flag(const CpuPool *pool) {
     return pool->alive + 1;
@@ -301,10 +310,10 @@ static HloStatus allocate_parts(CpuPool *pool) {
 }
 
 // Creates a pool; zero workers mean one per core.
-static HloStatus make_pool(int workers, CpuFeatures features, CpuPool **result) {
+static HloStatus make_pool(int workers, CpuFeatures features, CpuBlasChoice blas, CpuPool **result) {
     CpuPool *pool = hlo_allocate_aligned(sizeof *pool);
     HLO_FAIL_IF(!pool, HLO_RESOURCE_EXHAUSTED, "no memory for a worker pool");
-    *pool = (CpuPool){.worker_count = workers, .features = features, .busy = ATOMIC_FLAG_INIT};
+    *pool = (CpuPool){.worker_count = workers, .features = features, .blas = blas, .busy = ATOMIC_FLAG_INIT};
     cpu_gate_reset(&pool->gate);
     const HloStatus status = allocate_parts(pool);
     if (status) {
@@ -333,13 +342,15 @@ HloStatus cpu_pool_new(CpuPool **pool) {
     int workers;
     CpuFeatures features;
     HLO_TRY(read_thread_count(&workers));
+    CpuBlasChoice blas;
     HLO_TRY(cpu_features_choose(&features));
-    return make_pool(workers, features, pool);
+    HLO_TRY(cpu_blas_choose(&blas));
+    return make_pool(workers, features, blas, pool);
 }
 
 HloStatus cpu_pool_new_with(int workers, CpuFeatures features, CpuPool **pool) {
     const CpuFeatures here = default_features();
-    return make_pool(workers < 1 ? 1 : workers, features < here ? features : here, pool);
+    return make_pool(workers < 1 ? 1 : workers, features < here ? features : here, CPU_BLAS_BUILTIN, pool);
 }
 
 // The child of a fork has no threads, and `alive` is 0.

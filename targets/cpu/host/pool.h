@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "hlo/base/status.h"
+#include "targets/cpu/host/blas_choice.h"
 #include "targets/cpu/host/features.h"
 #include "targets/cpu/host/topology.h"
 
@@ -26,11 +27,11 @@ typedef struct CpuPool CpuPool;
 typedef void CpuTask(void *argument, int64_t begin, int64_t end, int worker);
 
 // Creates a pool for this host. MESHLO_NUM_THREADS (1 to 1024) sets the number of workers, the default is one per core
-// that this process may use. Starts no thread. INVALID_ARGUMENT for a bad variable (MESHLO_CPU_FEATURES is read here as
-// well).
+// that this process may use. Starts no thread. INVALID_ARGUMENT for a bad variable (MESHLO_CPU_FEATURES and MESHLO_BLAS
+// are read here as well).
 HLO_NODISCARD HloStatus cpu_pool_new(CpuPool **pool);
 
-// Creates a pool with a given number of workers (at least 1) and instruction set: for tests.
+// Creates a pool with a given number of workers (at least 1) and instruction set, and CPU_BLAS_BUILTIN: for tests.
 HLO_NODISCARD HloStatus cpu_pool_new_with(int workers, CpuFeatures features, CpuPool **pool);
 
 // Stops and joins the threads and frees the pool; accepts NULL. No parallel call may be running.
@@ -40,6 +41,10 @@ void cpu_pool_free(CpuPool *pool);
 int cpu_pool_worker_count(const CpuPool *pool);
 // Returns the instruction set of kernels run on this pool; the best one of the machine for a NULL pool.
 CpuFeatures cpu_pool_features(const CpuPool *pool);
+// Returns the engine for linear algebra of kernels run on this pool; CPU_BLAS_BUILTIN for a NULL pool.
+CpuBlasChoice cpu_pool_blas(const CpuPool *pool);
+// Changes it: for tests and benchmarks. No parallel call may be running.
+void cpu_pool_set_blas(CpuPool *pool, CpuBlasChoice blas);
 // Returns a flag for the pool's owner. Starts at 0; reset to 0 in a forked child. It lives as long as the pool.
 _Atomic(uint32_t) *cpu_pool_fork_flag(const CpuPool *pool);
 

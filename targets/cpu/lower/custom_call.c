@@ -3,9 +3,9 @@
 //
 // Each row of that table names a function here, cpu_call_NAME, through the array at the end of the file, so that a row
 // without one does not compile. Decompositions that have a kernel (dense/linalg.h) get a frame from KERNEL(): shapes
-// and options are read once, when the program is lowered. Those without run the evaluator's routines on the engine's
-// own memory (hlo_decompose()), matrix by matrix on all workers. The last few are not really calls: annotations,
-// results of zeros, and the evaluator's calls.
+// and options are read once, when the program is lowered. Those without run LAPACK's (dense/lapack_call.h) or the
+// evaluator's routines (hlo_decompose()) on the engine's own memory, matrix by matrix on all workers. The last few are
+// not really calls: annotations, results of zeros, and the evaluator's calls.
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -14,6 +14,8 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/eval/linear/decompositions.h"
 #include "hlo/ir/custom_call.h"
+#include "targets/cpu/blas/blas.h"
+#include "targets/cpu/dense/lapack_call.h"
 #include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matrix.h"
 #include "targets/cpu/graph/bounded.h"
@@ -161,16 +163,19 @@ static HloStatus cpu_call_eigh(CpuLowering *lowering, CpuNode *node, CpuStep *st
     return HLO_SUCCESS;
 }
 
-// ---- the evaluator's routines, on the engine's memory
+// ---- routines of LAPACK or of the evaluator, on the engine's memory
 
 typedef struct DecomposeKernel {
     const HloInstruction *call;  // in the copy of the module that the executable keeps
     int64_t batch;
+    CpuLapackCall *lapack;  // NULL: the evaluator's routine is the only one
 } DecomposeKernel;
 
 typedef struct DecomposeJob {
     const DecomposeKernel *kernel;
     void *const *arguments;
+    const CpuBlas *blas;  // NULL: the evaluator's routine
+    CpuFeatures features;
     _Atomic bool failed;  // memory was short
 } DecomposeJob;
 
@@ -182,9 +187,22 @@ typedef struct DecomposePart {
 
 static HloStatus decompose_protected(void *argument) {
     const DecomposePart *part = argument;
-    const HloInstruction *call = part->job->kernel->call;
-    hlo_decompose(call, (const void *const *)part->job->arguments, part->job->arguments + call->operand_count,
-                  part->begin, part->end - part->begin, part->scratch);
+    const DecomposeJob *job = part->job;
+    const HloInstruction *call = job->kernel->call;
+    const void *const *operands = (const void *const *)job->arguments;
+    void *const *results = job->arguments + call->operand_count;
+    if (!job->blas) {
+        hlo_decompose(call, operands, results, part->begin, part->end - part->begin, part->scratch);
+        return HLO_SUCCESS;
+    }
+    const HloArenaMark mark = hlo_arena_mark(part->scratch);
+    for (int64_t i = part->begin; i < part->end; i++) {
+        const bool done =
+            cpu_lapack_call_run(job->kernel->lapack, job->blas, job->features, operands, results, i, part->scratch);
+        hlo_arena_reset(part->scratch, mark);
+        if (!done) hlo_decompose(call, operands, results, i, 1, part->scratch);
+        hlo_arena_reset(part->scratch, mark);
+    }
     return HLO_SUCCESS;
 }
 
@@ -199,8 +217,13 @@ static void decompose_task(void *argument, int64_t begin, int64_t end, int worke
 }
 
 static HloStatus run_decompose(const void *data, void *const *arguments, CpuPool *pool) {
-    DecomposeJob job = {.kernel = data, .arguments = arguments};
-    cpu_pool_parallel_for_grain(pool, job.kernel->batch, 1, decompose_task, &job);
+    DecomposeJob job = {.kernel = data, .arguments = arguments, .features = cpu_pool_features(pool)};
+    const int64_t batch = job.kernel->batch;
+    if (job.kernel->lapack && batch > 0) HLO_TRY(cpu_lapack_call_find(job.kernel->lapack, pool, &job.blas));
+    const int threads = cpu_blas_threads(pool, batch);
+    if (job.blas) cpu_blas_enter(threads);
+    cpu_pool_parallel_for_grain(pool, batch, hlo_divide_up(batch, CPU_BLAS_THREADS), decompose_task, &job);
+    if (job.blas) cpu_blas_leave(threads);
     HLO_FAIL_IF(atomic_load(&job.failed), HLO_RESOURCE_EXHAUSTED, "no memory to decompose matrices");
     return HLO_SUCCESS;
 }
@@ -211,6 +234,7 @@ static HloStatus cpu_call_decompose(CpuLowering *lowering, CpuNode *node, CpuSte
     assert(node->operand_count == node->instruction->operand_count); /* all operands are arrays */
     kernel->call = node->instruction;
     kernel->batch = hlo_decompose_batch(node->instruction);
+    kernel->lapack = cpu_lapack_call_new(lowering->arena, node->instruction, kernel->batch);
     cpu_step_kernel(lowering, node, step, run_decompose, kernel);
     step->cost *= 400;
     return HLO_SUCCESS;

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens OpenBLAS and keeps threads out of it while the process forks.
+//
+// Its constructor starts a thread for each processor that the opening thread may use, so it is opened by a thread that
+// may use one: nothing is started, whatever OPENBLAS_NUM_THREADS says, and the environment is not touched.
+//
+// Which kernels it has chosen is taken from openblas_get_corename(). Release 0.3.21 does not know recent processors,
+// and falls back to kernels for SSE3 (core Prescott). Its only remedy is the environment variable OPENBLAS_CORETYPE,
+// read by the constructor: a library must not set that in its host, where another thread may be reading the
+// environment. So the core decides (choice.c): where it is below the processor's level, our own kernels compute.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hlo/base/memory.h"
+#include "targets/cpu/blas/blas.h"
+
+// Debian's path comes first: the bare name may lead to the serial build.
+static const char *const kNames[] = {
+#if defined(__linux__) && defined(__x86_64__)
+    "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0",
+#elif defined(__linux__) && defined(__aarch64__)
+    "/usr/lib/aarch64-linux-gnu/openblas-pthread/libopenblas.so.0",
+#endif
+    "libopenblas.so.0", "libopenblasp.so.0"};
+
+// Written once.
+static struct {
+    CpuBlas blas;
+    bool usable;
+    char reason[256];  // why it is not usable
+} library;
+
+// ---- opening
+
+// Finds a function; on failure sets the reason.
+static bool find(void *handle, const char *name, void *function) {
+    void *address = dlsym(handle, name);
+    memcpy(function, &address, sizeof address);
+    if (!address) snprintf(library.reason, sizeof library.reason, "it has no %s", name);
+    return address != NULL;
+}
+
+static bool find_functions(void *handle) {
+    CpuBlas *blas = &library.blas;
+#define CPU_BLAS_REAL_AND_COMPLEX(member, f32, f64, c64, c128, parameters)                                      \
+    if (!find(handle, #f32, &blas->member[CPU_BLAS_F32]) || !find(handle, #f64, &blas->member[CPU_BLAS_F64]) || \
+        !find(handle, #c64, &blas->member[CPU_BLAS_C64]) || !find(handle, #c128, &blas->member[CPU_BLAS_C128])) \
+        return false;
+#define CPU_BLAS_PAIR(member, narrow, wide, parameters)                                                           \
+    if (!find(handle, #narrow, &blas->member[CPU_BLAS_F32]) || !find(handle, #wide, &blas->member[CPU_BLAS_F64])) \
+        return false;
+#include "targets/cpu/blas/functions.def"
+    return true;
+}
+
+// Returns the instruction set of a core's kernels.
+static CpuFeatures core_level(const char *core) {
+    static const struct {
+        const char *core;
+        CpuFeatures level;
+    } cores[] = {{"Haswell", CPU_FEATURES_AVX2},
+                 {"Zen", CPU_FEATURES_AVX2},
+                 {"SkylakeX", CPU_FEATURES_AVX512},
+                 {"Cooperlake", CPU_FEATURES_AVX512},
+                 {"SapphireRapids", CPU_FEATURES_AVX512}};
+    for (size_t i = 0; i < HLO_COUNT_OF(cores); i++)
+        if (!strcmp(core, cores[i].core)) return cores[i].level;
+    return CPU_FEATURES_BASELINE;
+}
+
+// Checks that this is the build that we can call, and prepares it. `shared`: the process had opened it before us.
+static bool accept(void *handle, bool shared) {
+    enum { kThreads = 1 };  // what openblas_get_parallel() returns for POSIX threads
+    int (*get_parallel)(void), (*get_threads)(void);
+    void (*set_threads)(int);
+    char *(*get_config)(void), *(*get_core)(void);
+    if (!find(handle, "openblas_get_parallel", &get_parallel) ||
+        !find(handle, "openblas_get_num_threads", &get_threads) ||
+        !find(handle, "openblas_set_num_threads", &set_threads) || !find(handle, "openblas_get_config", &get_config) ||
+        !find(handle, "openblas_get_corename", &get_core))
+        return false;
+    const char *refused = NULL;
+    if (get_parallel() != kThreads)
+        refused = "it is not the build with POSIX threads";
+    else if (strstr(get_config(), "USE64BITINT"))
+        refused = "its integers have 64 bits";
+    else if (shared && get_threads() != 1)
+        refused = "the host process has opened it already, with more than one thread";
+    if (refused) {
+        snprintf(library.reason, sizeof library.reason, "%s", refused);
+        return false;
+    }
+    if (!find_functions(handle)) return false;
+    if (!shared) set_threads(1);
+    library.blas.config = get_config();
+    library.blas.core = get_core();
+    library.blas.level = core_level(library.blas.core);
+    return true;
+}
+
+// Runs on a thread of its own, which may use one processor.
+static void *open_library(void *unused) {
+    cpu_set_t one;
+    const int here = sched_getcpu();
+    CPU_ZERO(&one);
+    CPU_SET(here < 0 ? 0 : here, &one);
+    if (sched_setaffinity(0, sizeof one, &one)) {
+        snprintf(library.reason, sizeof library.reason, "the system does not allow a thread to be bound");
+        return unused;
+    }
+    for (size_t i = 0; i < HLO_COUNT_OF(kNames); i++) {
+        void *theirs = dlopen(kNames[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+        const bool shared = theirs != NULL;
+        void *handle = shared ? theirs : dlopen(kNames[i], RTLD_NOW | RTLD_LOCAL);
+        if (!handle) {
+            // The first error is the one to report, unless a file that is there cannot be opened.
+            const char *error = dlerror();
+            if (!*library.reason || access(kNames[i], F_OK) == 0)
+                snprintf(library.reason, sizeof library.reason, "%s", error ? error : kNames[i]);
+            continue;
+        }
+        library.usable = accept(handle, shared);
+        if (library.usable) return unused;
+        dlclose(handle);
+    }
+    return unused;
+}
+
+// ---- forks
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t left;
+    int inside;
+    bool forking;
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
+
+// Waits until nobody is inside. The lock is held until after the fork.
+static void before_fork(void) {
+    pthread_mutex_lock(&gate.lock);
+    gate.forking = true;
+    while (gate.inside) pthread_cond_wait(&gate.left, &gate.lock);
+}
+
+static void after_fork_in_parent(void) {
+    gate.forking = false;
+    pthread_cond_broadcast(&gate.left);
+    pthread_mutex_unlock(&gate.lock);
+}
+
+// The child is the only thread, so nobody waits.
+static void after_fork_in_child(void) {
+    gate.forking = false;
+    pthread_cond_init(&gate.left, NULL);
+    pthread_mutex_init(&gate.lock, NULL);
+}
+
+int cpu_blas_threads(const CpuPool *pool, int64_t count) {
+    const int workers = cpu_pool_worker_count(pool) < CPU_BLAS_THREADS ? cpu_pool_worker_count(pool) : CPU_BLAS_THREADS;
+    return count < workers ? (int)count : workers;
+}
+
+void cpu_blas_enter(int threads) {
+    pthread_mutex_lock(&gate.lock);
+    while (gate.forking || gate.inside + threads > CPU_BLAS_THREADS) pthread_cond_wait(&gate.left, &gate.lock);
+    gate.inside += threads;
+    pthread_mutex_unlock(&gate.lock);
+}
+
+void cpu_blas_leave(int threads) {
+    pthread_mutex_lock(&gate.lock);
+    gate.inside -= threads;
+    pthread_cond_broadcast(&gate.left);
+    pthread_mutex_unlock(&gate.lock);
+}
+
+// ---- once
+
+static void open_once(void) {
+    pthread_t opener;
+    if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) ||
+        pthread_create(&opener, NULL, open_library, NULL)) {
+        snprintf(library.reason, sizeof library.reason, "there is no memory to open it");
+        return;
+    }
+    pthread_join(opener, NULL);
+}
+
+HloStatus cpu_blas_open(const CpuBlas **blas) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_once);
+    HLO_FAIL_IF(!library.usable, HLO_UNAVAILABLE, "libopenblas.so.0 (Debian: libopenblas0-pthread) cannot be used: %s",
+                library.reason);
+    *blas = &library.blas;
+    return HLO_SUCCESS;
+}
