@@ -30,22 +30,32 @@ def _interpret_pallas(ctx, *nodes, interpret, **params):
     return pallas_call._pallas_call_lowering(ctx, *nodes, interpret=interpret, **params)
 
 
-class _Lowerings(collections.abc.MutableMapping):
-    """JAX's table of lowering rules for TPUs, with one more for Pallas kernels.
+# Decompositions that JAX has for CPUs and not for TPUs, by the names of their primitives. Meshlo has LAPACK's calls.
+_FROM_CPU = frozenset(("eig", "schur", "hessenberg", "tridiagonal", "geqp3"))
 
-    Rules that libraries register later, under either name, go to JAX's own table. The rule for pallas_call is found by the
-    primitive's name, so that Pallas need not be imported here.
+
+class _Lowerings(collections.abc.MutableMapping):
+    """JAX's table of lowering rules for TPUs, with one more for Pallas kernels and those of _FROM_CPU from the table for CPUs.
+
+    Rules that libraries register later, under either name, go to JAX's own table, and come before these. They are found by
+    the primitives' names, so that neither Pallas nor jax.scipy need be imported here.
     """
 
-    def __init__(self, rules, entry):
+    def __init__(self, rules, cpu_rules, entry):
         self._rules = rules
+        self._cpu_rules = cpu_rules
         self._pallas = entry(_interpret_pallas, True)
 
     def __getitem__(self, primitive):
-        return self._pallas if primitive.name == "pallas_call" else self._rules[primitive]
+        if primitive.name == "pallas_call":
+            return self._pallas
+        if primitive.name in _FROM_CPU and primitive not in self._rules:
+            return self._cpu_rules[primitive]
+        return self._rules[primitive]
 
     def __contains__(self, primitive):
-        return primitive.name == "pallas_call" or primitive in self._rules
+        return primitive.name == "pallas_call" or primitive in self._rules or (primitive.name in _FROM_CPU
+                                                                               and primitive in self._cpu_rules)
 
     def __setitem__(self, primitive, rule):
         self._rules[primitive] = rule
@@ -70,7 +80,7 @@ def initialize():
     # One table for both names: rules that are registered later, by libraries not yet imported, hold for both.
     rules = mlir._platform_specific_lowerings["tpu"]
     if not isinstance(rules, _Lowerings):
-        rules = _Lowerings(rules, mlir.LoweringRuleEntry)
+        rules = _Lowerings(rules, mlir._platform_specific_lowerings["cpu"], mlir.LoweringRuleEntry)
     mlir._platform_specific_lowerings["meshlo"] = rules
     # The platform tpu is ours too if this library, or another build of it, replaces libtpu.
     if os.path.basename(os.environ.get("TPU_LIBRARY_PATH", "")) == os.path.basename(LIBRARY):

@@ -27,6 +27,20 @@ for name in TYPES:
 square = x @ x.T
 values, vectors = jnp.linalg.eigh(square)
 np.testing.assert_allclose(vectors @ jnp.diag(values) @ vectors.T, square, atol=1e-12)
+
+# Rules that JAX has for CPUs only, in matrices for the evaluator and for LAPACK.
+import jax.scipy.linalg as linalg  # noqa: E402
+
+for n in (5, 24):
+    general = np.random.default_rng(n).standard_normal((2, n, n))
+    values, vectors = map(np.asarray, jnp.linalg.eig(general))
+    np.testing.assert_allclose(general @ vectors, vectors * values[:, None], atol=1e-12)
+    t, z = map(np.asarray, linalg.schur(general[0]))
+    np.testing.assert_allclose(z @ t @ z.T, general[0], atol=1e-12)
+    h, q = map(np.asarray, linalg.hessenberg(general[0], calc_q=True))
+    np.testing.assert_allclose(q @ h @ q.T, general[0], atol=1e-12)
+    q, r, order = map(np.asarray, linalg.qr(general[0], pivoting=True))
+    np.testing.assert_allclose(q @ r, general[0][:, order], atol=1e-12)
 given = jnp.ones(3)
 kept = jax.jit(lambda v: v + 1, donate_argnums=0)(given)
 assert given.is_deleted() and float(kept.sum()) == 6
