@@ -221,9 +221,10 @@ Test(blas, a_missing_library_leaves_our_own_kernels) {
     cpu_pool_free(pool);
 }
 
-// The number of threads of a copy that the host has opened is the host's affair.
+// The number of threads of a copy that the host has opened is the host's affair: we open another one.
 Test(blas, a_copy_of_the_host_is_left_alone) {
-    const CpuBlas *blas = NULL;
+    enum { kSize = 100 };
+    static double a[kSize * kSize], own[kSize * kSize], out[kSize * kSize];
     void *handle = dlopen("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!handle) cr_skip_test("not installed");
     int (*get_threads)(void);
@@ -231,8 +232,24 @@ Test(blas, a_copy_of_the_host_is_left_alone) {
     *(void **)&get_threads = dlsym(handle, "openblas_get_num_threads");
     *(void **)&set_threads = dlsym(handle, "openblas_set_num_threads");
     set_threads(2);
-    must_fail(cpu_blas_open(&blas), HLO_UNAVAILABLE, "the host process has opened it already");
+    cr_expect(is_installed());
     cr_expect_eq(get_threads(), 2);
+    CpuPool *pool = new_pool(2, CPU_BLAS_OPENBLAS);
+    fill(HLO_F64, kSize, true, a);
+    cr_assert_null(cpu_cholesky(pool, HLO_F64, 1, kSize, true, out, a));
+    cpu_pool_set_blas(pool, CPU_BLAS_BUILTIN);
+    cr_assert_null(cpu_cholesky(pool, HLO_F64, 1, kSize, true, own, a));
+    for (int i = 0; i < kSize * kSize; i++) cr_assert_float_eq(out[i], own[i], 1e-12);
+    cr_expect_eq(get_threads(), 2);
+    cpu_pool_free(pool);
+}
+
+// Functions that the host shows to every library would be called by our copy's: then it is not used.
+Test(blas, a_copy_that_all_libraries_see_rules_ours_out) {
+    const CpuBlas *blas = NULL;
+    if (!dlopen("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0", RTLD_NOW | RTLD_GLOBAL))
+        cr_skip_test("not installed");
+    must_fail(cpu_blas_open(&blas), HLO_UNAVAILABLE, "the host process has opened it already");
 }
 
 // ---- forks

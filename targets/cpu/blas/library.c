@@ -9,10 +9,15 @@
 // read by the constructor: a library must not set that in its host, where another thread may be reading the
 // environment. So the core decides (choice.c): where it is below the processor's level, our own kernels compute.
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "hlo/base/memory.h"
@@ -72,14 +77,13 @@ static CpuFeatures core_level(const char *core) {
     return CPU_FEATURES_BASELINE;
 }
 
-// Checks that this is the build that we can call, and prepares it. `shared`: the process had opened it before us.
-static bool accept(void *handle, bool shared) {
+// Checks that this is the build that we can call, and prepares it.
+static bool accept(void *handle) {
     enum { kThreads = 1 };  // what openblas_get_parallel() returns for POSIX threads
-    int (*get_parallel)(void), (*get_threads)(void);
+    int (*get_parallel)(void);
     void (*set_threads)(int);
     char *(*get_config)(void), *(*get_core)(void);
     if (!find(handle, "openblas_get_parallel", &get_parallel) ||
-        !find(handle, "openblas_get_num_threads", &get_threads) ||
         !find(handle, "openblas_set_num_threads", &set_threads) || !find(handle, "openblas_get_config", &get_config) ||
         !find(handle, "openblas_get_corename", &get_core))
         return false;
@@ -88,18 +92,47 @@ static bool accept(void *handle, bool shared) {
         refused = "it is not the build with POSIX threads";
     else if (strstr(get_config(), "USE64BITINT"))
         refused = "its integers have 64 bits";
-    else if (shared && get_threads() != 1)
-        refused = "the host process has opened it already, with more than one thread";
     if (refused) {
         snprintf(library.reason, sizeof library.reason, "%s", refused);
         return false;
     }
     if (!find_functions(handle)) return false;
-    if (!shared) set_threads(1);
+    set_threads(1);
     library.blas.config = get_config();
     library.blas.core = get_core();
     library.blas.level = core_level(library.blas.core);
     return true;
+}
+
+// Copies a file into memory; returns a descriptor, or -1.
+static int copy_to_memory(const char *path) {
+    const int from = open(path, O_RDONLY | O_CLOEXEC), to = memfd_create("meshlo-openblas", MFD_CLOEXEC);
+    struct stat about;
+    bool done = from >= 0 && to >= 0 && fstat(from, &about) == 0;
+    for (off_t copied = 0; done && copied < about.st_size;)
+        done = sendfile(to, from, &copied, (size_t)(about.st_size - copied)) > 0;
+    if (from >= 0) close(from);
+    if (!done && to >= 0) close(to);
+    return done ? to : -1;
+}
+
+// Opens a second copy of a library that the process has open: the loader knows files by device and number. That works
+// only if the first copy's functions are not visible to all libraries, since the second one's would call them.
+static void *open_again(void *theirs) {
+    struct link_map *map = NULL;
+    void *copy = NULL;
+    char path[64];
+    const bool visible = dlsym(RTLD_DEFAULT, "dgemm_") != NULL;
+    const int file = !visible && dlinfo(theirs, RTLD_DI_LINKMAP, &map) == 0 ? copy_to_memory(map->l_name) : -1;
+    if (file >= 0) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+        copy = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        close(file);
+    }
+    if (!copy)
+        snprintf(library.reason, sizeof library.reason, "the host process has opened it already, and %s",
+                 visible ? "shows it to all libraries" : "a copy of it could not be opened");
+    return copy;
 }
 
 // Runs on a thread of its own, which may use one processor.
@@ -114,8 +147,9 @@ static void *open_library(void *unused) {
     }
     for (size_t i = 0; i < HLO_COUNT_OF(kNames); i++) {
         void *theirs = dlopen(kNames[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-        const bool shared = theirs != NULL;
-        void *handle = shared ? theirs : dlopen(kNames[i], RTLD_NOW | RTLD_LOCAL);
+        void *handle = theirs ? open_again(theirs) : dlopen(kNames[i], RTLD_NOW | RTLD_LOCAL);
+        if (theirs) dlclose(theirs);
+        if (!handle && theirs) continue;
         if (!handle) {
             // The first error is the one to report, unless a file that is there cannot be opened.
             const char *error = dlerror();
@@ -123,7 +157,7 @@ static void *open_library(void *unused) {
                 snprintf(library.reason, sizeof library.reason, "%s", error ? error : kNames[i]);
             continue;
         }
-        library.usable = accept(handle, shared);
+        library.usable = accept(handle);
         if (library.usable) return unused;
         dlclose(handle);
     }
