@@ -197,6 +197,30 @@ Test(cpu_math, remainder_is_exact) {
     check_binary_f32("remainder", CPU_OP_REMAINDER, fmodl, 0);
 }
 
+// Next to a multiple of the divisor the rounded quotient may be one too large. One element of a block whose quotient is
+// beyond 2^24 must not change the others.
+Test(cpu_math, remainder_next_to_multiples_is_exact) {
+    float x[kBlock], y[kBlock], out[kBlock];
+    uint32_t state = 88675123;
+    for (int set = levels_first(); set <= levels_last(); set++)
+        for (int round = 0; round < 40; round++) {
+            for (int i = 0; i < kBlock; i++) {
+                y[i] = ldexpf((float)(int32_t)next_random(&state), (int)(next_random(&state) % 60) - 60);
+                x[i] = (float)(next_random(&state) % 1000000) * y[i];
+                const uint32_t side = next_random(&state) >> 30;
+                if (side < 2) x[i] = nextafterf(x[i], side ? INFINITY : -INFINITY);
+            }
+            if (round % 4 == 3) x[round] = FLT_MAX, y[round] = 3;
+            cpu_isa_loop_kernels((CpuFeatures)set)
+                ->operation[CPU_OP_REMAINDER][CPU_REGISTER_F32](out, x, y, NULL, kBlock, 0);
+            for (int i = 0; i < kBlock; i++) {
+                const float want = fmodf(x[i], y[i]);
+                cr_expect(isnan(want) ? isnan(out[i]) : memcmp(&want, &out[i], sizeof want) == 0,
+                          "remainder of %a and %a on set %d: %a, expected %a", x[i], y[i], set, out[i], want);
+            }
+        }
+}
+
 static const float kSpecials[] = {0.0f,    -0.0f,    1.0f,      -1.0f,      INFINITY, -INFINITY, NAN,
                                   FLT_MIN, -FLT_MIN, 0x1p-149f, -0x1p-149f, FLT_MAX,  -FLT_MAX,  0.5f,
                                   -0.5f,   2.0f,     -2.0f,     3.0f,       -3.0f,    1e30f,     2.5f};

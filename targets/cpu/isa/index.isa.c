@@ -90,26 +90,16 @@ GATHER_RUNS(PLACES)
 
 // ---- scatter
 
-// Sets to[at] to the expression of x, the value there, and y, the update.
+// Sets to[at] to the expression of x, the value there, and y, the update. One copy of the code for single elements and
+// for rows as short as coordinates, whose loops are then unrolled, and one for all others.
 #define SCATTER_KERNEL(name, T, KIND, expression)                                                  \
-    static void name##_##KIND(const CpuIndexLine *all, int64_t begin, int64_t end, void *operand,  \
-                              const void *updates) {                                               \
+    ALWAYS_INLINE void name##_rows_##KIND(const CpuIndexLine *all, int64_t columns, int64_t begin, \
+                                          int64_t end, T *to, const T *from) {                     \
         const CpuIndexLine held = *all, *line = &held;                                             \
-        T *to = operand;                                                                           \
-        const T *from = updates;                                                                   \
-        const int64_t columns = line->columns;                                                     \
-        assert(begin >= 0 && begin <= end && columns > 0);                                         \
-        for (int64_t i = 0; columns == 1 && i < line->count; i++) {                                \
+        for (int64_t i = 0; i < line->count; i++) {                                                \
             const int64_t at = DROPPED_##KIND(line, i), source = RESULT_##KIND(line, i);           \
             if (at < begin || at >= end) continue;                                                 \
-            const T x = to[at], y = from[source];                                                  \
-            (void)x;                                                                               \
-            to[at] = (T)(expression);                                                              \
-        }                                                                                          \
-        for (int64_t i = 0; columns > 1 && i < line->count; i++) {                                 \
-            const int64_t at = DROPPED_##KIND(line, i), source = RESULT_##KIND(line, i);           \
-            if (at < begin || at >= end) continue;                                                 \
-            if (line->ahead && i + line->ahead < line->count) {                                    \
+            if (columns > kShortRow && line->ahead && i + line->ahead < line->count) {             \
                 const int64_t next = DROPPED_##KIND(line, i + line->ahead);                        \
                 ask_for((const char *)(to + (next < 0 ? at : next)), columns *(int64_t)sizeof(T)); \
             }                                                                                      \
@@ -119,7 +109,19 @@ GATHER_RUNS(PLACES)
                 to[at + j] = (T)(expression);                                                      \
             }                                                                                      \
         }                                                                                          \
+    }                                                                                              \
+    static void name##_##KIND(const CpuIndexLine *line, int64_t begin, int64_t end, void *operand, \
+                              const void *updates) {                                               \
+        assert(begin >= 0 && begin <= end && line->columns > 0);                                   \
+        switch (line->columns) {                                                                   \
+            case 1: name##_rows_##KIND(line, 1, begin, end, operand, updates); break;              \
+            case 2: name##_rows_##KIND(line, 2, begin, end, operand, updates); break;              \
+            case 3: name##_rows_##KIND(line, 3, begin, end, operand, updates); break;              \
+            case 4: name##_rows_##KIND(line, 4, begin, end, operand, updates); break;              \
+            default: name##_rows_##KIND(line, line->columns, begin, end, operand, updates);        \
+        }                                                                                          \
     }
+enum { kShortRow = 4 };
 #define SCATTER_KERNELS(name, T, expression) \
     SCATTER_KERNEL(name, T, S32, expression) \
     SCATTER_KERNEL(name, T, U32, expression) \

@@ -37,6 +37,9 @@ typedef void CpuBlockKernel(void *dst, const void *a, const void *b, const void 
 // the operation's identity for n = 0.
 typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n);
 
+// Combines the rows source[r * n .. r * n + n), for r below rows, one after the other into dst[0 .. n).
+typedef void CpuColumnKernel(void *dst, const void *source, int64_t rows, int64_t n);
+
 // Returns the index of the best of n > 0 elements: the first NaN, else the first of the largest (or smallest).
 typedef int64_t CpuArgKernel(const void *source, int64_t n);
 
@@ -76,6 +79,7 @@ typedef struct CpuLoopKernels {
     CpuBlockKernel *wrap[HLO_TYPE_COUNT];                             // s8/u8 -> s8/u8 of fewer bits
     CpuBlockKernel *reduce_precision[CPU_REGISTER_COUNT];             // immediate: exponent << 8 | mantissa bits
     CpuReduceKernel *reduce[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];
+    CpuColumnKernel *columns[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];  // has the entries of `reduce`
     CpuArgKernel *arg[2][CPU_REGISTER_COUNT];  // [largest?]
     CpuStreamKernel *stream;
     void (*streamed)(void);

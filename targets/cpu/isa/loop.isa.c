@@ -52,6 +52,16 @@
 #define ENCODE(TYPE, type) [HLO_##TYPE] = encode_##type
 #define ROUND(TYPE, type) [HLO_##TYPE] = round_##type
 #define REDUCE(NAME, ...) [CPU_REDUCE_##NAME] = {__VA_ARGS__}
+// One row for each reduction; `k` is the beginning of the kernels' names.
+#define REDUCTIONS(k)                                                                                               \
+    REDUCE(ADD, AT(PRED, k##reduce_or_pred), INTEGER_ROW(k##reduce_add), FLOAT_ROW(k##reduce_add),                  \
+           COMPLEX_ROW(k##reduce_add)),                                                                             \
+    REDUCE(MULTIPLY, AT(PRED, k##reduce_and_pred), INTEGER_ROW(k##reduce_multiply), FLOAT_ROW(k##reduce_multiply)), \
+    REDUCE(MAXIMUM, AT(PRED, k##reduce_or_pred), INTEGER_ROW(k##reduce_maximum), FLOAT_ROW(k##reduce_maximum)),     \
+    REDUCE(MINIMUM, AT(PRED, k##reduce_and_pred), INTEGER_ROW(k##reduce_minimum), FLOAT_ROW(k##reduce_minimum)),    \
+    REDUCE(AND, AT(PRED, k##reduce_and_pred), INTEGER_ROW(k##reduce_and)),                                          \
+    REDUCE(OR, AT(PRED, k##reduce_or_pred), INTEGER_ROW(k##reduce_or)),                                             \
+    REDUCE(XOR, AT(PRED, k##reduce_xor_pred), INTEGER_ROW(k##reduce_xor))
 #define ONES(name) {name, name##_by_second, name##_by_third, name##_by_both}
 #define PAIR(NAME, inner) \
     [CPU_PAIR_OF_##NAME] = {[CPU_PAIR_PLUS] = ONES(plus_##inner), [CPU_PAIR_MINUS] = ONES(minus_##inner), \
@@ -87,15 +97,8 @@ const CpuLoopKernels TABLE = {
              [HLO_U1] = wrap_u1, [HLO_U2] = wrap_u2, [HLO_U4] = wrap_u4},
     .reduce_precision = {FLOAT_ROW(reduce_precision)},
 #if !defined(CPU_ONE_ELEMENT)
-    .reduce = {
-        REDUCE(ADD, AT(PRED, reduce_or_pred), INTEGER_ROW(reduce_add), FLOAT_ROW(reduce_add), COMPLEX_ROW(reduce_add)),
-        REDUCE(MULTIPLY, AT(PRED, reduce_and_pred), INTEGER_ROW(reduce_multiply), FLOAT_ROW(reduce_multiply)),
-        REDUCE(MAXIMUM, AT(PRED, reduce_or_pred), INTEGER_ROW(reduce_maximum), FLOAT_ROW(reduce_maximum)),
-        REDUCE(MINIMUM, AT(PRED, reduce_and_pred), INTEGER_ROW(reduce_minimum), FLOAT_ROW(reduce_minimum)),
-        REDUCE(AND, AT(PRED, reduce_and_pred), INTEGER_ROW(reduce_and)),
-        REDUCE(OR, AT(PRED, reduce_or_pred), INTEGER_ROW(reduce_or)),
-        REDUCE(XOR, AT(PRED, reduce_xor_pred), INTEGER_ROW(reduce_xor)),
-    },
+    .reduce = {REDUCTIONS()},
+    .columns = {REDUCTIONS(columns_)},
     .arg = {{AT(PRED, arg_smallest_u8), INTEGER_ROW(arg_smallest), FLOAT_ROW(arg_smallest)},
             {AT(PRED, arg_largest_u8), INTEGER_ROW(arg_largest), FLOAT_ROW(arg_largest)}},
     .stream = stream,

@@ -129,42 +129,38 @@ HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *indices
 static const int64_t kNowhere = -(INT64_C(1) << 56);
 
 static inline int64_t placed(CpuStartStep step, int64_t start, bool clamp) {
-    if (start >= 0 && start <= step.largest) return start * step.operand;
-    return !clamp ? kNowhere : start < 0 ? 0 : step.largest * step.operand;
+    if (!clamp) return start >= 0 && start <= step.largest ? start * step.operand : kNowhere;
+    const int64_t low = start < 0 ? 0 : start;  // no branches: indices may be in any order
+    return (low > step.largest ? step.largest : low) * step.operand;
 }
 
-// Nearly all indices are s32: their loop has no switch inside, and is a separate function so that everything it needs
-// stays in registers.
-__attribute__((noinline)) static void set_places_s32(int64_t *operands, const int32_t *indices, int64_t step,
-                                                     int64_t count, int64_t first, int64_t first_step,
-                                                     CpuStartStep start, bool clamp) {
-    if (clamp)
-        for (int64_t i = 0; i < count; i++, indices += step, first += first_step)
-            operands[i] = first + placed(start, *indices, true);
-    else
-        for (int64_t i = 0; i < count; i++, indices += step, first += first_step)
-            operands[i] = first + placed(start, *indices, false);
+// One component of the index vectors of consecutive slices.
+typedef struct Component {
+    CpuStartStep start;
+    int64_t at, step;  // the first slice's element in the indices, and from slice to slice
+} Component;
+
+// Adds the component's places to `operands`. Nearly all indices are s32: their loop has no switch inside. It is inlined
+// for each `clamp`.
+__attribute__((always_inline)) static inline void add_places_s32(Component component, const int32_t *indices,
+                                                                 int64_t count, bool clamp, int64_t *operands) {
+    const CpuStartStep start = component.start;
+    const int64_t step = component.step;
+    indices += component.at;
+    for (int64_t i = 0; i < count; i++) operands[i] += placed(start, indices[i * step], clamp);
 }
 
-// Sets the offsets of `count` slices: `first` plus the batch dimension's stride at each step, plus one component of the
-// index vectors, the first of which is at element `at` of the indices.
-static void set_places(const CpuIndexPlan *plan, CpuStartStep start, int64_t at, CpuBatchStep inner, int64_t count,
-                       bool clamp, int64_t first, int64_t *operands) {
-    if (plan->index_type == HLO_S32) {
-        set_places_s32(operands, (const int32_t *)(const void *)plan->indices + at, inner.indices, count, first,
-                       inner.operand, start, clamp);
-        return;
+static void add_places(const CpuIndexPlan *plan, Component component, int64_t count, bool clamp, int64_t *operands) {
+    assert(count >= 0);
+    const int32_t *narrow = (const int32_t *)(const void *)plan->indices;
+    if (plan->index_type == HLO_S32 && clamp) {
+        add_places_s32(component, narrow, count, true, operands);
+    } else if (plan->index_type == HLO_S32) {
+        add_places_s32(component, narrow, count, false, operands);
+    } else {
+        for (int64_t i = 0, at = component.at; i < count; i++, at += component.step)
+            operands[i] += placed(component.start, cpu_read_integer(plan->indices, plan->index_type, at), clamp);
     }
-    for (int64_t i = 0; i < count; i++, first += inner.operand)
-        operands[i] =
-            first + placed(start, cpu_read_integer(plan->indices, plan->index_type, at + i * inner.indices), clamp);
-}
-
-// Adds another component.
-static void add_places(const CpuIndexPlan *plan, CpuStartStep start, int64_t at, int64_t step, int64_t count,
-                       bool clamp, int64_t *operands) {
-    for (int64_t i = 0; i < count; i++)
-        operands[i] += placed(start, cpu_read_integer(plan->indices, plan->index_type, at + i * step), clamp);
 }
 
 static void set_steps(int64_t *offsets, int64_t first, int64_t step, int64_t count) {
@@ -201,13 +197,10 @@ void cpu_index_block(const CpuIndexPlan *plan, int64_t first, int64_t end, bool 
         const BatchPlace place = batch_place(plan, slice);
         int64_t *operands = block->operands + block->count;
         set_steps(block->results + block->count, place.result, inner.result, run);
-        if (plan->start_count > 0)
-            set_places(plan, plan->starts[0], place.indices, inner, run, clamp, place.operand, operands);
-        else
-            set_steps(operands, place.operand, inner.operand, run);
-        for (int s = 1; s < plan->start_count; s++)
-            add_places(plan, plan->starts[s], place.indices + s * plan->start_stride, inner.indices, run, clamp,
-                       operands);
+        set_steps(operands, place.operand, inner.operand, run);
+        for (int s = 0; s < plan->start_count; s++)
+            add_places(plan, (Component){plan->starts[s], place.indices + s * plan->start_stride, inner.indices}, run,
+                       clamp, operands);
         block->count += run;
     }
 }

@@ -536,6 +536,7 @@ CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue
     if (value_at(b, a)->level == CPU_LEVEL_UNIFORM) a = push_copy(b, a, CPU_LEVEL_FULL);
     reduce.operands[0] = raise_level(b, a, CPU_LEVEL_FULL);
     reduce.reduce = b->kernels->reduce[op][register_type];
+    reduce.columns = b->kernels->columns[op][register_type];
     reduce.reduce_op = op;
     reduce.partial = b->reduce_count++;
     const CpuValue result = push(b, reduce);

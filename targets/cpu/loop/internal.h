@@ -45,6 +45,7 @@ typedef struct CpuLoopValue {
     CpuValue operands[3];           // -1 where unused
     CpuBlockKernel *kernel, *kernel_of_one;  // the latter for blocks of one element
     CpuReduceKernel *reduce;
+    CpuColumnKernel *columns;
     int64_t immediate;
     int buffer;
     CpuIndexMap map;
@@ -196,6 +197,16 @@ bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v);
 
 // Returns a value as a step of the interpreter.
 CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v);
+
+// Returns the elements [start, start + count) of a load's walk: in place where they are contiguous, else copied to
+// `reg`.
+void *cpu_walk_load(const CpuLoopValue *value, const void *buffer, void *reg, int64_t start, int64_t count);
+
+// Stores a range of elements, as the inverse of cpu_walk_load(). Copies nothing if `reg` is the output's own memory.
+void cpu_walk_store(const CpuLoopValue *value, void *buffer, const void *reg, int64_t start, int64_t count);
+
+// Writes the element numbers of an index's walk to `reg`: s32 where they fit, else s64.
+void cpu_walk_index(const CpuLoopKernels *kernels, const CpuLoopValue *value, void *reg, int64_t start, int64_t count);
 
 // Divides the rows of a loop with reductions into phases if they are longer than a chunk (chunks.c). Returns false if
 // they are not, or if the loop has too many phases. Sets `whole_row` of values.

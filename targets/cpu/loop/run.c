@@ -41,117 +41,12 @@ typedef struct Frame {
 
 // ---- moving elements between arrays and registers
 
-// Copies dst[i * dst_step] = src[i * src_step], with steps in elements.
-static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count, int width) {
-    if (dst_step == 1 && src_step == 1) {
-        memcpy(dst, src, (size_t)(count * width));
-        return;
-    }
-    if (dst_step == 1 && src_step == 0) {
-        cpu_fill_run(dst, src, count, width);
-        return;
-    }
-    switch (width) {
-#define STEP_CASE(T)                                                              \
-    case sizeof(T): {                                                             \
-        T *out = (T *)(void *)dst;                                                \
-        const T *in = (const T *)(const void *)src;                               \
-        for (int64_t i = 0; i < count; i++) out[i * dst_step] = in[i * src_step]; \
-        break;                                                                    \
-    }
-        STEP_CASE(uint8_t)
-        STEP_CASE(uint16_t)
-        STEP_CASE(uint32_t)
-        STEP_CASE(uint64_t)
-#undef STEP_CASE
-        default:
-            for (int64_t i = 0; i < count; i++)
-                memcpy(dst + i * dst_step * width, src + i * src_step * width, (size_t)width);
-    }
-}
-
-// A position in a walk: the index of every merged dimension and the element number there. Walks visit elements in the
-// order of the domain; `element` may jump or run backwards.
-typedef struct Cursor {
-    const CpuWalk *walk;
-    int64_t index[CPU_LOOP_RANK_LIMIT];
-    int64_t element;
-    int64_t step;  // stride of the innermost dimension
-    int64_t run;   // elements left in the innermost dimension
-} Cursor;
-
-// Sets the cursor to the flat position `flat` of the walk.
-static void cursor_set(Cursor *cursor, const CpuWalk *walk, int64_t flat) {
-    cursor->walk = walk;
-    cursor->element = walk->offset;
-    for (int d = 0; d < walk->count; d++) {
-        const int64_t rest = d + 1 < walk->count ? flat / walk->sizes[d] : 0;
-        cursor->index[d] = flat - rest * walk->sizes[d];
-        cursor->element += cursor->index[d] * walk->strides[d];
-        flat = rest;
-    }
-    cursor->step = walk->count ? walk->strides[0] : 0;
-    cursor->run = walk->count ? walk->sizes[0] - cursor->index[0] : INT64_MAX;
-}
-
-// Advances by `count` elements, at most to the end of the run.
-static void cursor_advance(Cursor *cursor, int64_t count) {
-    const CpuWalk *walk = cursor->walk;
-    cursor->element += count * cursor->step;
-    cursor->run -= count;
-    if (cursor->run > 0 || walk->count == 0) return;
-    cursor->element -= walk->sizes[0] * walk->strides[0];
-    cursor->run = walk->sizes[0];
-    for (int d = 1; d < walk->count; d++) {
-        cursor->element += walk->strides[d];
-        if (++cursor->index[d] < walk->sizes[d]) return;
-        cursor->element -= walk->sizes[d] * walk->strides[d];
-        cursor->index[d] = 0;
-    }
-}
-
-// Returns the elements [start, start + count) of a walk: in place where they are contiguous, else copied to `reg`.
-static void *load_run(const CpuLoopValue *value, const void *buffer, void *reg, int64_t start, int64_t count) {
-    const int width = value->width;
-    const char *base = buffer;
-    if (value->walk.contiguous) return (void *)(uintptr_t)(base + (value->walk.offset + start) * width);
-    Cursor cursor;
-    cursor_set(&cursor, &value->walk, start);
-    if (cursor.step == 1 && count <= cursor.run) return (void *)(uintptr_t)(base + cursor.element * width);
-    char *out = reg;
-    while (count > 0) {
-        const int64_t part = count < cursor.run ? count : cursor.run;
-        copy_stepped(out, 1, base + cursor.element * width, cursor.step, part, width);
-        out += part * width;
-        count -= part;
-        cursor_advance(&cursor, part);
-    }
-    return reg;
-}
-
-// Stores a run, as the inverse of load_run(). Copies nothing if the register is the output's own memory.
-static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, int64_t start, int64_t count) {
-    const int width = value->width;
-    char *base = buffer;
-    const char *in = reg;
-    Cursor cursor;
-    cursor_set(&cursor, &value->walk, start);
-    while (count > 0) {
-        const int64_t part = count < cursor.run ? count : cursor.run;
-        char *to = base + cursor.element * width;
-        if (to != in) copy_stepped(to, cursor.step, in, 1, part, width);
-        in += part * width;
-        count -= part;
-        cursor_advance(&cursor, part);
-    }
-}
-
 // Returns where a store with a contiguous walk writes the elements from `start` on.
 static void *store_place(const Frame *frame, const CpuLoopValue *store, int64_t start) {
     return (char *)frame->buffers[store->buffer] + (store->walk.offset + start) * store->width;
 }
 
-// Does the work of store_run() for a contiguous walk, bypassing the caches.
+// Does the work of cpu_walk_store() for a contiguous walk, bypassing the caches.
 static void stream_run(const Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
     void *to = store_place(frame, value, start);
     frame->loop->kernels->stream(to, frame->registers[value->operands[0]], (size_t)(count * value->width));
@@ -167,24 +62,6 @@ static bool may_stream(const CpuLoop *loop, void *const *buffers) {
         }
     }
     return true;
-}
-
-// Writes the element numbers of the walk as the index's value: s32 where it fits, else s64.
-static void index_run(const CpuLoopKernels *kernels, const CpuLoopValue *value, void *reg, int64_t start,
-                      int64_t count) {
-    Cursor cursor;
-    cursor_set(&cursor, &value->walk, start);
-    for (int64_t done = 0; done < count;) {
-        const int64_t part = count - done < cursor.run ? count - done : cursor.run;
-        if (value->width == 4) {
-            kernels->ramp((int32_t *)reg + done, (int32_t)cursor.element, (int32_t)cursor.step, part);
-        } else {
-            int64_t *out = (int64_t *)reg + done;
-            for (int64_t i = 0; i < part; i++) out[i] = cursor.element + i * cursor.step;
-        }
-        done += part;
-        cursor_advance(&cursor, part);
-    }
 }
 
 // ---- one value
@@ -296,11 +173,11 @@ static void run_value(Frame *frame, CpuValue v) {
     void **result = &frame->registers[v];
     switch (value->kind) {
         case CPU_VALUE_LOAD:
-            *result = load_run(value, frame->buffers[value->buffer], own_register(frame, value), start, count);
+            *result = cpu_walk_load(value, frame->buffers[value->buffer], own_register(frame, value), start, count);
             break;
         case CPU_VALUE_INDEX:
             *result = own_register(frame, value);
-            index_run(frame->loop->kernels, value, *result, start, count);
+            cpu_walk_index(frame->loop->kernels, value, *result, start, count);
             break;
         case CPU_VALUE_KERNEL:
             if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
@@ -323,7 +200,7 @@ static void run_value(Frame *frame, CpuValue v) {
             if (value->streams && frame->streams)
                 stream_run(frame, value, start, count);
             else
-                store_run(value, frame->buffers[value->buffer], operand_of(frame, value, 0), start, count);
+                cpu_walk_store(value, frame->buffers[value->buffer], operand_of(frame, value, 0), start, count);
             break;
         default: break;
     }
@@ -348,7 +225,7 @@ static void run_uniform(Frame *frame) {
                 cpu_fill_run(reg, from, loop->uniform_count, value->width);
                 break;
             }
-            case CPU_VALUE_INDEX: index_run(loop->kernels, value, reg, 0, loop->uniform_count); break;
+            case CPU_VALUE_INDEX: cpu_walk_index(loop->kernels, value, reg, 0, loop->uniform_count); break;
             case CPU_VALUE_KERNEL: (void)run_kernel(frame, value, 0, loop->uniform_count); break;
             default: frame->registers[v] = operand_of(frame, value, 0); break;
         }
@@ -609,10 +486,10 @@ static void run_partial_unit(Frame *frame, int64_t unit) {
     }
 }
 
-// Accumulates one reduced index of some columns, number `row` of those that were computed together. The first of a
-// segment starts the partials, all others are folded in.
-static void accumulate_columns(Frame *frame, int64_t segment, int64_t row, bool first) {
-    assert(segment >= 0 && row >= 0);
+// Combines one reduced index of some columns with the accumulators of a generic reduction; `row` is its number among
+// those that were computed together. The first of a segment starts the accumulators.
+static void combine_columns(Frame *frame, int64_t row, bool first) {
+    assert(row >= 0);
     const CpuLoop *loop = frame->loop;
     void *elements[CPU_LOOP_COMBINE_LIMIT];
     for (int i = 0; i < loop->combine_count; i++) {
@@ -620,25 +497,33 @@ static void accumulate_columns(Frame *frame, int64_t segment, int64_t row, bool 
         const bool uniform = loop->values[v].level != CPU_LEVEL_FULL;
         elements[i] = (char *)frame->registers[v] + (uniform ? 0 : row * frame->kept_count * loop->values[v].width);
     }
-    if (loop->combine_count && first && loop->combine_in_order) start_from_inits(frame);
-    if (loop->combine_count && (!first || loop->combine_in_order)) {
+    if (first && loop->combine_in_order) start_from_inits(frame);
+    if (!first || loop->combine_in_order) {
         run_combiner(frame, elements);
         return;
     }
     for (int i = 0; i < loop->combine_count; i++)
         memcpy(frame->registers[loop->accumulators[i]], elements[i],
                (size_t)(frame->kept_count * loop->values[loop->accumulators[i]].width));
-    for (int64_t i = 0; i < loop->reductions.count; i++) {
-        const CpuLoopValue *value = &loop->values[loop->reductions.items[i]];
-        if (value->kind != CPU_VALUE_REDUCE) continue;
-        char *partial = partial_at(frame, value->partial, segment, frame->kept_start);
-        const bool uniform = loop->values[value->operands[0]].level != CPU_LEVEL_FULL;
-        char *source = (char *)operand_of(frame, value, 0) + (uniform ? 0 : row * frame->kept_count * value->width);
-        if (first)
-            memcpy(partial, source, (size_t)(frame->kept_count * value->width));
-        else
-            loop->fold[value->partial](partial, partial, source, NULL, frame->kept_count, 0);
+}
+
+// Adds the `rows` reduced indices that were computed together to the partials of a built-in reduction. The first of a
+// segment starts them.
+static void reduce_columns(Frame *frame, const CpuLoopValue *value, int64_t segment, int64_t rows, bool first) {
+    assert(segment >= 0 && rows > 0);
+    const int64_t count = frame->kept_count;
+    char *partial = partial_at(frame, value->partial, segment, frame->kept_start);
+    const char *source = operand_of(frame, value, 0);
+    const bool uniform = frame->loop->values[value->operands[0]].level != CPU_LEVEL_FULL;
+    if (first) {
+        memcpy(partial, source, (size_t)(count * value->width));
+        source += uniform ? 0 : count * value->width;
+        rows--;
     }
+    if (!uniform)
+        value->columns(partial, source, rows, count);
+    else
+        for (; rows > 0; rows--) value->columns(partial, source, 1, count);
 }
 
 // Runs the first pass of columns: unit = block * segments + segment. `before` has values that do not change along the
@@ -661,7 +546,11 @@ static void run_column_unit(Frame *frame, int64_t unit) {
         frame->full_count = rows * frame->kept_count;
         run_list(frame, &loop->body);
         frame->full_count = frame->kept_count;  // of the combiner
-        for (int64_t i = 0; i < rows; i++) accumulate_columns(frame, segment, i, r + i == begin);
+        for (int64_t i = 0; loop->combine_count && i < rows; i++) combine_columns(frame, i, r + i == begin);
+        for (int64_t i = 0; i < loop->reductions.count; i++) {
+            const CpuLoopValue *value = &loop->values[loop->reductions.items[i]];
+            if (value->kind == CPU_VALUE_REDUCE) reduce_columns(frame, value, segment, rows, r == begin);
+        }
     }
     for (int i = 0; i < loop->combine_count; i++)
         memcpy(partial_at(frame, i, segment, frame->kept_start), frame->registers[loop->accumulators[i]],

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves the elements of a walk between an array and a register.
+//
+// A walk is a nest of merged dimensions, innermost first. A run is one pass over dimension 0, and a group is all runs
+// of one index of dimension 2. Long runs cost next to nothing beyond their elements. Short ones (coordinates of points,
+// colours of pixels, 3 x 3 matrices, repeated elements) do not: a call and a carry per run would cost several times the
+// copy. So whole runs of a group are copied by one loop, whose body is a few moves of constant size where possible.
+#include <assert.h>
+#include <string.h>
+
+#include "targets/cpu/element/copy.h"
+#include "targets/cpu/loop/internal.h"
+
+// ---- runs
+
+// Copies dst[i * dst_step] = src[i * src_step], with steps in elements.
+static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count, int width) {
+    if (dst_step == 1 && src_step == 1) {
+        memcpy(dst, src, (size_t)(count * width));
+        return;
+    }
+    if (dst_step == 1 && src_step == 0) {
+        cpu_fill_run(dst, src, count, width);
+        return;
+    }
+    switch (width) {
+#define STEP_CASE(T)                                                              \
+    case sizeof(T): {                                                             \
+        T *out = (T *)(void *)dst;                                                \
+        const T *in = (const T *)(const void *)src;                               \
+        for (int64_t i = 0; i < count; i++) out[i * dst_step] = in[i * src_step]; \
+        break;                                                                    \
+    }
+        STEP_CASE(uint8_t)
+        STEP_CASE(uint16_t)
+        STEP_CASE(uint32_t)
+        STEP_CASE(uint64_t)
+#undef STEP_CASE
+        default:
+            for (int64_t i = 0; i < count; i++)
+                memcpy(dst + i * dst_step * width, src + i * src_step * width, (size_t)width);
+    }
+}
+
+// ---- runs of one group
+
+// `count` runs of `length` elements. Steps are from element to element, strides from run to run, both in elements.
+typedef struct Runs {
+    int64_t count, length;
+    char *dst;
+    int64_t dst_step, dst_stride;
+    const char *src;
+    int64_t src_step, src_stride;
+    int width;
+} Runs;
+
+// Copies runs that are contiguous on both sides.
+static void copy_contiguous(const Runs *runs) {
+    const int64_t bytes = runs->length * runs->width;
+    const int64_t dst_stride = runs->dst_stride * runs->width, src_stride = runs->src_stride * runs->width;
+    char *to = runs->dst;
+    const char *from = runs->src;
+    switch (bytes) {
+#define BYTES_CASE(n)                                                                         \
+    case n:                                                                                   \
+        for (int64_t r = runs->count; r > 0; r--, to += dst_stride, from += src_stride)       \
+            memcpy(to, from, n); /* the size is constant: the compiler emits a move or two */ \
+        break;
+        BYTES_CASE(2)
+        BYTES_CASE(3)
+        BYTES_CASE(4)
+        BYTES_CASE(6)
+        BYTES_CASE(8)
+        BYTES_CASE(12)
+        BYTES_CASE(16)
+        BYTES_CASE(20)
+        BYTES_CASE(24)
+        BYTES_CASE(28)
+        BYTES_CASE(32)
+        BYTES_CASE(36)
+        BYTES_CASE(48)
+        BYTES_CASE(64)
+#undef BYTES_CASE
+        default:
+            for (int64_t r = runs->count; r > 0; r--, to += dst_stride, from += src_stride)
+                memcpy(to, from, (size_t)bytes);
+    }
+}
+
+// Copies one run again and again, doubling what is copied each time.
+static void repeat_run(const Runs *runs) {
+    const int64_t once = runs->length * runs->width, all = runs->count * once;
+    memcpy(runs->dst, runs->src, (size_t)once);
+    for (int64_t done = once; done < all; done *= 2)
+        memcpy(runs->dst + done, runs->dst, (size_t)(all - done < done ? all - done : done));
+}
+
+// Writes each element `length` times, where neither a run nor the space between two runs is more than kSpread elements.
+// kSpread elements are written at once, and those beyond a run's end are overwritten by the next run; the last runs are
+// written element by element, since nothing may be written beyond them.
+enum { kSpread = 8 };
+#define SPREAD_FUNCTION(T, name)                                          \
+    static void name(const Runs *runs) {                                  \
+        T *out = (T *)(void *)runs->dst;                                  \
+        const T *in = (const T *)(const void *)runs->src;                 \
+        const int64_t length = runs->length, stride = runs->src_stride;   \
+        const int64_t careful = (kSpread - 1) / length + 1;               \
+        int64_t r = 0;                                                    \
+        assert(length > 0 && length <= kSpread);                          \
+        for (; r + careful < runs->count; r++, out += length) {           \
+            const T element = in[r * stride];                             \
+            for (int i = 0; i < kSpread; i++) out[i] = element;           \
+        }                                                                 \
+        for (; r < runs->count; r++, out += length)                       \
+            for (int64_t i = 0; i < length; i++) out[i] = in[r * stride]; \
+    }
+SPREAD_FUNCTION(uint8_t, spread_8)
+SPREAD_FUNCTION(uint16_t, spread_16)
+SPREAD_FUNCTION(uint32_t, spread_32)
+SPREAD_FUNCTION(uint64_t, spread_64)
+
+// Copies runs of any steps, element by element.
+#define STEP_FUNCTION(T, name)                                                                     \
+    static void name(const Runs *runs) {                                                           \
+        T *out = (T *)(void *)runs->dst;                                                           \
+        const T *in = (const T *)(const void *)runs->src;                                          \
+        const int64_t length = runs->length, to = runs->dst_step, from = runs->src_step;           \
+        for (int64_t r = runs->count; r > 0; r--, out += runs->dst_stride, in += runs->src_stride) \
+            for (int64_t i = 0; i < length; i++) out[i * to] = in[i * from];                       \
+    }
+STEP_FUNCTION(uint8_t, step_8)
+STEP_FUNCTION(uint16_t, step_16)
+STEP_FUNCTION(uint32_t, step_32)
+STEP_FUNCTION(uint64_t, step_64)
+
+// Runs from this length on are copied one by one: their functions are faster per element.
+enum { kLongRun = 64 };
+
+static void copy_long(const Runs *runs) {
+    char *to = runs->dst;
+    const char *from = runs->src;
+    for (int64_t r = runs->count; r > 0; r--) {
+        copy_stepped(to, runs->dst_step, from, runs->src_step, runs->length, runs->width);
+        to += runs->dst_stride * runs->width;
+        from += runs->src_stride * runs->width;
+    }
+}
+
+static void copy_short(const Runs *runs, bool spreads) {
+    switch (runs->width) {
+        case 1: spreads ? spread_8(runs) : step_8(runs); break;
+        case 2: spreads ? spread_16(runs) : step_16(runs); break;
+        case 4: spreads ? spread_32(runs) : step_32(runs); break;
+        case 8: spreads ? spread_64(runs) : step_64(runs); break;
+        default: copy_long(runs);
+    }
+}
+
+static void copy_runs(const Runs *runs) {
+    const bool dense = runs->dst_step == 1 && runs->dst_stride == runs->length;  // nothing between the runs
+    if (runs->dst_step == 1 && runs->src_step == 1) {
+        if (dense && runs->src_stride == 0)
+            repeat_run(runs);
+        else
+            copy_contiguous(runs);
+    } else if (runs->length >= kLongRun) {
+        copy_long(runs);
+    } else {
+        copy_short(runs, dense && runs->src_step == 0 && runs->length <= kSpread);
+    }
+}
+
+// ---- positions
+
+// A position in a walk: the index of every merged dimension and the element number there. Walks visit elements in the
+// order of the domain; `element` may jump or run backwards.
+typedef struct Cursor {
+    const CpuWalk *walk;
+    int64_t index[CPU_LOOP_RANK_LIMIT];
+    int64_t element;
+    int64_t step;  // stride of the innermost dimension
+    int64_t run;   // elements left in the innermost dimension
+} Cursor;
+
+// Sets the cursor to the flat position `flat` of the walk.
+static void cursor_set(Cursor *cursor, const CpuWalk *walk, int64_t flat) {
+    cursor->walk = walk;
+    cursor->element = walk->offset;
+    for (int d = 0; d < walk->count; d++) {
+        const int64_t rest = d + 1 < walk->count ? flat / walk->sizes[d] : 0;
+        cursor->index[d] = flat - rest * walk->sizes[d];
+        cursor->element += cursor->index[d] * walk->strides[d];
+        flat = rest;
+    }
+    cursor->step = walk->count ? walk->strides[0] : 0;
+    cursor->run = walk->count ? walk->sizes[0] - cursor->index[0] : INT64_MAX;
+}
+
+// Advances dimension `d` by `by` indices, at most to its end, and carries.
+static void cursor_carry(Cursor *cursor, int d, int64_t by) {
+    const CpuWalk *walk = cursor->walk;
+    for (; d < walk->count; d++, by = 1) {
+        cursor->element += by * walk->strides[d];
+        cursor->index[d] += by;
+        if (cursor->index[d] < walk->sizes[d]) return;
+        cursor->element -= walk->sizes[d] * walk->strides[d];
+        cursor->index[d] = 0;
+    }
+}
+
+// Advances by `count` elements, at most to the end of the run.
+static void cursor_advance(Cursor *cursor, int64_t count) {
+    const CpuWalk *walk = cursor->walk;
+    cursor->element += count * cursor->step;
+    cursor->run -= count;
+    if (cursor->run > 0 || walk->count == 0) return;
+    cursor->element -= walk->sizes[0] * walk->strides[0];
+    cursor->run = walk->sizes[0];
+    cursor_carry(cursor, 1, 1);
+}
+
+// Returns how many of the next `count` elements are whole runs of the cursor's group, in runs: 0 inside a run.
+static int64_t cursor_whole_runs(const Cursor *cursor, int64_t count) {
+    const CpuWalk *walk = cursor->walk;
+    if (walk->count < 2 || cursor->run != walk->sizes[0]) return 0;
+    const int64_t runs = count / walk->sizes[0], left = walk->sizes[1] - cursor->index[1];
+    return runs < left ? runs : left;
+}
+
+// ---- loads and stores
+
+void *cpu_walk_load(const CpuLoopValue *value, const void *buffer, void *reg, int64_t start, int64_t count) {
+    const int width = value->width;
+    const CpuWalk *walk = &value->walk;
+    const char *base = buffer;
+    if (walk->contiguous) return (void *)(uintptr_t)(base + (walk->offset + start) * width);
+    Cursor cursor;
+    cursor_set(&cursor, walk, start);
+    if (cursor.step == 1 && count <= cursor.run) return (void *)(uintptr_t)(base + cursor.element * width);
+    for (char *out = reg; count > 0;) {
+        const char *from = base + cursor.element * width;
+        const int64_t runs = cursor_whole_runs(&cursor, count);
+        int64_t part = count < cursor.run ? count : cursor.run;
+        if (runs > 1) {
+            part = runs * walk->sizes[0];
+            copy_runs(
+                &(Runs){runs, walk->sizes[0], out, 1, walk->sizes[0], from, cursor.step, walk->strides[1], width});
+            cursor_carry(&cursor, 1, runs);
+        } else {
+            copy_stepped(out, 1, from, cursor.step, part, width);
+            cursor_advance(&cursor, part);
+        }
+        out += part * width;
+        count -= part;
+    }
+    return reg;
+}
+
+void cpu_walk_store(const CpuLoopValue *value, void *buffer, const void *reg, int64_t start, int64_t count) {
+    const int width = value->width;
+    const CpuWalk *walk = &value->walk;
+    Cursor cursor;
+    cursor_set(&cursor, walk, start);
+    for (const char *in = reg; count > 0;) {
+        char *to = (char *)buffer + cursor.element * width;
+        const int64_t runs = cursor_whole_runs(&cursor, count);
+        int64_t part = count < cursor.run ? count : cursor.run;
+        if (runs > 1) {
+            part = runs * walk->sizes[0];
+            copy_runs(&(Runs){runs, walk->sizes[0], to, cursor.step, walk->strides[1], in, 1, walk->sizes[0], width});
+            cursor_carry(&cursor, 1, runs);
+        } else {
+            if (to != in) copy_stepped(to, cursor.step, in, 1, part, width);
+            cursor_advance(&cursor, part);
+        }
+        in += part * width;
+        count -= part;
+    }
+}
+
+// Writes `runs` runs of element numbers from the cursor's on.
+#define INDEX_FUNCTION(T, name)                                                      \
+    static void name(const Cursor *cursor, int64_t runs, T *out) {                   \
+        const int64_t length = cursor->walk->sizes[0], step = cursor->step;          \
+        int64_t element = cursor->element;                                           \
+        for (; runs > 0; runs--, element += cursor->walk->strides[1], out += length) \
+            for (int64_t i = 0; i < length; i++) out[i] = (T)(element + i * step);   \
+    }
+INDEX_FUNCTION(int32_t, index_runs_32)
+INDEX_FUNCTION(int64_t, index_runs_64)
+
+void cpu_walk_index(const CpuLoopKernels *kernels, const CpuLoopValue *value, void *reg, int64_t start, int64_t count) {
+    Cursor cursor;
+    cursor_set(&cursor, &value->walk, start);
+    for (int64_t done = 0; done < count;) {
+        const int64_t runs = cursor_whole_runs(&cursor, count - done);
+        int64_t part = count - done < cursor.run ? count - done : cursor.run;
+        int32_t *narrow = (int32_t *)reg + done;
+        int64_t *wide = (int64_t *)reg + done;
+        if (runs > 1 && part < kLongRun) {
+            part *= runs;
+            value->width == 4 ? index_runs_32(&cursor, runs, narrow) : index_runs_64(&cursor, runs, wide);
+            cursor_carry(&cursor, 1, runs);
+        } else {
+            if (value->width == 4)
+                kernels->ramp(narrow, (int32_t)cursor.element, (int32_t)cursor.step, part);
+            else
+                for (int64_t i = 0; i < part; i++) wide[i] = cursor.element + i * cursor.step;
+            cursor_advance(&cursor, part);
+        }
+        done += part;
+    }
+}
