@@ -7,9 +7,9 @@
 // result do not depend on the number of workers.
 //
 // The library is opened with RTLD_LOCAL: its symbols do not meet those of NumPy's or SciPy's own copies. If the host
-// process has already opened the same file (Debian's NumPy does), that copy is the host's, and its number of threads is not
-// ours to set: then a second one is opened from a copy of the file in memory (36 MB). A library that opens the same file
-// after us shares our copy, and computes on one thread.
+// process has already opened the same file (Debian's NumPy does), that copy is the host's, and its number of threads is
+// not ours to set: then a second one is opened from a copy of the file in memory (36 MB). A library that opens the same
+// file after us shares our copy, and computes on one thread.
 //
 // The choice depends on the routine, the type, the sizes, MESHLO_BLAS and the processor, and on nothing else.
 #ifndef MESHLO_TARGETS_CPU_BLAS_BLAS_H_

@@ -92,34 +92,34 @@ GATHER_RUNS(PLACES)
 
 // Sets to[at] to the expression of x, the value there, and y, the update. One copy of the code for single elements and
 // for rows as short as coordinates, whose loops are then unrolled, and one for all others.
-#define SCATTER_KERNEL(name, T, KIND, expression)                                                  \
-    ALWAYS_INLINE void name##_rows_##KIND(const CpuIndexLine *all, int64_t columns, int64_t begin, \
-                                          int64_t end, T *to, const T *from) {                     \
-        const CpuIndexLine held = *all, *line = &held;                                             \
-        for (int64_t i = 0; i < line->count; i++) {                                                \
-            const int64_t at = DROPPED_##KIND(line, i), source = RESULT_##KIND(line, i);           \
-            if (at < begin || at >= end) continue;                                                 \
-            if (columns > kShortRow && line->ahead && i + line->ahead < line->count) {             \
-                const int64_t next = DROPPED_##KIND(line, i + line->ahead);                        \
-                ask_for((const char *)(to + (next < 0 ? at : next)), columns *(int64_t)sizeof(T)); \
-            }                                                                                      \
-            CPU_INDEPENDENT for (int64_t j = 0; j < columns; j++) {                                \
-                const T x = to[at + j], y = from[source + j];                                      \
-                (void)x;                                                                           \
-                to[at + j] = (T)(expression);                                                      \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    static void name##_##KIND(const CpuIndexLine *line, int64_t begin, int64_t end, void *operand, \
-                              const void *updates) {                                               \
-        assert(begin >= 0 && begin <= end && line->columns > 0);                                   \
-        switch (line->columns) {                                                                   \
-            case 1: name##_rows_##KIND(line, 1, begin, end, operand, updates); break;              \
-            case 2: name##_rows_##KIND(line, 2, begin, end, operand, updates); break;              \
-            case 3: name##_rows_##KIND(line, 3, begin, end, operand, updates); break;              \
-            case 4: name##_rows_##KIND(line, 4, begin, end, operand, updates); break;              \
-            default: name##_rows_##KIND(line, line->columns, begin, end, operand, updates);        \
-        }                                                                                          \
+#define SCATTER_KERNEL(name, T, KIND, expression)                                                                      \
+    ALWAYS_INLINE void name##_rows_##KIND(const CpuIndexLine *all, int64_t columns, int64_t begin, int64_t end, T *to, \
+                                          const T *from) {                                                             \
+        const CpuIndexLine held = *all, *line = &held;                                                                 \
+        for (int64_t i = 0; i < line->count; i++) {                                                                    \
+            const int64_t at = DROPPED_##KIND(line, i), source = RESULT_##KIND(line, i);                               \
+            if (at < begin || at >= end) continue;                                                                     \
+            if (columns > kShortRow && line->ahead && i + line->ahead < line->count) {                                 \
+                const int64_t next = DROPPED_##KIND(line, i + line->ahead);                                            \
+                ask_for((const char *)(to + (next < 0 ? at : next)), columns *(int64_t)sizeof(T));                     \
+            }                                                                                                          \
+            CPU_INDEPENDENT for (int64_t j = 0; j < columns; j++) {                                                    \
+                const T x = to[at + j], y = from[source + j];                                                          \
+                (void)x;                                                                                               \
+                to[at + j] = (T)(expression);                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void name##_##KIND(const CpuIndexLine *line, int64_t begin, int64_t end, void *operand,                     \
+                              const void *updates) {                                                                   \
+        assert(begin >= 0 && begin <= end && line->columns > 0);                                                       \
+        switch (line->columns) {                                                                                       \
+            case 1: name##_rows_##KIND(line, 1, begin, end, operand, updates); break;                                  \
+            case 2: name##_rows_##KIND(line, 2, begin, end, operand, updates); break;                                  \
+            case 3: name##_rows_##KIND(line, 3, begin, end, operand, updates); break;                                  \
+            case 4: name##_rows_##KIND(line, 4, begin, end, operand, updates); break;                                  \
+            default: name##_rows_##KIND(line, line->columns, begin, end, operand, updates);                            \
+        }                                                                                                              \
     }
 enum { kShortRow = 4 };
 #define SCATTER_KERNELS(name, T, expression) \

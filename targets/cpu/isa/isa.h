@@ -80,7 +80,7 @@ typedef struct CpuLoopKernels {
     CpuBlockKernel *reduce_precision[CPU_REGISTER_COUNT];             // immediate: exponent << 8 | mantissa bits
     CpuReduceKernel *reduce[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];
     CpuColumnKernel *columns[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];  // has the entries of `reduce`
-    CpuArgKernel *arg[2][CPU_REGISTER_COUNT];  // [largest?]
+    CpuArgKernel *arg[2][CPU_REGISTER_COUNT];                        // [largest?]
     CpuStreamKernel *stream;
     void (*streamed)(void);
     // The merged operations that loop/peephole.c emits.
