@@ -25,7 +25,7 @@ typedef struct CaseGroup {
     size_t first;       // the number of its first case in the list
     size_t count;       // at most CASES_TOGETHER
     size_t case_bytes;  // of each case
-    max_align_t cases[];
+    int64_t cases[];    // not stricter aligned: Criterion hands memory out in units of eight bytes
 } CaseGroup;
 
 // The groups of a list, whose cases are copied.
