@@ -37,6 +37,7 @@ typedef struct HloLinear {
     int64_t trip_count;             // of a loop
     HloWindow window;               // of a window that selects
     HloComputation *select;
+    const char *target;  // of a tridiagonal system: the custom call that solves it
 } HloLinear;
 
 // One forward walk.
@@ -46,10 +47,12 @@ typedef struct HloJvp {
     const HloDerivativeRule *rules;
     int64_t rule_count;
     bool split;
+    bool ties_have_no_slope;    // the walk is in a function whose maximum has derivative 0 where both sides are equal
     HloIntMap primals;          // by old id: the new instruction
     HloIntMap tangents;         // by old id: an array of leaves, absent if all are zero
     HloIntMap needed;           // by old id: per leaf, whether its tangent is of use
     HloIntMap linears;          // by new id: the HloLinear of a placeholder
+    HloIntMap orthogonal;       // by old id of a QR decomposition: the tangent of Q
     HloInt64Vector seeds;       // new ids of the instructions that stand for the inputs' tangents
     const HloInstruction *old;  // the one that is being differentiated
     HloInstruction *result;     // its copy, once there is one

@@ -48,9 +48,10 @@ HloInstruction *hlo_transform_product(HloBuilder *b, HloInstruction *x, HloInstr
     return hlo_build_dot(b, x, y, &attributes, HLO_INVALID);
 }
 
-// The tangent of the lower Cholesky factor l: L' = L Phi(L^-1 A' L^-H), where Phi takes the lower triangle and half of
-// the diagonal.
-HloInstruction *hlo_transform_cholesky_tangent(HloBuilder *b, HloInstruction *l, HloInstruction *t) {
+// L' = L Phi(L^-1 A' L^-H), where Phi takes the lower triangle and half of the diagonal. The upper factor is L^H.
+HloInstruction *hlo_transform_cholesky_tangent(HloBuilder *b, HloInstruction *l, HloInstruction *t, bool is_lower) {
+    if (!is_lower)
+        return hlo_transform_adjoint(b, hlo_transform_cholesky_tangent(b, hlo_transform_adjoint(b, l), t, true));
     HloTriangularSolveAttributes right = {.lower = true, .transpose_a = HLO_Transpose_ADJOINT};
     HloTriangularSolveAttributes left = {.left_side = true, .lower = true, .transpose_a = HLO_Transpose_NO_TRANSPOSE};
     HloInstruction *inner = hlo_build_triangular_solve(b, l, hlo_build_triangular_solve(b, l, t, &right), &left);
@@ -58,10 +59,8 @@ HloInstruction *hlo_transform_cholesky_tangent(HloBuilder *b, HloInstruction *l,
 }
 
 void hlo_jvp_cholesky(HloJvp *j, HloInstruction **out) {
-    if (HLO_ATTRIBUTES(j->old, Cholesky)->lower)
-        out[0] = hlo_transform_cholesky_tangent(j->b, hlo_jvp_result(j), hlo_jvp_tangent(j, 0));
-    else
-        hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of a cholesky with lower=false", j->old->name);
+    out[0] = hlo_transform_cholesky_tangent(j->b, hlo_jvp_result(j), hlo_jvp_tangent(j, 0),
+                                            HLO_ATTRIBUTES(j->old, Cholesky)->lower);
 }
 
 // op(A) X = B: X' = op(A)^-1 (B' - op(A') X), of A' only the triangle that is read.

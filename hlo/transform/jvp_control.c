@@ -2,6 +2,7 @@
 // Tangents of calls, branches and loops. In reverse mode a branch or loop is split: its forward part also returns
 // residuals (those of a loop stacked, one row per iteration), and a placeholder represents its tangents.
 #include "hlo/transform/control.h"
+#include "hlo/transform/structure.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Calls
@@ -108,7 +109,10 @@ void hlo_jvp_call(HloJvp *j, HloInstruction **out) {
     HloInstruction *root = NULL;
     for (int32_t i = 0; i < call->operand_count; i++)
         hlo_jvp_bind(j, called->parameters.items[i], hlo_jvp_operand(j, i), hlo_jvp_tangents(j, i));
+    const bool outer = j->ties_have_no_slope;
+    j->ties_have_no_slope = hlo_transform_is_rectifier(called);
     hlo_jvp_walk(j, called, &root, out);
+    j->ties_have_no_slope = outer;
     j->result = root;
 }
 

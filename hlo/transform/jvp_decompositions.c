@@ -5,12 +5,11 @@
 
 // ---- pieces of matrices, the last two dimensions
 
-static HloInstruction *adjoint(HloBuilder *b, HloInstruction *x) {
+HloInstruction *hlo_transform_adjoint(HloBuilder *b, HloInstruction *x) {
     return hlo_transform_conjugate(b, hlo_transform_transposed(b, x));
 }
 
-// The first `rows` rows and `columns` columns.
-static HloInstruction *corner(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns) {
+HloInstruction *hlo_transform_corner(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns) {
     int64_t zeros[HLO_MAXIMUM_RANK] = {0}, limits[HLO_MAXIMUM_RANK];
     if (!x) return NULL;
     const int64_t rank = x->shape->rank;
@@ -20,8 +19,7 @@ static HloInstruction *corner(HloBuilder *b, HloInstruction *x, int64_t rows, in
     return hlo_build_slice(b, x, (HloInts){zeros, rank}, (HloInts){limits, rank}, HLO_DIMS());
 }
 
-// x with rows and columns of zeros appended.
-static HloInstruction *widened(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns) {
+HloInstruction *hlo_transform_widened(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns) {
     int64_t zeros[HLO_MAXIMUM_RANK] = {0}, high[HLO_MAXIMUM_RANK] = {0};
     if (!x) return NULL;
     const int64_t rank = x->shape->rank;
@@ -33,7 +31,7 @@ static HloInstruction *widened(HloBuilder *b, HloInstruction *x, int64_t rows, i
 
 // x made a square matrix of `size` rows by zeros, with ones on the diagonal from row `from` on.
 static HloInstruction *extended(HloBuilder *b, HloInstruction *x, int64_t size, int64_t from) {
-    x = widened(b, x, size, size);
+    x = hlo_transform_widened(b, x, size, size);
     if (!x || from == size) return x;
     HloInstruction *row = hlo_build_iota(b, HLO_S32, hlo_build_dims(x), x->shape->rank - 2);
     HloInstruction *late =
@@ -42,13 +40,11 @@ static HloInstruction *extended(HloBuilder *b, HloInstruction *x, int64_t size, 
                             x);
 }
 
-// A vector of a number a column, or a row, repeated over a matrix of sizes `dims`.
-static HloInstruction *along(HloBuilder *b, HloInstruction *vector, HloInts dims, bool columns) {
+HloInstruction *hlo_transform_along(HloBuilder *b, HloInstruction *vector, HloInts dims, bool columns) {
     return hlo_build_spread(b, vector, dims, HLO_DIMS(dims.count - (columns ? 2 : 1)));
 }
 
-// A real array as one of the type of x.
-static HloInstruction *typed(HloBuilder *b, HloInstruction *real, const HloInstruction *x) {
+HloInstruction *hlo_transform_typed(HloBuilder *b, HloInstruction *real, const HloInstruction *x) {
     return real && x && real->shape->type != x->shape->type ? hlo_build_convert(b, real, x->shape->type) : real;
 }
 
@@ -76,17 +72,14 @@ static void trsm(HloJvp *j, HloInstruction **out) {
     out[0] = hlo_transform_solution_tangent(j, &attributes);
 }
 
-// The result keeps the operand's elements above the diagonal.
+// The result keeps the operand's elements in the other triangle.
 static void potrf(HloJvp *j, HloInstruction **out) {
     HloBuilder *b = j->b;
-    HloInstruction *t = hlo_jvp_tangent(j, 0), *l = hlo_build_get(b, hlo_jvp_result(j), 0);
-    if (!l) return;
-    if (!option_is(j->old, "uplo", 'L', 'L')) {
-        hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of potrf with uplo=U", j->old->name);
-        return;
-    }
-    HloInstruction *lower = hlo_transform_cholesky_tangent(b, hlo_transform_triangle(b, l, true, 1), t);
-    out[0] = hlo_transform_sum(b, lower, hlo_transform_triangle(b, t, false, 0));
+    HloInstruction *t = hlo_jvp_tangent(j, 0), *factor = hlo_build_get(b, hlo_jvp_result(j), 0);
+    if (!factor) return;
+    const bool lower = option_is(j->old, "uplo", 'L', 'L');
+    HloInstruction *tangent = hlo_transform_cholesky_tangent(b, hlo_transform_triangle(b, factor, lower, 1), t, lower);
+    out[0] = hlo_transform_sum(b, tangent, hlo_transform_triangle(b, t, !lower, 0));
 }
 
 // Values and vectors of a Hermitian matrix, A V = V diag(w): w' is the diagonal of D = V^H A' V, and V' = V (F * D)
@@ -97,14 +90,15 @@ static void eigh(HloJvp *j, HloInstruction **out) {
     HloInstruction *v = hlo_build_get(b, result, 0), *w = hlo_build_get(b, result, 1);
     if (!v || !w) return;
     HloInts dims = hlo_build_dims(v);
-    HloInstruction *d = hlo_transform_product(b, hlo_transform_product(b, adjoint(b, v), t), v);
+    HloInstruction *d = hlo_transform_product(b, hlo_transform_product(b, hlo_transform_adjoint(b, v), t), v);
     HloInstruction *on = hlo_transform_on_diagonal(b, v);
-    HloInstruction *gap = hlo_build_sub(b, along(b, w, dims, true), along(b, w, dims, false));
+    HloInstruction *gap =
+        hlo_build_sub(b, hlo_transform_along(b, w, dims, true), hlo_transform_along(b, w, dims, false));
     if (!gap || !d) return;
     HloInstruction *one = hlo_build_splat_like(b, gap, 1);
     HloInstruction *f = hlo_build_select(b, on, hlo_build_splat_like(b, gap, 0),
                                          hlo_build_div(b, one, hlo_build_select(b, on, one, gap)));
-    out[0] = hlo_transform_product(b, v, hlo_build_mul(b, d, typed(b, f, d)));
+    out[0] = hlo_transform_product(b, v, hlo_build_mul(b, d, hlo_transform_typed(b, f, d)));
     out[1] = real_diagonal(b, d, on);
 }
 
@@ -201,11 +195,12 @@ static HloInstruction *lu_tangent(HloJvp *j, HloInstruction *lu, HloInstruction 
     if (!lu || !permutation || !t) return NULL;
     HloInts dims = hlo_build_dims(lu);
     const int64_t m = dims.items[dims.count - 2], n = dims.items[dims.count - 1], k = m < n ? m : n;
-    HloInstruction *lower = extended(b, hlo_transform_triangle(b, corner(b, lu, m, k), true, 0), m, m);
+    HloInstruction *lower = extended(b, hlo_transform_triangle(b, hlo_transform_corner(b, lu, m, k), true, 0), m, m);
     if (lower)
         lower = hlo_build_select(b, hlo_transform_on_diagonal(b, lower), hlo_build_splat_like(b, lower, 1), lower);
-    HloInstruction *upper = extended(b, hlo_transform_triangle(b, corner(b, lu, k, n), false, 1), n, k);
-    HloInstruction *x = hlo_transform_take_along(b, t, along(b, permutation, dims, false), dims.count - 2);
+    HloInstruction *upper = extended(b, hlo_transform_triangle(b, hlo_transform_corner(b, lu, k, n), false, 1), n, k);
+    HloInstruction *x =
+        hlo_transform_take_along(b, t, hlo_transform_along(b, permutation, dims, false), dims.count - 2);
     x = hlo_build_triangular_solve(b, lower, x, &by_lower);
     x = hlo_build_triangular_solve(b, upper, x, &by_upper);
     if (!x) return NULL;
@@ -262,9 +257,12 @@ static HloInstruction *inverse_or_zero(HloBuilder *b, HloInstruction *x) {
 
 // The part of a tangent that leaves the space of the columns of `factor`: (x - F F^H x) / s, a column a singular value.
 static HloInstruction *outside(HloBuilder *b, HloInstruction *factor, HloInstruction *x, HloInstruction *s) {
-    HloInstruction *inside = hlo_transform_product(b, factor, hlo_transform_product(b, adjoint(b, factor), x));
+    HloInstruction *inside =
+        hlo_transform_product(b, factor, hlo_transform_product(b, hlo_transform_adjoint(b, factor), x));
     HloInstruction *rest = hlo_build_sub(b, x, inside);
-    return rest ? hlo_build_div(b, rest, typed(b, along(b, s, hlo_build_dims(rest), true), rest)) : NULL;
+    return rest ? hlo_build_div(b, rest,
+                                hlo_transform_typed(b, hlo_transform_along(b, s, hlo_build_dims(rest), true), rest))
+                : NULL;
 }
 
 // A = U diag(s) V^H, with D = U^H A' V: s' is the diagonal of D, and with F[i,j] = 1 / (s[j]^2 - s[i]^2) off the
@@ -286,7 +284,7 @@ static void gesdd(HloJvp *j, HloInstruction **out) {
     HloInstruction *s = hlo_build_get(b, result, 1), *u = hlo_build_get(b, result, 2),
                    *vt = hlo_build_get(b, result, 3);
     // Of the two orders of a product of three, the one with fewer multiply-adds; A' V is needed for the vectors anyway.
-    HloInstruction *v = adjoint(b, vt), *ut = adjoint(b, u), *av = NULL, *d;
+    HloInstruction *v = hlo_transform_adjoint(b, vt), *ut = hlo_transform_adjoint(b, u), *av = NULL, *d;
     if (!vectors && m > n) {
         d = hlo_transform_product(b, hlo_transform_product(b, ut, t), v);
     } else {
@@ -298,23 +296,27 @@ static void gesdd(HloJvp *j, HloInstruction **out) {
     HloInstruction *on = hlo_transform_on_diagonal(b, d);
     out[1] = real_diagonal(b, d, on);
     if (!vectors) return;
-    HloInstruction *by_column = along(b, s, dims, true), *by_row = along(b, s, dims, false);
+    HloInstruction *by_column = hlo_transform_along(b, s, dims, true), *by_row = hlo_transform_along(b, s, dims, false);
     HloInstruction *gap = hlo_build_mul(b, hlo_build_add(b, by_column, by_row), hlo_build_sub(b, by_column, by_row));
     if (!gap) return;
     HloInstruction *one = hlo_build_splat_like(b, gap, 1), *zero = hlo_build_splat_like(b, gap, 0);
-    HloInstruction *f =
-        typed(b, hlo_build_select(b, on, zero, hlo_build_div(b, one, hlo_build_select(b, on, one, gap))), d);
-    HloInstruction *ds = hlo_build_mul(b, d, typed(b, by_column, d)), *sd = hlo_build_mul(b, d, typed(b, by_row, d));
-    HloInstruction *turn = hlo_build_sub(b, d, adjoint(b, d)), *inverse = typed(b, inverse_or_zero(b, by_column), d);
+    HloInstruction *f = hlo_transform_typed(
+        b, hlo_build_select(b, on, zero, hlo_build_div(b, one, hlo_build_select(b, on, one, gap))), d);
+    HloInstruction *ds = hlo_build_mul(b, d, hlo_transform_typed(b, by_column, d)),
+                   *sd = hlo_build_mul(b, d, hlo_transform_typed(b, by_row, d));
+    HloInstruction *turn = hlo_build_sub(b, d, hlo_transform_adjoint(b, d)),
+                   *inverse = hlo_transform_typed(b, inverse_or_zero(b, by_column), d);
     turn = hlo_build_mul(b, hlo_transform_scale(b, turn, 0.5),
                          hlo_build_select(b, on, inverse, hlo_build_splat_like(b, d, 0)));
-    HloInstruction *du = hlo_build_add(b, hlo_build_mul(b, f, hlo_build_add(b, ds, adjoint(b, ds))), turn);
+    HloInstruction *du =
+        hlo_build_add(b, hlo_build_mul(b, f, hlo_build_add(b, ds, hlo_transform_adjoint(b, ds))), turn);
     du = hlo_transform_product(b, u, du);
-    HloInstruction *dv = hlo_transform_product(b, v, hlo_build_mul(b, f, hlo_build_add(b, sd, adjoint(b, sd))));
+    HloInstruction *dv =
+        hlo_transform_product(b, v, hlo_build_mul(b, f, hlo_build_add(b, sd, hlo_transform_adjoint(b, sd))));
     if (m > n) du = hlo_build_add(b, du, outside(b, u, av, s));
-    if (n > m) dv = hlo_build_add(b, dv, outside(b, v, hlo_transform_product(b, adjoint(b, t), u), s));
+    if (n > m) dv = hlo_build_add(b, dv, outside(b, v, hlo_transform_product(b, hlo_transform_adjoint(b, t), u), s));
     out[2] = du;
-    out[3] = adjoint(b, dv);
+    out[3] = hlo_transform_adjoint(b, dv);
 }
 
 bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out) {
@@ -328,7 +330,16 @@ bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out) {
                  {"Eigh", eigh},
                  {"getrf_ffi", getrf},
                  {"LuDecomposition", lu_decomposition},
-                 {"gesdd_ffi", gesdd}};
+                 {"gesdd_ffi", gesdd},
+                 {"gesvd_ffi", gesdd},
+                 {"geqrf_ffi", hlo_transform_qr},
+                 {"geqp3_ffi", hlo_transform_qr},
+                 {"Qr", hlo_transform_qr},
+                 {"orgqr_ffi", hlo_transform_reflectors},
+                 {"ungqr_ffi", hlo_transform_reflectors},
+                 {"ProductOfElementaryHouseholderReflectors", hlo_transform_reflectors},
+                 {"gtsv_ffi", hlo_transform_tridiagonal},
+                 {"geev_ffi", hlo_transform_eigenvalues}};
     const char *target = HLO_ATTRIBUTES(j->old, CustomCall)->target;
     for (size_t i = 0; i < HLO_COUNT_OF(RULES); i++) {
         const char *found = strstr(target, RULES[i].part);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents of elementwise ops: each is the operand's tangent times a derivative, as jax/_src/lax/lax.py defines them.
-#include "hlo/transform/internal.h"
+#include "hlo/transform/structure.h"
 
 // A rule for one operand `x` with tangent `t` and result `y`.
 #define UNARY(name, expression)                                                                        \
@@ -91,6 +91,7 @@ void hlo_jvp_complex(HloJvp *j, HloInstruction **out) {
 }
 
 void hlo_jvp_select(HloJvp *j, HloInstruction **out) {
+    if (hlo_transform_smooth_maximum(j, out)) return;
     out[0] =
         hlo_build_select(j->b, hlo_jvp_operand(j, 0), hlo_jvp_tangent_or_zeros(j, 1), hlo_jvp_tangent_or_zeros(j, 2));
 }
@@ -137,7 +138,8 @@ static HloInstruction *of_extremum(HloJvp *j, int64_t operand) {
     HloInstruction *x = hlo_jvp_operand(j, operand), *y = hlo_jvp_operand(j, 1 - operand), *z = hlo_jvp_result(j);
     HloInstruction *chosen = hlo_build_compare(b, x, z, HLO_ComparisonDirection_EQ);
     HloInstruction *tie = hlo_build_compare(b, y, z, HLO_ComparisonDirection_EQ);
-    HloInstruction *share = hlo_build_select(b, tie, number(b, x, 0.5), number(b, x, 1));
+    HloInstruction *half = number(b, x, j->ties_have_no_slope ? 0 : 0.5);
+    HloInstruction *share = hlo_build_select(b, tie, half, number(b, x, 1));
     return hlo_build_select(b, chosen, share, number(b, x, 0));
 }
 

@@ -126,18 +126,80 @@ static void overwriting_scatter(HloJvp *j, HloInstruction **out) {
         hlo_build_scatter(b, &base, indices, &used, 1, attributes, hlo_build_combiner(b, HLO_OP_ADD, x->shape->type));
 }
 
+// An update that multiplies, at one place at most once: x * u has the tangent x' * u + x * u'.
+static void multiplying_scatter(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    const HloScatterAttributes *attributes = HLO_ATTRIBUTES(j->old, Scatter);
+    HloInstruction *x = hlo_jvp_operand(j, 0), *indices = hlo_jvp_operand(j, 1), *updates = hlo_jvp_operand(j, 2);
+    HloInstruction *t = hlo_jvp_tangent(j, 0), *u = hlo_jvp_tangent(j, 2);
+    HloType type = x->shape->type;
+    if (t) {
+        HloInstruction *ones = hlo_build_splat_like(b, x, 1);
+        HloInstruction *factor =
+            hlo_build_scatter(b, &ones, indices, &updates, 1, attributes, hlo_build_combiner(b, HLO_OP_MULTIPLY, type));
+        out[0] = hlo_build_mul(b, t, factor);
+    }
+    if (u && !attributes->unique_indices) {
+        hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
+                     "%s: there is no derivative of a scatter that multiplies unless unique_indices=true says that "
+                     "it does so once at each place",
+                     j->old->name);
+    } else if (u) {
+        HloInstruction *zeros = hlo_build_splat_like(b, x, 0);
+        HloInstruction *moved =
+            hlo_build_scatter(b, &zeros, indices, &u, 1, attributes, hlo_build_combiner(b, HLO_OP_ADD, type));
+        out[0] = hlo_transform_sum(b, out[0], hlo_build_mul(b, moved, x));
+    }
+}
+
+// The greatest or least of an element and its updates. Those that are equal to the result share its tangent.
+static void extreme_scatter(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    const HloScatterAttributes *attributes = HLO_ATTRIBUTES(j->old, Scatter);
+    HloInstruction *x = hlo_jvp_operand(j, 0), *indices = hlo_jvp_operand(j, 1), *updates = hlo_jvp_operand(j, 2);
+    HloInstruction *t = hlo_jvp_tangent(j, 0), *u = hlo_jvp_tangent(j, 2), *result = hlo_jvp_result(j);
+    HloComputation *sum = hlo_build_combiner(b, HLO_OP_ADD, x->shape->type);
+    HloInstruction *zeros = hlo_build_splat_like(b, x, 0), *ones = hlo_build_splat_like(b, x, 1);
+    HloInstruction *none = hlo_build_splat_like(b, updates, 0), *one = hlo_build_splat_like(b, updates, 1);
+    HloInstruction *won =
+        hlo_build_compare(b, updates, hlo_transform_gather_updates(b, result, indices, attributes, updates->shape),
+                          HLO_ComparisonDirection_EQ);
+    HloInstruction *each = hlo_build_select(b, won, one, none);
+    HloInstruction *kept = hlo_build_compare(b, x, result, HLO_ComparisonDirection_EQ);
+    HloInstruction *winners = hlo_build_add(b, hlo_build_scatter(b, &zeros, indices, &each, 1, attributes, sum),
+                                            hlo_build_select(b, kept, ones, zeros));
+    HloInstruction *share = hlo_build_div(b, ones, hlo_build_max(b, winners, ones));
+    HloInstruction *total = t ? hlo_build_select(b, kept, t, zeros) : zeros;
+    if (u) {
+        HloInstruction *used = hlo_build_select(b, won, u, none);
+        total = hlo_build_scatter(b, &total, indices, &used, 1, attributes, sum);
+    }
+    out[0] = hlo_build_mul(b, total, share);
+}
+
+// A sum, or a difference, of an element and its updates.
+static void adding_scatter(HloJvp *j, HloOpcode opcode, HloInstruction **out) {
+    HloInstruction *u = hlo_jvp_tangent(j, 2), *base = hlo_jvp_tangent_or_zeros(j, 0);
+    out[0] = base;
+    if (!u) return;
+    if (opcode == HLO_OP_SUBTRACT) u = hlo_build_negate(j->b, u);
+    out[0] = hlo_build_scatter(j->b, &base, hlo_jvp_operand(j, 1), &u, 1, HLO_ATTRIBUTES(j->old, Scatter),
+                               hlo_build_combiner(j->b, HLO_OP_ADD, base ? base->shape->type : HLO_F32));
+}
+
 void hlo_jvp_scatter(HloJvp *j, HloInstruction **out) {
     const HloComputation *combiner = j->old->called[0];
-    HloOpcode opcode = hlo_computation_binary_opcode(combiner);
+    HloOpcode opcode = j->old->operand_count == 3 ? hlo_computation_binary_opcode(combiner) : HLO_OPCODE_COUNT;
     bool overwrites = hlo_is(combiner->root, HLO_OP_PARAMETER) && hlo_parameter_number(combiner->root) == 1;
-    if (j->old->operand_count != 3 || (opcode != HLO_OP_ADD && !overwrites)) {
+    if (opcode == HLO_OP_ADD || opcode == HLO_OP_SUBTRACT)
+        adding_scatter(j, opcode, out);
+    else if (opcode == HLO_OP_MULTIPLY)
+        multiplying_scatter(j, out);
+    else if (opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM)
+        extreme_scatter(j, out);
+    else if (overwrites && j->old->operand_count == 3)
+        overwriting_scatter(j, out);
+    else
         hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of a scatter by the computation %s",
                      j->old->name, combiner->name);
-    } else if (opcode == HLO_OP_ADD) {
-        HloInstruction *operands[] = {hlo_jvp_tangent_or_zeros(j, 0), hlo_jvp_operand(j, 1),
-                                      hlo_jvp_tangent_or_zeros(j, 2)};
-        out[0] = hlo_jvp_tangent(j, 2) ? hlo_jvp_apply(j, operands, 3) : operands[0];
-    } else {
-        overwriting_scatter(j, out);
-    }
 }

@@ -24,14 +24,33 @@ HloInstruction *hlo_transform_conjugate(HloBuilder *b, HloInstruction *x);
 HloInstruction *hlo_transform_triangle(HloBuilder *b, HloInstruction *x, bool lower, double diagonal);
 // The product of two matrices, or of two batches of them, at the highest precision.
 HloInstruction *hlo_transform_product(HloBuilder *b, HloInstruction *x, HloInstruction *y);
-// The tangent of the lower Cholesky factor `l` of a matrix with the tangent `t`.
-HloInstruction *hlo_transform_cholesky_tangent(HloBuilder *b, HloInstruction *l, HloInstruction *t);
+// The tangent of the lower or the upper Cholesky factor of a matrix with the tangent `t`.
+HloInstruction *hlo_transform_cholesky_tangent(HloBuilder *b, HloInstruction *factor, HloInstruction *t, bool is_lower);
 // The tangent of the solution of a triangular system: of j->old, whose operands are the matrix and the right-hand side.
 HloInstruction *hlo_transform_solution_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes);
 // The transpose of a matrix, or of each of a batch.
 HloInstruction *hlo_transform_transposed(HloBuilder *b, HloInstruction *x);
+// The conjugate of it.
+HloInstruction *hlo_transform_adjoint(HloBuilder *b, HloInstruction *x);
+// The first `rows` rows and `columns` columns of a matrix.
+HloInstruction *hlo_transform_corner(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns);
+// A matrix with rows and columns of zeros appended, up to these sizes.
+HloInstruction *hlo_transform_widened(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns);
+// A vector with an element for each column, or for each row, repeated over a matrix of sizes `dims`.
+HloInstruction *hlo_transform_along(HloBuilder *b, HloInstruction *vector, HloInts dims, bool columns);
+// A real array as one of the type of x.
+HloInstruction *hlo_transform_typed(HloBuilder *b, HloInstruction *real, const HloInstruction *x);
 // pred: the positions on the diagonal of a matrix like x.
 HloInstruction *hlo_transform_on_diagonal(HloBuilder *b, const HloInstruction *x);
+// The tangent of a select that is log(exp(a) + exp(b)); false for another one.
+bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out);
+// True for jax.nn.relu and relu6.
+bool hlo_transform_is_rectifier(const HloComputation *computation);
+// Rules of custom calls: geqrf and its kin, orgqr after them, gtsv, and geev without vectors.
+void hlo_transform_qr(HloJvp *j, HloInstruction **out);
+void hlo_transform_reflectors(HloJvp *j, HloInstruction **out);
+void hlo_transform_tridiagonal(HloJvp *j, HloInstruction **out);
+void hlo_transform_eigenvalues(HloJvp *j, HloInstruction **out);
 // The tangents of a decomposition by custom call; false if its target has none.
 bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out);
 

@@ -11,8 +11,8 @@
 //
 // Results are those of JAX's functions of the same names, by JAX's conventions: at a tie max and min give each side
 // half of the derivative and a reduction shares it among the greatest elements; abs has
-// derivative 1 at 0; comparisons,
-// rounding, integers and random bits have none. For complex numbers the gradient of a real function is the conjugate of
+// derivative 1 at 0; comparisons, rounding, integers and random bits have none. jax.nn.relu, relu6 and logaddexp are
+// recognised and have the derivatives that JAX gives them. For complex numbers the gradient of a real function is the conjugate of
 // the direction of steepest ascent, as in JAX.
 //
 // Results are tuples without nesting: the leaves of the original result, then derivatives, leaf by leaf. An input of an

@@ -306,6 +306,16 @@ static const Refused kRefused[] = {
     {"f32[];f32[]", "tuple(p0, p1)", "", "need has_aux", 0, false},
     {"f32[]", "f32[] rng(p0, p0), distribution=rng_uniform", "", "there is no derivative of rng", 0, false},
     {"f32[]", "f32[] custom-call(p0), custom_call_target=\"mine\"", "", "custom call to mine", 0, false},
+    {"f32[2,2]", "f32[] call(p0), to_apply=c",
+     "c {\n  x = f32[2,2] parameter(0)\n  l = (f32[2,2], f32[2]) custom-call(x), custom_call_target=\"Qr\"\n"
+     "  a = f32[2,2] get-tuple-element(l), index=0\n  s = f32[1,1] slice(a), slice={[1:2],[0:1]}\n"
+     "  ROOT r = f32[] reshape(s)\n}\n",
+     "no derivative of the Householder vectors", 0, false},
+    {"f32[2,2];f32[2]", "f32[] call(p0, p1), to_apply=c",
+     "c {\n  x = f32[2,2] parameter(0)\n  t = f32[2] parameter(1)\n"
+     "  q = f32[2,2] custom-call(x, t), custom_call_target=\"ProductOfElementaryHouseholderReflectors\"\n"
+     "  s = f32[1,1] slice(q), slice={[0:1],[0:1]}\n  ROOT r = f32[] reshape(s)\n}\n",
+     "only if a QR decomposition makes them", 0, false},
     {"f32[]", "f32[] fusion(p0), kind=kLoop, calls=c", "c {\n  x = f32[] parameter(0)\n  ROOT y = f32[] negate(x)\n}\n",
      "there is no derivative of fusion", 0, false},
     {"f32[]", "while(p0), condition=less, body=twice",
@@ -506,5 +516,58 @@ Test(derivatives, where_formulas_of_a_function_meet) {
             hlo_literal_free(result);
             hlo_module_free(module);
         }
+    }
+}
+
+// The formula of log(exp(a) + exp(b)) has a kink of each part where a = b, and NaN where both are infinite; the
+// function has neither. A function called relu has the slope 0 at 0, any other maximum with 0 the slope 1/2.
+Test(derivatives, of_functions_with_a_rule_of_their_own) {
+    static const struct {
+        const char *text;
+        double at[3], slope[3];
+    } kFunctions[] = {
+        {"HloModule m\nENTRY e {\n  a = f64[3] parameter(0)\n  z = f64[] constant(0)\n  b = f64[3] broadcast(z), "
+         "dimensions={}\n  c = f64[3] broadcast(z), dimensions={}\n  m = f64[3] maximum(a, b)\n"
+         "  d = f64[3] subtract(a, c)\n  n = pred[3] compare(d, d), direction=NE\n  s = f64[3] add(a, b)\n"
+         "  v = f64[3] abs(d)\n  w = f64[3] negate(v)\n  x = f64[3] exponential(w)\n"
+         "  y = f64[3] log-plus-one(x)\n  t = f64[3] add(m, y)\n  ROOT r = f64[3] select(n, s, t)\n}\n",
+         {0, 1, -1},
+         {0.5, 0.73105857863000487925, 0.26894142136999512075}},
+        {"HloModule m\nENTRY e {\n  a = f64[3] parameter(0)\n  m = f64[3] maximum(a, a)\n"
+         "  d = f64[3] subtract(a, a)\n  n = pred[3] compare(d, d), direction=NE\n  s = f64[3] add(a, a)\n"
+         "  v = f64[3] abs(d)\n  w = f64[3] negate(v)\n  k = f64[] constant(0.69314718055994529)\n"
+         "  l = f64[3] broadcast(k), dimensions={}\n  p = f64[3] multiply(l, w)\n  x = f64[3] exponential(p)\n"
+         "  y = f64[3] log-plus-one(x)\n  i = f64[] constant(1.4426950408889634)\n"
+         "  j = f64[3] broadcast(i), dimensions={}\n  q = f64[3] multiply(j, y)\n  t = f64[3] add(m, q)\n"
+         "  ROOT r = f64[3] select(n, s, t)\n}\n",
+         {0, INFINITY, -3},
+         {1, 2, 1}},
+        {"HloModule m\nrelu.7 {\n  a = f64[3] parameter(0)\n  z = f64[] constant(0)\n  b = f64[3] broadcast(z), "
+         "dimensions={}\n  ROOT m = f64[3] maximum(a, b)\n}\nENTRY e {\n  a = f64[3] parameter(0)\n"
+         "  ROOT r = f64[3] call(a), to_apply=relu.7\n}\n",
+         {0, 1, -1},
+         {0, 1, 0}},
+        {"HloModule m\nrelus {\n  a = f64[3] parameter(0)\n  z = f64[] constant(0)\n  b = f64[3] broadcast(z), "
+         "dimensions={}\n  ROOT m = f64[3] maximum(a, b)\n}\nENTRY e {\n  a = f64[3] parameter(0)\n"
+         "  ROOT r = f64[3] call(a), to_apply=relus\n}\n",
+         {0, 1, -1},
+         {0.5, 1, 0}}};
+    for (size_t f = 0; f < HLO_COUNT_OF(kFunctions); f++) {
+        HloModule *module = compiled_must_parse(kFunctions[f].text);
+        HloComputation *vjp;
+        HloStatus status = hlo_vjp(module->entry, NULL, &vjp);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        HloLiteral *arguments[] = {hlo_literal_of(HLO_F64, HLO_DIMS(3), kFunctions[f].at),
+                                   hlo_literal_of(HLO_F64, HLO_DIMS(3), (const double[]){1, 1, 1})},
+                   *results[MOST];
+        cr_assert_eq(evaluate("rule", vjp, arguments, 2, results), 2);
+        for (int i = 0; i < 3; i++) {
+            const double got = creal(hlo_literal_get_complex(results[1], i)), wanted = kFunctions[f].slope[i];
+            cr_expect(fabs(got - wanted) <= 1e-15, "function %zu at %g: %.17g, not %.17g", f, kFunctions[f].at[i], got,
+                      wanted);
+        }
+        free_all(arguments, 2);
+        free_all(results, 2);
+        hlo_module_free(module);
     }
 }

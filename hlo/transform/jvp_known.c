@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions to which JAX gives a derivative of their own, recognised in programs, where only their values are left:
+// log(exp(a) + exp(b)), whose formula has a kink of each part at a = b, and jax.nn.relu and relu6.
+#include <ctype.h>
+#include <math.h>
+
+#include "hlo/transform/structure.h"
+
+// The real constant of which an array consists; false if it is none.
+static bool constant_value(const HloInstruction *i, double *value) {
+    while (hlo_is(i, HLO_OP_BROADCAST)) i = i->operands[0];
+    if (!hlo_is(i, HLO_OP_CONSTANT)) return false;
+    const HloLiteral *literal = HLO_ATTRIBUTES(i, Constant)->literal;
+    if (!hlo_type_is_float(literal->shape->type) || !hlo_literal_is_splat(literal)) return false;
+    *value = hlo_literal_get_double(literal, 0);
+    return true;
+}
+
+static bool same_value(const HloInstruction *x, const HloInstruction *y) {
+    double a, b;
+    return x == y || (constant_value(x, &a) && constant_value(y, &b) && a == b);
+}
+
+// Strips products with constants, and returns the product of these in *factor.
+static const HloInstruction *unscaled(const HloInstruction *i, double *factor) {
+    double one;
+    for (;;) {
+        if (hlo_is(i, HLO_OP_MULTIPLY) && constant_value(i->operands[0], &one))
+            i = i->operands[1];
+        else if (hlo_is(i, HLO_OP_MULTIPLY) && constant_value(i->operands[1], &one))
+            i = i->operands[0];
+        else
+            return i;
+        *factor *= one;
+    }
+}
+
+// The operands a and b of max(a, b) + log1p(exp(-s |a - b|)) / s, and s; false for anything else.
+static bool smooth_maximum(const HloInstruction *sum, int64_t *first, const HloInstruction *of[2], double *scale) {
+    double outer = 1, inner = 1;
+    if (!hlo_is(sum, HLO_OP_ADD)) return false;
+    for (int64_t k = 0; k < 2; k++) {
+        const HloInstruction *most = sum->operands[k], *rest = unscaled(sum->operands[1 - k], &outer);
+        if (!hlo_is(most, HLO_OP_MAXIMUM) || !hlo_is(rest, HLO_OP_LOG1P)) continue;
+        if (!hlo_is(rest->operands[0], HLO_OP_EXP)) return false;
+        const HloInstruction *negated = unscaled(rest->operands[0]->operands[0], &inner);
+        if (!hlo_is(negated, HLO_OP_NEGATE) || !hlo_is(negated->operands[0], HLO_OP_ABS)) return false;
+        const HloInstruction *difference = negated->operands[0]->operands[0];
+        *first = k;
+        *scale = inner;
+        for (int64_t i = 0; i < 2; i++) of[i] = most->operands[i];
+        return hlo_is(difference, HLO_OP_SUBTRACT) && same_value(difference->operands[0], of[0]) &&
+               same_value(difference->operands[1], of[1]) && inner > 0 && outer * inner > 0.999 &&
+               outer * inner < 1.001;
+    }
+    return false;
+}
+
+static HloInstruction *primal(const HloJvp *j, const HloInstruction *old) {
+    const int64_t *found = hlo_int_map_find(&j->primals, (uint64_t)old->id);
+    return found ? (HloInstruction *)(intptr_t)*found : NULL;
+}
+
+static HloInstruction *tangent(const HloJvp *j, const HloInstruction *old) {
+    const int64_t *found = hlo_int_map_find(&j->tangents, (uint64_t)old->id);
+    HloInstruction **leaves = found ? (HloInstruction **)(intptr_t)*found : NULL;
+    return leaves ? leaves[0] : NULL;
+}
+
+// x, and 0 where it is positive infinity.
+static HloInstruction *without_infinity(HloBuilder *b, HloInstruction *x) {
+    if (!x) return NULL;
+    HloInstruction *infinite =
+        hlo_build_compare(b, x, hlo_build_splat_like(b, x, INFINITY), HLO_ComparisonDirection_EQ);
+    return hlo_build_select(b, infinite, hlo_build_splat_like(b, x, 0), x);
+}
+
+// jnp.logaddexp and logaddexp2, and so softplus and log_sigmoid: select(a - b is NaN, a + b, smooth maximum). The
+// derivative in each is exp(s (operand - result)).
+bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out) {
+    const HloInstruction *old = j->old, *test = old->operands[0], *of[2];
+    HloBuilder *b = j->b;
+    int64_t first;
+    double scale;
+    if (!hlo_is(test, HLO_OP_COMPARE) || test->operands[0] != test->operands[1] ||
+        HLO_ATTRIBUTES(test, Compare)->direction != HLO_ComparisonDirection_NE || !hlo_is(old->operands[1], HLO_OP_ADD))
+        return false;
+    if (!hlo_is(test->operands[0], HLO_OP_SUBTRACT) || !smooth_maximum(old->operands[2], &first, of, &scale))
+        return false;
+    HloInstruction *result = without_infinity(b, hlo_jvp_result(j));
+    for (int64_t i = 0; i < 2; i++) {
+        HloInstruction *t = tangent(j, of[i]);
+        if (!t) continue;
+        HloInstruction *distance = hlo_build_sub(b, without_infinity(b, primal(j, of[i])), result);
+        if (scale != 1) distance = hlo_transform_scale(b, distance, scale);
+        out[0] = hlo_transform_sum(b, out[0], hlo_build_mul(b, t, hlo_build_exp(b, distance)));
+    }
+    return true;
+}
+
+// True for a function that JAX calls relu or relu6: at their kinks the derivative is 0 instead of 1/2.
+bool hlo_transform_is_rectifier(const HloComputation *computation) {
+    const char *name = computation->name;
+    const HloInstruction *root = computation->root;
+    double bound;
+    if (strncmp(name, "relu", 4)) return false;
+    name += name[4] == '6' ? 5 : 4;
+    if (*name == '.' || *name == '_') name++;
+    while (isdigit((unsigned char)*name)) name++;
+    if (*name || hlo_parameter_count(computation) != 1) return false;
+    if (hlo_is(root, HLO_OP_MINIMUM) && constant_value(root->operands[1], &bound)) root = root->operands[0];
+    return hlo_is(root, HLO_OP_MAXIMUM) && hlo_is(root->operands[0], HLO_OP_PARAMETER) &&
+           constant_value(root->operands[1], &bound) && bound == 0;
+}

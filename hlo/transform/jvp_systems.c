@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tangents of general systems: tridiagonal ones, and eigenvalues of matrices that are not Hermitian.
+#include "hlo/transform/structure.h"
+
+// ---- tridiagonal systems
+
+static const HloShape *const *system_shapes(HloArena *scratch, const HloShape *diagonal, const HloShape *right) {
+    const HloShape **shapes = HLO_ARENA_NEW(scratch, const HloShape *, 5);
+    const int64_t batch = diagonal->rank - 1;
+    for (int64_t i = 0; i < 3; i++) shapes[i] = diagonal;
+    shapes[3] = right;
+    shapes[4] = hlo_shape_array(scratch, HLO_S32, diagonal->dims, batch);
+    return shapes;
+}
+
+// The solution of the system with these diagonals (lower, main, upper) by the call of the program.
+static HloInstruction *solved(HloBuilder *b, HloArena *scratch, const char *target, HloInstruction *const *diagonals,
+                              HloInstruction *right) {
+    if (!diagonals[0] || !diagonals[1] || !diagonals[2] || !right) return NULL;
+    const HloShape *shape = hlo_shape_tuple(scratch, system_shapes(scratch, diagonals[0]->shape, right->shape), 5);
+    HloInstruction *operands[] = {diagonals[0], diagonals[1], diagonals[2], right};
+    return hlo_build_get(b, hlo_build_custom_call(b, target, operands, 4, shape), 3);
+}
+
+// x with its elements along dimension d moved by one: y[i] = x[i + by], and 0 at the end that is free.
+static HloInstruction *shifted(HloBuilder *b, HloInstruction *x, int64_t d, int64_t by) {
+    int64_t low[HLO_MAXIMUM_RANK] = {0}, high[HLO_MAXIMUM_RANK] = {0};
+    if (!x) return NULL;
+    low[d] = -by;
+    high[d] = by;
+    return hlo_build_pad(b, x, hlo_build_scalar(b, x->shape->type, 0), (HloInts){low, x->shape->rank},
+                         (HloInts){high, x->shape->rank}, HLO_DIMS());
+}
+
+// A diagonal times the rows of x.
+static HloInstruction *scaled_rows(HloBuilder *b, HloInstruction *diagonal, HloInstruction *x) {
+    return x ? hlo_build_mul(b, hlo_transform_along(b, diagonal, hlo_build_dims(x), false), x) : NULL;
+}
+
+// The transposed matrix has the upper diagonal, one further down, as its lower one, and conversely.
+static void transpose_system(HloTransposer *t, const HloLinear *linear, HloInstruction *const *cotangents) {
+    HloInstruction *diagonals[3];
+    for (int64_t i = 0; i < 3; i++) diagonals[i] = hlo_transposer_residual(t, i);
+    if (!diagonals[0] || !diagonals[2] || !cotangents[0]) return;
+    const int64_t last = diagonals[0]->shape->rank - 1;
+    HloInstruction *lower = shifted(t->b, diagonals[2], last, -1), *upper = shifted(t->b, diagonals[0], last, 1);
+    hlo_transposer_give(
+        t, 3,
+        solved(t->b, t->scratch, linear->target, (HloInstruction *[]){lower, diagonals[1], upper}, cotangents[0]));
+}
+
+// T x = r: x' = T^-1 (r' - T' x).
+void hlo_transform_tridiagonal(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    HloInstruction *x = hlo_build_get(b, hlo_jvp_result(j), 3), *right = hlo_jvp_tangent(j, 3), *diagonals[3];
+    const char *target = HLO_ATTRIBUTES(j->old, CustomCall)->target;
+    if (!x) return;
+    const int64_t rows = x->shape->rank - 2;
+    for (int64_t i = 0; i < 3; i++) {
+        HloInstruction *t = hlo_jvp_tangent(j, i);
+        diagonals[i] = hlo_jvp_operand(j, i);
+        if (!t) continue;
+        HloInstruction *row = i == 1 ? x : shifted(b, x, rows, i - 1);
+        right = hlo_transform_sum(b, right, hlo_build_negate(b, scaled_rows(b, t, row)));
+    }
+    if (!right) return;
+    if (j->split) {
+        HloLinear linear = {.transpose = transpose_system, .residual_count = 3, .tangent_count = 1, .target = target};
+        HloInstruction *operands[] = {diagonals[0], diagonals[1], diagonals[2], right};
+        hlo_jvp_placeholder(j, &linear, operands, (const HloShape *const[]){right->shape}, 1, &out[3]);
+    } else {
+        out[3] = solved(b, j->scratch, target, diagonals, right);
+    }
+}
+
+// ---- eigenvalues
+
+// a^-1 x, for complex matrices.
+static HloInstruction *solution(HloJvp *j, HloInstruction *a, HloInstruction *x) {
+    static const HloTriangularSolveAttributes by_lower = {.left_side = true,
+                                                          .lower = true,
+                                                          .unit_diagonal = true,
+                                                          .transpose_a = HLO_Transpose_NO_TRANSPOSE},
+                                              by_upper = {.left_side = true, .transpose_a = HLO_Transpose_NO_TRANSPOSE};
+    HloBuilder *b = j->b;
+    if (!a || !x) return NULL;
+    const int64_t rank = a->shape->rank;
+    const HloShape *rows = hlo_shape_array(j->scratch, HLO_S32, a->shape->dims, rank - 1);
+    const HloShape *shape = hlo_shape_tuple(j->scratch, (const HloShape *const[]){a->shape, rows, rows}, 3);
+    HloInstruction *result = hlo_build_custom_call(b, "LuDecomposition", &a, 1, shape);
+    HloInstruction *lu = hlo_build_get(b, result, 0), *order = hlo_build_get(b, result, 2);
+    x = hlo_transform_take_along(b, x, hlo_transform_along(b, order, hlo_build_dims(x), false), rank - 2);
+    return hlo_build_triangular_solve(b, lu, hlo_build_triangular_solve(b, lu, x, &by_lower), &by_upper);
+}
+
+// A V = V diag(w): w' is the diagonal of V^-1 A' V. The vectors are those of another call if this one computes none.
+void hlo_transform_eigenvalues(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    HloInstruction *t = hlo_jvp_tangent(j, 0), *operand = hlo_jvp_operand(j, 0);
+    const int64_t values = j->old->shape->element_count == 5 ? 2 : 1;
+    if (hlo_custom_call_option(j->old, "compute_left", 'N') == 'V' ||
+        hlo_custom_call_option(j->old, "compute_right", 'N') == 'V') {
+        hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
+                     "%s: there is no derivative of the eigenvectors of a matrix that is not Hermitian, only of the "
+                     "eigenvalues by themselves",
+                     j->old->name);
+        return;
+    }
+    HloInstruction *call =
+        hlo_build_custom_call(b, HLO_ATTRIBUTES(j->old, CustomCall)->target, &operand, 1, j->old->shape);
+    if (!call) return;
+    call->backend_config = hlo_arena_text(hlo_builder_module(b)->arena, "{\"compute_left\":78,\"compute_right\":86}");
+    call->backend_config_is_json = true;
+    HloInstruction *v = hlo_build_get(b, call, values + 1);
+    HloInstruction *d = hlo_build_mul(b, solution(j, v, hlo_transform_typed(b, t, v)), hlo_transform_transposed(b, v));
+    if (!d) return;
+    HloInstruction *w = hlo_build_reduce_op(b, HLO_OP_ADD, d, HLO_DIMS(d->shape->rank - 1));
+    out[0] = values == 2 ? hlo_build_real(b, w) : w;
+    if (values == 2) out[1] = hlo_build_imag(b, w);
+}
