@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/custom_call.h"
 #include "hlo/ir/module.h"
 #include "hlo/ir/names.h"
 
@@ -216,6 +217,7 @@ void hlo_module_clone_computations(HloModule *module, const HloModule *from) {
 HloOpcode hlo_computation_binary_opcode(const HloComputation *computation) {
     assert(computation);
     const HloInstruction *root = computation->root;
+    while (root && hlo_custom_call_returns_operand(root)) root = root->operands[0];
     if (!root || computation->parameters.count != 2 || root->operand_count != 2 ||
         !hlo_op_is(root->opcode, HLO_OP_IS_ELEMENTWISE) || !hlo_shape_is_scalar(root->shape) ||
         hlo_op_info(root->opcode)->family != HLO_FAMILY_None) {

@@ -43,7 +43,7 @@ HLO_EXPORT void hlo_computation_sort(HloComputation *computation);
 // True if any instruction in it, or in a computation that it calls, has side effects or is a collective.
 HLO_EXPORT bool hlo_computation_has_effects(const HloComputation *computation);
 // The opcode, if the computation is `op(parameter(0), parameter(1))` on scalars for a binary op (in either order if it
-// commutes); else HLO_OPCODE_COUNT. Reductions and collectives recognise their reducer by it.
+// commutes), annotated or not; else HLO_OPCODE_COUNT. Reductions and collectives recognise their reducer by it.
 HLO_EXPORT HloOpcode hlo_computation_binary_opcode(const HloComputation *computation);
 // Adds the computation opcode(parameter(0), parameter(1)); all shapes are `scalar`, which is not copied. `names` are
 // the names of the two parameters; NULL for the usual ones.

@@ -99,12 +99,14 @@ struct HloTransposer {
     HloBuilder *b;
     HloArena *scratch;
     HloJvp *jvp;
-    HloIntMap linear;             // ids of linear instructions
-    HloInstructionVector order;   // the linear instructions
-    bool is_inline;               // residuals are in the same computation; else they are mapped:
-    HloIntMap mapped;             // by id: the instruction of this computation
-    HloIntMap cotangents;         // by id: an array of leaves
-    HloInstruction *instruction;  // the one that is being transposed
+    HloIntMap linear;                // ids of linear instructions
+    HloInstructionVector order;      // the linear instructions
+    bool is_inline;                  // residuals are in the same computation; else they are mapped:
+    HloIntMap mapped;                // by id: the instruction of this computation
+    HloIntMap cotangents;            // by id: an array of leaves
+    HloInstruction *instruction;     // the one that is being transposed
+    struct HloRegionQuery *queries;  // regions.c
+    int64_t channel;                 // the last one of the module; 0: not known yet
 };
 
 // A transpose rule: adds to the cotangents of the linear operands of t->instruction; its own is `cotangent`.

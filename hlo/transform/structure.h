@@ -42,6 +42,10 @@ HloInstruction *hlo_transform_along(HloBuilder *b, HloInstruction *vector, HloIn
 HloInstruction *hlo_transform_typed(HloBuilder *b, HloInstruction *real, const HloInstruction *x);
 // pred: the positions on the diagonal of a matrix like x.
 HloInstruction *hlo_transform_on_diagonal(HloBuilder *b, const HloInstruction *x);
+// The instruction itself, applied to the cotangent.
+HloInstruction *hlo_transpose_applied(HloTransposer *t, HloInstruction *cotangent);
+// The transpose of a boundary of a manual region.
+void hlo_transpose_boundary(HloTransposer *t, HloInstruction *cotangent);
 // The tangent of a select that is log(exp(a) + exp(b)); false for another one.
 bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out);
 // True for jax.nn.relu and relu6.

@@ -12,8 +12,8 @@
 // Results are those of JAX's functions of the same names, by JAX's conventions: at a tie max and min give each side
 // half of the derivative and a reduction shares it among the greatest elements; abs has
 // derivative 1 at 0; comparisons, rounding, integers and random bits have none. jax.nn.relu, relu6 and logaddexp are
-// recognised and have the derivatives that JAX gives them. For complex numbers the gradient of a real function is the conjugate of
-// the direction of steepest ascent, as in JAX.
+// recognised and have the derivatives that JAX gives them. For complex numbers the gradient of a real function is the
+// conjugate of the direction of steepest ascent, as in JAX.
 //
 // Results are tuples without nesting: the leaves of the original result, then derivatives, leaf by leaf. An input of an
 // integer type has no gradient: where one is asked for, it is an error. An input that the result does not depend on has
@@ -26,6 +26,10 @@
 //
 // Instructions keep their metadata, and derivatives have that of the instruction they belong to. The tangent and the
 // cotangent of an instruction with a sharding have the same sharding.
+//
+// Reverse mode in manual regions (jax.shard_map): an array that enters a region in copies gets the sum of the copies'
+// cotangents, one that leaves it in copies shares its cotangent among them, and a sum over devices is its own transpose,
+// without communication where the cotangent is known to be the same on all of them.
 //
 // Errors: INVALID_ARGUMENT for parameters, results and rules that do not fit; UNIMPLEMENTED as above;
 // RESOURCE_EXHAUSTED. After an error the module may contain unfinished computations, which nothing calls. One thread at

@@ -10,8 +10,7 @@ static HloInts operand_dims(const HloTransposer *t, int64_t index) {
     return (HloInts){operand_shape(t, index)->dims, operand_shape(t, index)->rank};
 }
 
-// The instruction itself, applied to the cotangent.
-static HloInstruction *applied(HloTransposer *t, HloInstruction *cotangent) {
+HloInstruction *hlo_transpose_applied(HloTransposer *t, HloInstruction *cotangent) {
     return hlo_instruction_clone(t->b->computation, t->instruction, t->instruction->shape, &cotangent, 1);
 }
 
@@ -54,7 +53,7 @@ void hlo_transpose_convert(HloTransposer *t, HloInstruction *cotangent) {
 }
 
 void hlo_transpose_reduce_precision(HloTransposer *t, HloInstruction *cotangent) {
-    hlo_transposer_give(t, 0, applied(t, cotangent));
+    hlo_transposer_give(t, 0, hlo_transpose_applied(t, cotangent));
 }
 
 void hlo_transpose_real(HloTransposer *t, HloInstruction *cotangent) {
@@ -115,7 +114,7 @@ void hlo_transpose_transpose(HloTransposer *t, HloInstruction *cotangent) {
 }
 
 void hlo_transpose_reverse(HloTransposer *t, HloInstruction *cotangent) {
-    hlo_transposer_give(t, 0, applied(t, cotangent));
+    hlo_transposer_give(t, 0, hlo_transpose_applied(t, cotangent));
 }
 
 static HloInstruction *zero_of(HloTransposer *t, HloInstruction *like) {
@@ -342,25 +341,13 @@ void hlo_transpose_select_and_scatter(HloTransposer *t, HloInstruction *cotangen
 // ---------------------------------------------------------------------------------------------------------------------
 // Annotations and collectives
 
-// An annotation holds for the cotangent too; a boundary of a manual region is crossed the other way.
+// An annotation holds for the cotangent too.
 void hlo_transpose_custom_call(HloTransposer *t, HloInstruction *cotangent) {
-    static const char *const OPPOSITES[][2] = {{"SPMDFullToShardShape", "SPMDShardToFullShape"},
-                                               {"xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}};
-    HloCustomCallAttributes attributes = *HLO_ATTRIBUTES(t->instruction, CustomCall);
-    HloInstruction *copy = hlo_instruction_clone(t->b->computation, t->instruction, operand_shape(t, 0), &cotangent, 1);
-    for (size_t i = 0; i < 2 && hlo_custom_call_is_region_boundary(t->instruction); i++) {
-        for (int64_t k = 0; k < 2; k++) {
-            if (strcmp(HLO_ATTRIBUTES(t->instruction, CustomCall)->target, OPPOSITES[i][k])) continue;
-            attributes.target = OPPOSITES[i][1 - k];
-            hlo_instruction_set_attributes(copy, &attributes);
-            copy->sharding = t->instruction->operands[0]->sharding;
-        }
-    }
-    hlo_transposer_give(t, 0, copy);
-}
-
-void hlo_transpose_all_reduce(HloTransposer *t, HloInstruction *cotangent) {
-    hlo_transposer_give(t, 0, applied(t, cotangent));
+    if (hlo_custom_call_is_region_boundary(t->instruction))
+        hlo_transpose_boundary(t, cotangent);
+    else
+        hlo_transposer_give(
+            t, 0, hlo_instruction_clone(t->b->computation, t->instruction, operand_shape(t, 0), &cotangent, 1));
 }
 
 void hlo_transpose_all_gather(HloTransposer *t, HloInstruction *cotangent) {
@@ -376,7 +363,7 @@ void hlo_transpose_reduce_scatter(HloTransposer *t, HloInstruction *cotangent) {
 
 // Splits and concatenates along one dimension, so that the way back is the same.
 void hlo_transpose_all_to_all(HloTransposer *t, HloInstruction *cotangent) {
-    hlo_transposer_give(t, 0, applied(t, cotangent));
+    hlo_transposer_give(t, 0, hlo_transpose_applied(t, cotangent));
 }
 
 void hlo_transpose_collective_permute(HloTransposer *t, HloInstruction *cotangent) {

@@ -95,3 +95,54 @@ exits 2 "grad: decay of sgd" meshlo grad squares.hlo --optimizer sgd --weight-de
 says err "option of adamw" "grad: decay of sgd: said"
 exits 2 "grad: an optimiser and a mode" meshlo grad squares.hlo --optimizer sgd --mode jvp
 says err "excludes --mode" "grad: an optimiser and a mode: said"
+
+# Through a manual region (jax.shard_map): each device has rows of x and a copy of w, and the loss leaves it in copies. The
+# same program without a region has the same gradients. Only the loss and the gradient of w are sums over devices.
+python3 - <<'PY'
+import struct
+def save(name, shape, values):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
+save("rows.npy", "(8, 2)", [i % 5 - 2 for i in range(16)])
+save("weights.npy", "(2,)", [3, -2])
+def program(name, partitions, enter, leave, count):
+    open(name, "w").write(f"""HloModule m, num_partitions={partitions}
+sum {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}}
+ENTRY e {{
+  x = f32[8,2] parameter(0)
+  w = f32[2] parameter(1)
+{enter}
+  v = f32[{count},2] broadcast(wl), dimensions={{1}}
+  p = f32[{count},2] multiply(xl, v)
+  q = f32[{count},2] multiply(p, p)
+  z = f32[] constant(0)
+  r = f32[] reduce(q, z), dimensions={{0,1}}, to_apply=sum
+{leave}
+}}
+""")
+program("plain.hlo", 1, "  xl = f32[8,2] copy(x)\n  wl = f32[2] copy(w)", "  ROOT y = f32[] copy(r)", 8)
+def region(name, x, w, out, manual, groups, count):
+    program(name, 8, f"""  xs = f32[8,2] custom-call(x), custom_call_target="Sharding", sharding={x}
+  xl = f32[{count},2] custom-call(xs), custom_call_target="SPMDFullToShardShape", sharding={manual(2)}
+  ws = f32[2] custom-call(w), custom_call_target="Sharding", sharding={w}
+  wl = f32[2] custom-call(ws), custom_call_target="SPMDFullToShardShape", sharding={manual(1)}""",
+            f"""  s = f32[] all-reduce(r), channel_id=1, replica_groups={groups}, use_global_device_ids=true, to_apply=sum
+  l = f32[] custom-call(s), custom_call_target="Sharding", sharding={manual(0)}
+  ROOT y = f32[] custom-call(l), custom_call_target="SPMDShardToFullShape", sharding={out}""", count)
+region("manual.hlo", "{devices=[8,1]<=[8]}", "{replicated}", "{replicated}", lambda rank: "{manual}", "{{0,1,2,3,4,5,6,7}}", 1)
+region("mixed.hlo", "{devices=[4,1,2]<=[8] last_tile_dim_replicate}", "{replicated}", "{replicated}",
+       lambda rank: "{devices=[" + "1," * rank + "4,2]<=[8] last_tile_dims={manual, replicated}}", "{{0,2,4,6},{1,3,5,7}}", 2)
+PY
+for name in plain manual mixed; do
+    exits 0 "grad: region: $name" meshlo grad $name.hlo --wrt 0,1 -o d_$name.hlo
+    exits 0 "grad: region: $name: runs" meshlo run d_$name.hlo --input p0=rows.npy --input p1=weights.npy --output r_$name
+    for result in 0 1 2; do check "grad: region: $name: result $result" cmp r_plain/$result.npy r_$name/$result.npy; done
+done
+for name in manual mixed; do check "grad: region: $name: two sums over devices" test "$(grep -c ' all-reduce(' d_$name.hlo)" = 2; done
+sed 's/SPMDFullToShardShape/xla.sdy.GlobalToLocalShape/; s/SPMDShardToFullShape/xla.sdy.LocalToGlobalShape/' manual.hlo >shardy.hlo
+exits 4 "grad: region: of Shardy's export" meshlo grad shardy.hlo
+says err "no reverse derivative of this boundary of a manual region" "grad: region: of Shardy's export: why"

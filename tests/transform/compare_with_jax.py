@@ -4,7 +4,7 @@
 
 usage: compare_with_jax.py MESHLO [PATTERN [MODE,…]]
 
-Each function of functions.py and library.py is lowered by JAX; the derivative of that program, made by MESHLO and run by it, must have
+Each function of functions.py, library.py and sharded.py is lowered by JAX; the derivative of that program, made by MESHLO and run by it, must have
 the numbers that JAX's derivative of the function has (f64 to 1e-12, f32 to 1e-5 of the largest element). All of them take some 20 minutes:
 PATTERN selects by name. Multiply-adds of the
 gradient's dots are counted in both programs, and must not be more than JAX's; those of convolutions are not counted. vmap maps the first argument alone, then all. Prints a line for each function that fails, and a last line
@@ -19,6 +19,7 @@ import tempfile
 import warnings
 
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 import jax
 
 jax.config.update("jax_enable_x64", True)
@@ -27,6 +28,7 @@ import numpy as np
 
 import functions
 import library
+import sharded
 
 warnings.filterwarnings("ignore")
 MESHLO = os.path.abspath(sys.argv[1])
@@ -158,7 +160,7 @@ def main():
     pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
     wanted = (sys.argv[3] if len(sys.argv) > 3 else "reverse,forward,vmap").split(",")
     passed = failed = 0
-    for name, function, arguments, modes in itertools.chain(functions.all_functions(), library.all_functions()):
+    for name, function, arguments, modes in itertools.chain(functions.all_functions(), library.all_functions(), sharded.all_functions()):
         if not pattern.search(name):
             continue
         with tempfile.TemporaryDirectory() as folder:
