@@ -468,6 +468,29 @@ static HloInstruction *permuted(HloBatch *v, HloInstruction *x, HloPairs pairs) 
     return hlo_build_concatenate(v->b, rows, v->size, 0);
 }
 
+// Item i receives the i-th part of `from` of each item, side by side along `into`. Each part becomes a dimension of its
+// own, which takes the place of the items.
+static HloInstruction *redistributed(HloBatch *v, HloInstruction *x, int64_t from, int64_t into) {
+    if (!x) return NULL;
+    int64_t dims[HLO_MAXIMUM_RANK], rank = x->shape->rank - 1;
+    HloInstruction *parts = separate(v, x, from + 1);  // (part, item, ...)
+    if (!parts) return NULL;
+    HloInstruction *moved = move_dimension(v->b, parts, 1, into + 1);
+    for (int64_t i = 0; i < rank; i++) {
+        const int64_t size = i == from ? x->shape->dims[i + 1] / v->size : x->shape->dims[i + 1];
+        dims[i + 1] = i == into ? size * v->size : size;
+    }
+    dims[0] = v->size;
+    return hlo_build_reshape(v->b, moved, (HloInts){dims, rank + 1});
+}
+
+// The sum of all items, of which item i receives the i-th part.
+static HloInstruction *scattered_sum(HloBatch *v, HloInstruction *x, int64_t dimension) {
+    HloInstruction *initial =
+        hlo_build_identity_value(v->b, hlo_computation_binary_opcode(v->old->called[0]), x->shape->type);
+    return separate(v, hlo_build_reduce(v->b, &x, &initial, 1, HLO_DIMS(0), v->old->called[0]), dimension);
+}
+
 // A collective over the new axis: the exchange is among the items of the batch.
 static void over_axis(HloBatch *v, HloInstruction **out) {
     const HloInstruction *old = v->old;
@@ -482,6 +505,11 @@ static void over_axis(HloBatch *v, HloInstruction **out) {
     } else if (hlo_is(old, HLO_OP_ALL_GATHER)) {
         out[0] = merge(v, x, HLO_ATTRIBUTES(old, Collective)->dimensions.items[0]);
         v->out_flags[0] = false;
+    } else if (hlo_is(old, HLO_OP_REDUCE_SCATTER)) {
+        out[0] = scattered_sum(v, x, HLO_ATTRIBUTES(old, Collective)->dimensions.items[0]);
+    } else if (hlo_is(old, HLO_OP_ALL_TO_ALL) && HLO_ATTRIBUTES(old, Collective)->dimensions.count == 1) {
+        const int64_t dimension = HLO_ATTRIBUTES(old, Collective)->dimensions.items[0];
+        out[0] = redistributed(v, x, dimension, dimension);
     } else if (hlo_is(old, HLO_OP_COLLECTIVE_PERMUTE)) {
         out[0] = permuted(v, x, HLO_ATTRIBUTES(old, Permute)->source_target_pairs);
     } else {

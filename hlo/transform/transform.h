@@ -96,7 +96,8 @@ typedef struct HloVmapOptions {
     HloInts axes;  // per parameter: the axis to map over, of each of its leaves; -1: the same for all; empty: all 0
     int64_t size;  // of that axis
     // A collective with this name (hlo_build_with_axis_name()) exchanges among the items along the axis instead of
-    // among devices: all-reduce, all-gather, collective-permute. NULL: the axis has no name.
+    // among devices: all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute. NULL: the axis has no
+    // name.
     const char *axis_name;
 } HloVmapOptions;
 

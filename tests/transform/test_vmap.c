@@ -146,6 +146,43 @@ Test(vmap, exchanges_over_its_axis) {
     hlo_module_free(module);
 }
 
+// Exchanges that give each item another part: of each other item, and of the sum of all.
+Test(vmap, redistributes_over_its_axis) {
+    HloModule *module = hlo_module_new("axis");
+    module->replica_count = 3;
+    HloBuilder *b = hlo_builder_new(module, "main");
+    HloInstruction *x = hlo_build_parameter(b, 0, HLO_F64, HLO_DIMS(2, 3), "x");
+    const HloCollectiveAttributes attributes = {.dimensions = HLO_DIMS(1)};
+    HloInstruction *exchanged = hlo_build_all_to_all(b, &x, 1, &attributes);
+    exchanged = hlo_build_with_axis_name(b, exchanged, "i");
+    HloInstruction *part = hlo_build_reduce_scatter(b, &x, 1, &attributes, hlo_build_combiner(b, HLO_OP_ADD, HLO_F64));
+    part = hlo_build_with_axis_name(b, part, "i");
+    HloInstruction *results[] = {exchanged, part};
+    HloStatus status = hlo_builder_finish_entry(b, hlo_build_tuple(b, results, 2));
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloComputation *mapped;
+    status = hlo_vmap(module->entry, &(HloVmapOptions){.size = 3, .axis_name = "i"}, &mapped);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    double numbers[18];
+    for (int i = 0; i < 18; i++) numbers[i] = i * i;
+    HloLiteral *values = hlo_literal_of(HLO_F64, HLO_DIMS(3, 2, 3), numbers);
+    HloLiteral *result = run("axis", mapped, &values, 1);
+    for (int64_t item = 0; item < 3; item++) {
+        for (int64_t row = 0; row < 2; row++) {
+            double sum = 0;
+            for (int64_t other = 0; other < 3; other++) {
+                const double sent = numbers[other * 6 + row * 3 + item];
+                cr_expect_eq(hlo_literal_get_double(result->elements[0], item * 6 + row * 3 + other), sent);
+                sum += sent;
+            }
+            cr_expect_eq(hlo_literal_get_double(result->elements[1], item * 2 + row), sum);
+        }
+    }
+    hlo_literal_free(result);
+    hlo_literal_free(values);
+    hlo_module_free(module);
+}
+
 // Items that need different numbers of iterations.
 Test(vmap, loops_until_all_have_ended) {
     HloModule *module = compiled_must_parse(
