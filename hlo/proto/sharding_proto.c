@@ -386,8 +386,9 @@ static bool axis_fits(const HloMesh *mesh, const HloAxisRef *axis) {
     if (axis->axis < 0 || axis->axis >= mesh->axis_sizes.count) return false;
     int64_t part;
     if (!axis->size) return true;
-    return axis->pre_size >= 1 && axis->size >= 2 && !__builtin_mul_overflow(axis->pre_size, axis->size, &part) &&
-           mesh->axis_sizes.items[axis->axis] % part == 0;
+    const int64_t whole = mesh->axis_sizes.items[axis->axis];
+    return axis->pre_size >= 1 && axis->size >= 2 && axis->size < whole &&
+           !__builtin_mul_overflow(axis->pre_size, axis->size, &part) && whole % part == 0;
 }
 
 static HloStatus check_fit(const HloMesh *mesh, const HloAxisRefs *axes) {

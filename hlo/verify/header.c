@@ -98,8 +98,8 @@ static HloStatus check_donors(const HloVerifier *verifier, const Places *aliased
 HloStatus hlo_verify_counts(const HloModule *module) {
     HLO_VERIFY_FAIL_IF(module->replica_count < 1 || module->num_partitions < 1 || module->replica_count > INT32_MAX ||
                            module->num_partitions > INT32_MAX,
-                       "%lld replicas of %lld partitions", (long long)module->replica_count,
-                       (long long)module->num_partitions);
+                       "%lld replicas of %lld partitions: each count must be from 1 to 2147483647",
+                       (long long)module->replica_count, (long long)module->num_partitions);
     return HLO_SUCCESS;
 }
 

@@ -161,9 +161,9 @@ static const RefusedText imports[] = {
           "= true}> : (tensor<4xf32>) -> tensor<4xf32>"),
      "the root is an operand"},
     {MAIN("%t = stablehlo.create_token : !stablehlo.token\n  @@\"stablehlo.recv\"(%t) <{channel_handle = "
-          "#stablehlo.channel_handle<handle = 1, type = 2>}> : (!stablehlo.token) -> ()"),
+          "#stablehlo.channel_handle<handle = 1, type = 1>}> : (!stablehlo.token) -> ()"),
      "the last result must be a token"},
-    {MAIN("%0 = @@\"stablehlo.send\"() <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>}> : () -> "
+    {MAIN("%0 = @@\"stablehlo.send\"() <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : () -> "
           "!stablehlo.token"),
      "a token is needed"},
     {MAIN("%0 = @@\"stablehlo.outfeed\"() : () -> !stablehlo.token"), "a token is needed"},
@@ -420,6 +420,15 @@ static const RefusedText imports[] = {
     {"sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
      "[{\"x\":(3)2}]>}) {\n  return\n}",
      "a sub-axis does not fit axis \"x\""},
+    {"sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
+     "[{\"x\":(1)4}]>}) {\n  return\n}",
+     "a sub-axis does not fit axis \"x\""},
+    {MAIN("%t = stablehlo.create_token : !stablehlo.token\n  %0 = @@\"stablehlo.send\"(%a, %t) <{channel_handle = "
+          "#stablehlo.channel_handle<handle = 1, type = 3>, is_host_transfer = true}> : (tensor<4xf32>, "
+          "!stablehlo.token) -> !stablehlo.token"),
+     "a channel of type 3, but is_host_transfer=true needs 2"},
+    {MAIN("%0 = @@\"chlo.constant_like\"(%a) <{value = 5.0 : f32}> : (tensor<4xf32>) -> tensor<1xf32>"),
+     "the result has another shape than the operand"},
     {"sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
      "[{\"x\":(4611686018427387904)4}]>}) {\n  return\n}",
      "a sub-axis does not fit axis \"x\""},

@@ -170,6 +170,8 @@ static HloStatus import_constant_like(ImportPlace *place) {
         return import_error(place, HLO_INVALID_ARGUMENT, "a value of type %s in an array of %s",
                             hlo_type_text(value->type->element), hlo_type_text(shape->type));
     const HloShape *like = hlo_shape_with_type(arena, operands[0]->shape, shape->type);
+    if (!hlo_shape_is_dynamic(shape) && !hlo_shape_equal(shape, like, HLO_COMPARE_IGNORE_LAYOUT))
+        return import_error(place, HLO_INVALID_ARGUMENT, "the result has another shape than the operand");
     const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, shape->type));
     if (hlo_shape_is_dynamic(like)) return import_error(place, HLO_UNIMPLEMENTED, "the sizes are not constant");
     HloLiteral *literal = hlo_literal_in_arena(arena, scalar);

@@ -250,10 +250,17 @@ static HloStatus import_collective_permute(ImportPlace *place) {
 
 // ---- transfers
 
-// Reads the attributes of all four halves of a transfer.
-static HloStatus import_transfer(ImportPlace *place, HloTransferAttributes *attributes) {
+// Reads the attributes of both ends of a transfer, and checks that the type of the channel agrees with them.
+static HloStatus import_transfer(ImportPlace *place, bool sends, HloTransferAttributes *attributes) {
+    enum { DEVICE_TO_DEVICE = 1, DEVICE_TO_HOST = 2, HOST_TO_DEVICE = 3 };  // the types of StableHLO's channels
     HLO_TRY(import_int(place, "channel_id", 0, &attributes->channel_id));
-    return import_bool(place, "is_host_transfer", false, &attributes->is_host_transfer);
+    HLO_TRY(import_bool(place, "is_host_transfer", false, &attributes->is_host_transfer));
+    const int64_t wanted = !attributes->is_host_transfer ? DEVICE_TO_DEVICE : sends ? DEVICE_TO_HOST : HOST_TO_DEVICE;
+    int64_t type;
+    HLO_TRY(import_int(place, "channel_type", wanted, &type));
+    if (type == wanted) return HLO_SUCCESS;
+    return import_error(place, HLO_INVALID_ARGUMENT, "a channel of type %lld, but is_host_transfer=%s needs %lld",
+                        (long long)type, attributes->is_host_transfer ? "true" : "false", (long long)wanted);
 }
 
 // Sets the one device that takes part in a transfer of a program of all devices, from the annotation of any of its
@@ -332,7 +339,7 @@ static HloStatus set_pairs(ImportPlace *place, HloInstruction *transfer) {
 static HloStatus import_send(ImportPlace *place) {
     HloTransferAttributes attributes = {0};
     HloInstruction **operands, *sent = NULL, *done = NULL;
-    HLO_TRY(import_transfer(place, &attributes));
+    HLO_TRY(import_transfer(place, true, &attributes));
     HLO_TRY(import_operands(place, &operands));
     const int64_t values = place->operation->operand_count - 1;
     if (values < 0) return import_error(place, HLO_INVALID_ARGUMENT, "a token is needed");
@@ -350,7 +357,7 @@ static HloStatus import_recv(ImportPlace *place) {
     HloTransferAttributes attributes = {0};
     HloInstruction **operands, *started = NULL, *done = NULL;
     const HloShape *data, *token;
-    HLO_TRY(import_transfer(place, &attributes));
+    HLO_TRY(import_transfer(place, false, &attributes));
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(received_shape(place, false, &data, &token));
     const int64_t values = place->operation->result_count - 1;

@@ -126,7 +126,7 @@ static HloStatus unknown_axis(const HloMesh *mesh, const char *name) {
 // "x":(2)3 of an axis of 12 is the middle digit of the device's number along it, written in digits of 2, 3 and 2.
 static bool has_part(int64_t whole, HloInts part) {
     const int64_t pre = part.items[0], size = part.items[1];
-    return pre >= 1 && size >= 2 && pre <= whole && size <= whole / pre && whole % (pre * size) == 0;
+    return pre >= 1 && size >= 2 && size < whole && pre <= whole && size <= whole / pre && whole % (pre * size) == 0;
 }
 
 // `is_name`: the list has names, as that of manual axes; else it has references, possibly to parts of axes.
