@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives of ragged-dot. With g groups of m, which is free in the first kind and contracted in the second,
+//     rows     x[m,k] y[g,k,n] -> z[m,n]        sums     x[m,k] y[m,n] -> z[g,k,n]
+// each kind's cotangents are products of the two kinds: of rows, x' = rows(z, y) over n and y' = sums(x, z) over m; of
+// sums, x' = rows(y, z) over n and y' = rows(x, z) over k.
+#include "hlo/transform/structure.h"
+
+static HloInstruction *apply_ragged(HloJvp *j, HloInstruction *left, HloInstruction *right) {
+    return hlo_jvp_apply(j, (HloInstruction *[]){left, right, hlo_jvp_operand(j, 2)}, 3);
+}
+
+void hlo_jvp_ragged_dot(HloJvp *j, HloInstruction **out) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(j->old, Dot);
+    HloInstruction *t = hlo_jvp_tangent(j, 0), *u = hlo_jvp_tangent(j, 1);
+    if (j->old->operands[2]->shape->rank != 1 || hlo_ints_contain(dot->lhs_batch, dot->lhs_ragged.items[0])) {
+        hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
+                     "%s: there is no derivative of a ragged-dot with groups of batches or with several lists of them",
+                     j->old->name);
+        return;
+    }
+    if (t) out[0] = apply_ragged(j, t, hlo_jvp_operand(j, 1));
+    if (u) out[0] = hlo_transform_sum(j->b, out[0], apply_ragged(j, hlo_jvp_operand(j, 0), u));
+}
+
+// A list of dimensions that grows.
+typedef struct Dims {
+    int64_t items[HLO_MAXIMUM_RANK], count;
+} Dims;
+
+static void push(Dims *dims, int64_t item) {
+    dims->items[dims->count++] = item;
+}
+
+static HloInts list(const Dims *dims) {
+    return (HloInts){dims->items, dims->count};
+}
+
+// The dimensions that are neither batch nor contracted nor the group dimension `skip`, in order.
+static Dims free_dims(const HloShape *shape, HloInts batch, HloInts contracting, int64_t skip) {
+    Dims result = {0};
+    for (int64_t i = 0; i < shape->rank; i++)
+        if (!hlo_ints_contain(batch, i) && !hlo_ints_contain(contracting, i) && i != skip) push(&result, i);
+    return result;
+}
+
+static Dims counted(int64_t first, int64_t count) {
+    Dims result = {0};
+    for (int64_t i = 0; i < count; i++) push(&result, first + i);
+    return result;
+}
+
+// What the dimensions of the instruction are, on each side and in the result z.
+typedef struct Ragged {
+    HloInts batch[2], contracting[2];
+    Dims free[2], z_batch, z_free[2];
+    int64_t group;  // of the right side, or -1
+    bool sums;
+} Ragged;
+
+static Ragged dimensions_of(const HloInstruction *i) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(i, Dot);
+    Ragged r = {.batch = {dot->lhs_batch, dot->rhs_batch},
+                .contracting = {dot->lhs_contracting, dot->rhs_contracting},
+                .sums = hlo_ints_contain(dot->lhs_contracting, dot->lhs_ragged.items[0])};
+    r.group = r.sums ? -1 : dot->rhs_group.items[0];
+    for (int side = 0; side < 2; side++)
+        r.free[side] =
+            free_dims(i->operands[side]->shape, r.batch[side], r.contracting[side], side == 1 ? r.group : -1);
+    const int64_t first = r.sums ? 1 : 0, batch = first + r.batch[0].count;
+    r.z_batch = counted(first, r.batch[0].count);
+    r.z_free[0] = counted(batch, r.free[0].count);
+    r.z_free[1] = counted(batch + r.free[0].count, r.free[1].count);
+    return r;
+}
+
+// Dimension `of` a list of one side, in the list that pairs it.
+static int64_t partner(HloInts from, HloInts to, int64_t of) {
+    for (int64_t i = 0; i < from.count; i++)
+        if (from.items[i] == of) return to.items[i];
+    return -1;
+}
+
+// Appends to `order` the dimensions of x that are contracted, in the order of their partners on the other side.
+static void push_contracted(Dims *order, HloInts x, HloInts other) {
+    for (int64_t n = 0; n < other.count; n++) {
+        int64_t least = -1;
+        for (int64_t i = 0; i < other.count; i++) {
+            int64_t rank = 0;
+            for (int64_t k = 0; k < other.count; k++) rank += other.items[k] < other.items[i];
+            if (rank == n) least = x.items[i];
+        }
+        push(order, least);
+    }
+}
+
+// The product `z`, whose dimensions are those of x listed in `order`, given to operand `side`.
+static void give(HloTransposer *t, int64_t side, HloInstruction *z, const Dims *order) {
+    int64_t permutation[HLO_MAXIMUM_RANK];
+    const HloShape *x = t->instruction->operands[side]->shape;
+    for (int64_t i = 0; i < order->count; i++) permutation[order->items[i]] = i;
+    z = hlo_build_transpose(t->b, z, (HloInts){permutation, x->rank});
+    if (z && z->shape->type != x->type) z = hlo_build_convert(t->b, z, x->type);
+    hlo_transposer_give(t, side, z);
+}
+
+void hlo_transpose_ragged_dot(HloTransposer *t, HloInstruction *cotangent) {
+    const HloInstruction *i = t->instruction;
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(i, Dot);
+    const Ragged r = dimensions_of(i);
+    const int side = hlo_transposer_is_linear(t, 0) ? 0 : 1, other = 1 - side;
+    const int64_t ragged = dot->lhs_ragged.items[0];
+    HloInstruction *y = hlo_transposer_residual(t, other), *sizes = hlo_transposer_residual(t, 2), *left, *right;
+    Dims order = {0}, row = {0}, group = {0};
+    HloDotAttributes attributes = {.precision = dot->precision};
+    if (!y || !cotangent || !sizes) return;
+    if (r.sums || side == 1) {  // y is the left operand, and z the right one
+        left = y;
+        right = cotangent;
+        attributes.lhs_batch = r.batch[other];
+        attributes.rhs_batch = list(&r.z_batch);
+        attributes.lhs_contracting = list(&r.free[other]);
+        attributes.rhs_contracting = list(&r.z_free[other]);
+        push(&row, other == 0 ? ragged : partner(r.contracting[0], r.contracting[1], ragged));
+        if (r.sums) push(&group, 0);
+        if (!r.sums) push(&order, r.group);
+        for (int64_t k = 0; k < r.batch[side].count; k++) push(&order, r.batch[side].items[k]);
+        push_contracted(&order, r.contracting[side], r.contracting[other]);
+        for (int64_t k = 0; k < r.free[side].count; k++) push(&order, r.free[side].items[k]);
+    } else {
+        left = cotangent;
+        right = y;
+        attributes.lhs_batch = list(&r.z_batch);
+        attributes.rhs_batch = r.batch[1];
+        attributes.lhs_contracting = list(&r.z_free[1]);
+        attributes.rhs_contracting = list(&r.free[1]);
+        push(&row, partner(list(&r.free[0]), list(&r.z_free[0]), ragged));
+        push(&group, r.group);
+        for (int64_t k = 0; k < r.batch[0].count; k++) push(&order, r.batch[0].items[k]);
+        for (int64_t k = 0; k < r.free[0].count; k++) push(&order, r.free[0].items[k]);
+        push_contracted(&order, r.contracting[0], r.contracting[1]);
+    }
+    attributes.lhs_ragged = list(&row);
+    attributes.rhs_group = list(&group);
+    give(t, side, hlo_build_ragged_dot(t->b, left, right, sizes, &attributes, cotangent->shape->type), &order);
+}
