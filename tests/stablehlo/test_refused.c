@@ -568,6 +568,21 @@ static const RefusedText imports[] = {
          "out_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, manual_axes = #sdy<manual_axes{\"x\"}>}> ({\n  "
          "^bb0(%b: tensor<2xf32>):\n    sdy.return\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
      "sdy.manual_computation: the body returns a different number of values"},
+    {"sdy.mesh @m = <[\"x\"=2]>\n" MAIN(
+         "%0 = @@\"sdy.manual_computation\"(%a) <{in_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, "
+         "out_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, manual_axes = #sdy<manual_axes{\"x\"}>}> ({\n  "
+         "^bb0(%b: tensor<3xf32>):\n    sdy.return\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "sdy.manual_computation: dimension 0 is 3 inside and 4 outside of a manual region of 2 shards"},
+    {"sdy.mesh @m = <[\"x\"=2]>\n" MAIN(
+         "%0 = @@\"sdy.manual_computation\"(%a) <{in_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, "
+         "out_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, manual_axes = #sdy<manual_axes{\"x\"}>}> ({\n  "
+         "^bb0(%b: tensor<2x1xf32>):\n    sdy.return\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "sdy.manual_computation: f32[2,1] inside and f32[4] outside of the manual region"},
+    {"sdy.mesh @m = <[\"x\"=2]>\n" MAIN(
+         "%0 = @@\"sdy.manual_computation\"(%a) <{in_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, "
+         "out_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, manual_axes = #sdy<manual_axes{\"x\"}>}> ({\n  "
+         "^bb0(%b: tensor<2xf32>):\n    sdy.return %b : tensor<2xf32>\n  }) : (tensor<4xf32>) -> tensor<6xf32>"),
+     "sdy.manual_computation: dimension 0 is 2 inside and 6 outside of a manual region of 2 shards"},
     {"@@\"func.func\"() <{function_type = () -> (), sym_name = \"main\", res_attrs = [{}]}> ({\n  \"func.return\"() : "
      "() "
      "-> ()\n}) : () -> ()",

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/import/import.h"
 
 // A custom call that gives one array a sharding.
@@ -190,6 +191,33 @@ static HloStatus find_manual(ImportPlace *place, ManualRegion *manual) {
     return HLO_SUCCESS;
 }
 
+// The number of parts along a dimension; 0 if a sharding does not tell.
+static int64_t parts_along(const HloSharding *sharding, int64_t dimension) {
+    if (sharding->kind == HLO_SHARDING_TILED) return sharding->tile_dims.items[dimension];
+    return sharding->kind == HLO_SHARDING_MANUAL || sharding->kind == HLO_SHARDING_REPLICATED ? 1 : 0;
+}
+
+// Checks that the shape in a manual region is the part of the shape around it that the manual axes leave to a device.
+static HloStatus check_local_shape(ImportPlace *place, const HloShape *full, const HloShape *local,
+                                   const HloSharding *outside, const HloSharding *inside) {
+    if (full->rank != local->rank || full->type != local->type)
+        return import_error(place, HLO_INVALID_ARGUMENT, "%s inside and %s outside of the manual region",
+                            hlo_shape_message(import_arena(place), local),
+                            hlo_shape_message(import_arena(place), full));
+    for (int64_t d = 0; d < full->rank; d++) {
+        const int64_t around = parts_along(outside, d), within = parts_along(inside, d);
+        const bool known = around > 0 && within > 0 && full->dims[d] >= 0 && local->dims[d] >= 0;
+        if (!known || (around % within == 0 && full->dims[d] % (around / within) == 0 &&
+                       local->dims[d] == full->dims[d] / (around / within)))
+            continue;
+        return import_error(place, HLO_INVALID_ARGUMENT,
+                            "dimension %lld is %lld inside and %lld outside of a manual region of %lld shards",
+                            (long long)d, (long long)local->dims[d], (long long)full->dims[d],
+                            (long long)(around / within));
+    }
+    return HLO_SUCCESS;
+}
+
 // The body is inlined between casts from the global to the local shape and back, as GSPMD writes manual regions.
 static HloStatus import_manual_computation(ImportPlace *place) {
     ManualRegion manual = {0};
@@ -207,6 +235,7 @@ static HloStatus import_manual_computation(ImportPlace *place) {
         HLO_TRY(import_sharding(place->importer, manual.in->items[i], value->shape->rank, &outside));
         HLO_TRY(import_tiling(place->importer, manual.in->items[i], manual.axes, value->shape->rank, &inside));
         HLO_TRY(import_shape(place, manual.block->arguments[i]->type, &local));
+        HLO_TRY(check_local_shape(place, value->shape, local, outside, inside));
         HLO_TRY(sharding_call(place, "Sharding", value->shape, value, outside, &value));
         set_open_dims(place, value, manual.in->items[i]);
         HLO_TRY(sharding_call(place, "SPMDFullToShardShape", local, value, inside, &value));
@@ -232,6 +261,7 @@ static HloStatus import_manual_computation(ImportPlace *place) {
         HLO_TRY(import_shape(place, place->operation->results[i]->type, &full));
         HLO_TRY(import_sharding(place->importer, manual.out->items[i], full->rank, &outside));
         HLO_TRY(import_tiling(place->importer, manual.out->items[i], manual.axes, full->rank, &inside));
+        HLO_TRY(check_local_shape(place, full, value->shape, outside, inside));
         HLO_TRY(sharding_call(place, "Sharding", value->shape, value, inside, &value));
         set_open_dims(place, value, manual.out->items[i]);
         HLO_TRY(sharding_call(place, "SPMDShardToFullShape", full, value, outside, &value));
