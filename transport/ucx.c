@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/clock.h"
 #include "hlo/base/text.h"
 #include "transport/channel.h"
@@ -25,6 +26,8 @@ enum {
     kLooks = 8,              // how often a waiting thread looks for messages before it looks at the clock
     kMostSpin = 20000,       // how long it looks at most before it sleeps
     kSpinAgain = 32,         // after so many sleeps without looking it tries to look again
+    kLeastNap = 20000,       // how long it sleeps first, and at most, while messages cannot go out
+    kMostNap = 1000000,
 };
 
 // ---- what travels
@@ -57,7 +60,6 @@ typedef enum Phase {
 
 typedef struct UcxRequest {
     TransportRequest base;
-    Ucx *ucx;
     Phase phase;
     bool is_large;
     bool is_cancelled, is_withdrawn;  // by the caller; by the sender, and the receive is unmatched again
@@ -116,6 +118,7 @@ struct Ucx {
     int event_file, wake_file;
     _Atomic int64_t waiter_count;
     _Atomic int64_t spin, sleep_count;  // see ucx_wait()
+    _Atomic int64_t nap;                // see sleep_for(); 0 after UCX has moved something
     _Atomic bool completed;             // a request became done since ucx_progress() said so
     pthread_mutex_t lock;               // protects everything below and all calls of UCX
     UcxPeer *peers;
@@ -574,7 +577,6 @@ static HloStatus start_receive(UcxPeer *peer, UcxRequest *request) {
 HloStatus ucx_start(Ucx *ucx, TransportRequest *request) {
     UcxRequest *own = (UcxRequest *)request;
     UcxPeer *peer = &ucx->peers[request->process];
-    own->ucx = ucx;
     pthread_mutex_lock(&ucx->lock);
     HloStatus status = ucx->has_failed    ? transport_error(ucx->transport)
                        : request->is_send ? start_send(peer, own)
@@ -626,8 +628,9 @@ bool ucx_progress(Ucx *ucx) {
     enum { kMost = 64 };
     // Another thread moves messages already.
     if (pthread_mutex_trylock(&ucx->lock) != 0) return false;
-    for (int i = 0; i < kMost && !ucx->is_over && ucx->library->ucp_worker_progress(ucx->worker); i++) {
-    }
+    bool moved = false;
+    for (int i = 0; i < kMost && !ucx->is_over && ucx->library->ucp_worker_progress(ucx->worker); i++) moved = true;
+    if (moved) atomic_store_explicit(&ucx->nap, 0, memory_order_relaxed);
     HloStatus failure = ucx->failure;
     if (failure && !ucx->has_failed) {
         ucx->failure = NULL;
@@ -645,12 +648,23 @@ void ucx_wake(Ucx *ucx) {
     (void)!write(ucx->wake_file, &one, sizeof one);
 }
 
+// How long a thread sleeps though UCX is busy. It has news at first; when nothing has moved since, it keeps messages
+// whose receivers have no room for more, slow processes or stopped ones. It does not say when that changes, so the
+// thread looks again after naps that grow.
+static int64_t busy_nap(Ucx *ucx) {
+    const int64_t nap = atomic_load_explicit(&ucx->nap, memory_order_relaxed);
+    const int64_t next = nap == 0 ? kLeastNap : 2 * nap;
+    atomic_store_explicit(&ucx->nap, next < kMostNap ? next : kMostNap, memory_order_relaxed);
+    return nap;
+}
+
 // Sleeps until UCX or ucx_wake() has something, unless an event came before this thread counted as a waiter.
 static void sleep_for(Ucx *ucx, int64_t seen, int64_t nanoseconds) {
     pthread_mutex_lock(&ucx->lock);
     const ucs_status_t armed = ucx->is_over ? UCS_ERR_CANCELED : ucx->library->ucp_worker_arm(ucx->worker);
     pthread_mutex_unlock(&ucx->lock);
-    if (armed == UCS_ERR_BUSY) return;
+    if (armed == UCS_ERR_BUSY) nanoseconds = hlo_smaller(nanoseconds, busy_nap(ucx));
+    if (nanoseconds == 0) return;
     const struct timespec time = {.tv_sec = (time_t)(nanoseconds / 1000000000),
                                   .tv_nsec = (long)(nanoseconds % 1000000000)};
     struct pollfd files[] = {{.fd = ucx->wake_file, .events = POLLIN}, {.fd = ucx->event_file, .events = POLLIN}};

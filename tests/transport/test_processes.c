@@ -254,6 +254,41 @@ Test(transport_processes, a_stopped_process_is_named) {
     expect_report(&processes, 1, 20, "DEADLINE_EXCEEDED", "process 1 (");
 }
 
+// More than the receiver's memory for messages holds. It is an error if the thread is woken more often than its naps
+// allow, where it could only look again.
+static HloStatus send_to_stopped(Transport *transport) {
+    enum { kCount = 2000, kBytes = 8000, kMostInSecond = 2000, kLong = 100000000 };
+    static char data[kBytes];
+    static TransportRequest *requests[kCount];
+    if (transport_process_index(transport) == 1) {
+        raise(SIGSTOP);
+        return HLO_SUCCESS;
+    }
+    for (int i = 0; i < kCount; i++) HLO_TRY(transport_send(transport, 1, 0, data, kBytes, &requests[i]));
+    HloStatus status = HLO_SUCCESS;
+    const int64_t began = hlo_clock_nanoseconds();
+    int64_t waits = 0;
+    for (; !transport_request_is_done(requests[kCount - 1], &status); waits++) {
+        const int64_t seen = transport_events(transport);
+        if (!transport_progress(transport)) transport_wait(transport, seen, kLong);
+    }
+    const double seconds = (double)(hlo_clock_nanoseconds() - began) * 1e-9;
+    for (int i = 0; i < kCount; i++) transport_request_free(requests[i]);
+    if ((double)waits <= kMostInSecond * seconds) return status;
+    hlo_status_free(status);
+    return hlo_error(HLO_INTERNAL, "%lld waits in %g s", (long long)waits, seconds);
+}
+
+Test(transport_processes, a_wait_for_a_stopped_process_takes_no_processor) {
+    Processes processes;
+    prepare_processes(&processes, 2, send_to_stopped);
+    processes.options.timeout_seconds = kShortTimeout;
+    start_processes(&processes);
+    expect_named(&processes, 0, "DEADLINE_EXCEEDED", " has not answered", 1);
+    kill(processes.pids[1], SIGKILL);
+    kill_process(&processes, 1);
+}
+
 // Shorter than the timeout.
 Test(transport_processes, a_delayed_process_goes_on) {
     Processes processes;
