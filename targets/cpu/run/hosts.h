@@ -43,7 +43,6 @@ struct CpuSpan {
     int64_t device_count;
     int32_t *processes;  // by device
     int64_t local_count;
-    int64_t *locals;   // numbers of this process's devices, rising
     int32_t *members;  // by rendezvous (collective by collective, group by group): local members
     int64_t rendezvous_count;
     int64_t peer_count;  // processes that exchange something with this one

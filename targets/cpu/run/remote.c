@@ -553,26 +553,6 @@ static HloStatus start_ragged(CpuRemote *remote, void ***addresses) {
     return HLO_SUCCESS;
 }
 
-typedef HloStatus RowsFunction(CpuRemote *remote, void ***addresses, int64_t from, const CpuRaggedRows *rows);
-
-static HloStatus visit_rows(CpuRemote *remote, void ***addresses, RowsFunction *visit) {
-    const CpuCollective *collective = remote->collective;
-    const int64_t entries = hlo_shape_elements(collective->arrays[kFirstSizes].operand);
-    for (int64_t from = 0; from < remote->group->count; from++) {
-        for (int64_t e = 0; e < entries; e++) {
-            CpuRaggedRows rows;
-            HLO_TRY(cpu_ragged_rows(collective, remote->group, (void *const *const *)addresses, from, e, &rows));
-            if (rows.bytes) HLO_TRY(visit(remote, addresses, from, &rows));
-        }
-    }
-    return HLO_SUCCESS;
-}
-
-static HloStatus check_rows(CpuRemote *remote, void ***addresses, int64_t from, const CpuRaggedRows *rows) {
-    (void)remote, (void)addresses, (void)from, (void)rows;
-    return HLO_SUCCESS;
-}
-
 // Rows from elsewhere are received in a copy of the sender's operand, as far as they are there. Two entries may send
 // the same rows.
 static HloStatus exchange_rows(CpuRemote *remote, void ***addresses, int64_t from, const CpuRaggedRows *rows) {
@@ -584,15 +564,24 @@ static HloStatus exchange_rows(CpuRemote *remote, void ***addresses, int64_t fro
     return add_receive(remote, process_of(remote, from), (char *)addresses[0][from] + rows->from, rows->bytes);
 }
 
+// No message is posted before all rows are known to be in range: wrong ones are errors in all processes.
 static HloStatus continue_ragged(CpuRemote *remote, void ***addresses) {
-    HLO_TRY(visit_rows(remote, addresses, check_rows));
-    const int64_t bytes = hlo_shape_bytes(remote->collective->arrays[0].operand);
+    const CpuCollective *collective = remote->collective;
+    const int64_t bytes = hlo_shape_bytes(collective->arrays[0].operand);
+    const int64_t entries = hlo_shape_elements(collective->arrays[kFirstSizes].operand);
     for (int64_t m = 0; m < remote->group->count; m++) {
         if (is_here(remote, m)) continue;
         addresses[0][m] = stage(remote, bytes);
         if (!addresses[0][m]) return no_memory(remote);
     }
-    return visit_rows(remote, addresses, exchange_rows);
+    for (int64_t from = 0; from < remote->group->count; from++) {
+        for (int64_t e = 0; e < entries; e++) {
+            CpuRaggedRows rows;
+            HLO_TRY(cpu_ragged_rows(collective, remote->group, (void *const *const *)addresses, from, e, &rows));
+            if (rows.bytes) HLO_TRY(exchange_rows(remote, addresses, from, &rows));
+        }
+    }
+    return HLO_SUCCESS;
 }
 
 // ---- phases

@@ -141,13 +141,12 @@ static HloStatus read_devices(SpanBuilder *builder, const int64_t *processes) {
     CpuSpan *span = builder->span;
     const size_t count = (size_t)span->device_count;
     span->processes = hlo_allocate(count * sizeof *span->processes);
-    span->locals = hlo_allocate(count * sizeof *span->locals);
     span->elsewhere = hlo_allocate(count * sizeof *span->elsewhere);
-    if (!span->processes || !span->locals || !span->elsewhere) return no_memory();
+    if (!span->processes || !span->elsewhere) return no_memory();
     for (int64_t d = 0; d < span->device_count; d++) {
         span->processes[d] = (int32_t)processes[d];
         span->elsewhere[d] = processes[d] != span->process;
-        if (!span->elsewhere[d]) span->locals[span->local_count++] = d;
+        if (!span->elsewhere[d]) span->local_count++;
         if (processes[d] >= builder->process_limit) builder->process_limit = processes[d] + 1;
     }
     builder->is_peer = hlo_allocate_zeroed((size_t)builder->process_limit + 1, sizeof(bool));
@@ -191,7 +190,6 @@ HloStatus cpu_span_new(const CpuExecutable *executable, const int64_t *processes
 void cpu_span_free(CpuSpan *span) {
     if (!span) return;
     hlo_free(span->processes);
-    hlo_free(span->locals);
     hlo_free(span->elsewhere);
     hlo_free(span->members);
     hlo_free(span->peers);
