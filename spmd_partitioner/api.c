@@ -19,11 +19,17 @@
 #include "spmd_partitioner/partitioner.h"
 #include "spmd_partitioner/passes/passes.h"
 
+// The part of the time by bytes alone that a plan by the machine's prices may take.
+static const double WORTHWHILE = 0.98;
+
 // One call of the API. `arena` and `flat` go when it ends; `result` is the caller's if it succeeds.
 typedef struct Request {
     const HloModule *module;
     const SpmdOptions *options;
     HloArena *arena;      // scratch
+    SpmdCosts costs;      // on the mesh, by the machine of the options
+    bool by_bytes;        // compare plans without the machine
+    double seconds;       // that the result takes on the machine, if there is one
     HloModule *remeshed;  // the module laid out on the mesh of the options, if that is another one
     HloModule *flat;      // the module in the form that is partitioned
     HloModule *result;
@@ -154,9 +160,15 @@ static HloStatus run_partition(void *argument) {
         if (converts) HLO_TRY(hlo_run_passes(request->flat, passes, 1, NULL));
         module = request->flat;
     }
-    HLO_TRY(spmd_plan_new(request->arena, module, mesh, request->options, &plan));
+    SpmdCosts bytes;
+    spmd_costs_open(&request->costs, mesh, request->options->machine);
+    spmd_costs_open(&bytes, mesh, NULL);
+    SpmdCosts *costs = request->by_bytes ? &bytes : &request->costs;
+    HLO_TRY(spmd_plan_new(request->arena, module, costs, request->options, &plan));
     HLO_TRY(spmd_partition_plan(plan, &request->result));
     if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options, request->arena));
+    if (request->costs.machine)
+        request->seconds = spmd_program_seconds(&request->costs, request->result, request->arena);
     return HLO_SUCCESS;
 }
 
@@ -167,7 +179,8 @@ static HloStatus run_propagate(void *argument) {
     SpmdPlan *plan;
     HLO_TRY(check_program(request->module));
     HLO_TRY(find_mesh(request, &mesh));
-    HLO_TRY(spmd_plan_new(request->arena, request->module, mesh, request->options, &plan));
+    spmd_costs_open(&request->costs, mesh, request->options->machine);
+    HLO_TRY(spmd_plan_new(request->arena, request->module, &request->costs, request->options, &plan));
     HLO_TRY(copy_module(request));
     return spmd_plan_annotate(plan, request->result);
 }
@@ -185,6 +198,7 @@ static HloStatus run(Request *request, HloStatus (*body)(void *)) {
         hlo_status_free(status);
         status = hlo_protect(body, request);
     }
+    spmd_costs_close(&request->costs);
     hlo_arena_free(request->arena);
     hlo_module_free(request->flat);
     hlo_module_free(request->remeshed);
@@ -203,6 +217,23 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+// What each op decides by the machine's prices need not be best for the whole program: the plan by bytes alone is kept
+// unless the machine needs noticeably less time for the other. Both times add up what a machine may do at once, so that
+// smaller differences mean nothing. Not with an author who was told the shardings of the first.
+static HloStatus try_bytes(Request *request, const HloModule *module) {
+    if (!request->seconds || request->options->inspect) return HLO_SUCCESS;
+    Request other = {.module = module, .options = request->options, .by_bytes = true};
+    HloStatus status = run(&other, run_partition);
+    if (status) {
+        hlo_module_free(request->result);
+        return status;
+    }
+    const bool better = request->seconds > WORTHWHILE * other.seconds;
+    hlo_module_free(better ? request->result : other.result);
+    if (better) request->result = other.result;
+    return HLO_SUCCESS;
+}
+
 // A report that cannot be made is an error, and leaves no module behind.
 HloStatus spmd_partition(const HloModule *module, const SpmdOptions *options, HloModule **partitioned,
                          SpmdReport **report) {
@@ -210,6 +241,7 @@ HloStatus spmd_partition(const HloModule *module, const SpmdOptions *options, Hl
     double start = now();
     Request request = {.module = module, .options = options};
     HLO_TRY(run(&request, run_partition));
+    HLO_TRY(try_bytes(&request, module));
     double seconds = now() - start;
     if (report) {
         HloStatus status = spmd_report_new(request.result, report);

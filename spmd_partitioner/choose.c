@@ -13,8 +13,8 @@
 // With A, B and D bytes in the whole arrays and g devices along x, the first sends A(g-1)/g^2 + B(g-1)/g, the second
 // D(g-1)/g.
 //
-// The cost is the sum of the bytes of spmd_reshard_path() over all tensors, the window bytes that `moved` returns, and
-// local work converted to bytes (SPMD_FLOPS_PER_BYTE). Each leading tensor gives at most five candidates.
+// The cost is the sum of the costs of spmd_reshard_path() over all tensors, the window bytes that `moved` returns, and
+// local work converted to bytes (costs.h). Each leading tensor gives at most five candidates.
 //
 // The second half of the file emits the op: operands in the form that the factors require (spmd_factor_operand),
 // padding set to the identity where it would be summed (spmd_mask_reduced), and the op's clone on local shapes with its
@@ -112,7 +112,8 @@ static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     for (int64_t f = 0; multiplies && f < rule->factors.count; f++) {
         points *= (double)spmd_shard_size(rule->factors.items[f].size, spmd_axes_product(mesh, &factors[f]));
     }
-    const double cost = bytes / SPMD_MEMORY_PER_BYTE + (multiplies ? points / SPMD_FLOPS_PER_BYTE : 0);
+    const SpmdCosts *costs = choice->partitioner->plan->costs;
+    const double cost = bytes / costs->memory_per_byte + (multiplies ? points / costs->flops_per_byte : 0);
     return cost < (double)SPMD_MOST_BYTES ? (int64_t)cost : SPMD_MOST_BYTES;
 }
 
@@ -136,12 +137,12 @@ static int64_t largest_use(const HloInstruction *source, int64_t leaf) {
     return largest < own ? largest : own;
 }
 
-// Bytes of the reshard after which nothing is partial.
-static int64_t path_bytes(const Choice *choice, const HloShape *global, const SpmdSharding *from, SpmdAtomSet partial,
-                          const SpmdSharding *to) {
+// The cost of the reshard after which nothing is partial.
+static int64_t path_cost(const Choice *choice, const HloShape *global, const SpmdSharding *from, SpmdAtomSet partial,
+                         const SpmdSharding *to) {
     SpmdPartitioner *partitioner = choice->partitioner;
     return spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, global, from, partial, to, 0)
-        ->bytes;
+        ->cost;
 }
 
 // Bytes to reshard a result from what the factors give to what the plan wants. Where the plan has no axes only because
@@ -153,7 +154,7 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     const int64_t leaf = tensor - rule->operand_count;
     const HloShape *shape = rule->tensors[tensor].shape;
     const SpmdSharding *wanted = choice->now[tensor];
-    int64_t bytes = path_bytes(choice, shape, given, partial, wanted);
+    int64_t bytes = path_cost(choice, shape, given, partial, wanted);
     bool asked = spmd_plan_array(partitioner->plan, rule->op, leaf)->annotated || !spmd_sharding_is_replicated(wanted);
     int64_t whole = hlo_shape_bytes(shape);
     if (asked || partial || whole == 0) return bytes;
@@ -176,7 +177,7 @@ static int64_t sent_cost(const Choice *choice, const SpmdAxes *factors) {
             spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
         if (t < rule->operand_count) {
             SpmdLocal local = spmd_operand(partitioner, t);
-            cost = spmd_add_bytes(cost, path_bytes(choice, shape, local.sharding, local.partial, wanted));
+            cost = spmd_add_bytes(cost, path_cost(choice, shape, local.sharding, local.partial, wanted));
         } else {
             cost = spmd_add_bytes(cost, result_cost(choice, t, wanted, partial));
         }

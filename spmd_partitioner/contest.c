@@ -71,6 +71,11 @@ bool spmd_array_accepts(const SpmdArray *array, int32_t dim, SpmdAtomSet atoms, 
            array->shape->dims[dim] >= shards;
 }
 
+// What it costs that a device sends `bytes` along the axes.
+static double price(const Search *search, SpmdTransferKind kind, double bytes) {
+    return spmd_transfer_price(search->consequences->plan->costs, kind, search->atoms, bytes);
+}
+
 // Goes on at a dimension to which the axes come. Where they cannot stay the array is gathered or exchanged.
 static void reach(Search *search, Place place, double iterations) {
     SpmdPlan *plan = search->consequences->plan;
@@ -80,7 +85,8 @@ static void reach(Search *search, Place place, double iterations) {
     if (!spmd_array_accepts(array, place.dim, search->atoms, search->shards)) {
         const bool elsewhere = (spmd_sharding_used(array->sharding) & search->atoms) != 0;
         const double sent = bytes_beside(search, array) * share(search);
-        search->worth -= iterations * (elsewhere ? sent / (double)search->shards : sent);
+        search->worth -= iterations * (elsewhere ? price(search, SPMD_TRANSFER_EXCHANGE, sent / (double)search->shards)
+                                                 : price(search, SPMD_TRANSFER_GATHER, sent));
         return;
     }
     const uint64_t key = ((uint64_t)(uint32_t)place.array << 8 | (uint64_t)(uint32_t)place.dim) + 1;
@@ -108,10 +114,11 @@ static double work_of(const Search *search, const SpmdNode *node) {
         others |= spmd_sharding_used(array->sharding) & ~search->atoms;
         bytes += bytes_beside(search, array);
     }
-    if (!hlo_is(rule->op, HLO_OP_DOT) && !hlo_is(rule->op, HLO_OP_CONVOLUTION)) return bytes / SPMD_MEMORY_PER_BYTE;
+    const SpmdCosts *costs = search->consequences->plan->costs;
+    if (!hlo_is(rule->op, HLO_OP_DOT) && !hlo_is(rule->op, HLO_OP_CONVOLUTION)) return bytes / costs->memory_per_byte;
     for (int64_t f = 0; f < rule->factors.count; f++) points *= (double)rule->factors.items[f].size;
     points /= (double)spmd_atoms_product(search->consequences->plan->mesh, others);
-    return bytes / SPMD_MEMORY_PER_BYTE + points / SPMD_FLOPS_PER_BYTE;
+    return bytes / costs->memory_per_byte + points / costs->flops_per_byte;
 }
 
 double spmd_operand_moves(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand) {
@@ -142,9 +149,10 @@ static double sent_at(const Search *search, const SpmdNode *node, int32_t factor
         const bool elsewhere = (spmd_sharding_used(array->sharding) & search->atoms) != 0;
         const double bytes = bytes_beside(search, array) * share(search);
         if (stops ? is_operand && has : is_operand && !has && elsewhere)
-            sent += bytes * spmd_operand_moves(search->consequences, rule->op, t);
+            sent += price(search, SPMD_TRANSFER_GATHER, bytes) * spmd_operand_moves(search->consequences, rule->op, t);
         if (!stops && !is_operand && !has && kind->kind == SPMD_REDUCE)
-            sent += iterations * (elsewhere ? bytes : 2 * bytes);
+            sent += iterations * (elsewhere ? price(search, SPMD_TRANSFER_SCATTER, bytes)
+                                            : price(search, SPMD_TRANSFER_REDUCE, 2 * bytes));
     }
     return sent;
 }
@@ -175,8 +183,9 @@ static void visit_factor(Search *search, const SpmdNode *node, int32_t factor, i
     const SpmdFactor *kind = &rule->factors.items[factor];
     const double iterations = spmd_runs(search->consequences, rule->op->parent);
     const double sent = sent_at(search, node, factor);
-    const double exchanged = iterations * share(search) / (double)search->shards *
-                             bytes_beside(search, &search->consequences->plan->arrays.items[node->arrays[from]]);
+    const SpmdArray *array = &search->consequences->plan->arrays.items[node->arrays[from]];
+    const double exchanged = iterations * price(search, SPMD_TRANSFER_EXCHANGE,
+                                                bytes_beside(search, array) * share(search) / (double)search->shards);
     if (sent > exchanged && has_rival(search, node, factor, from)) {
         search->worth -= exchanged;
         return;

@@ -92,11 +92,15 @@ static SpmdAxes contracted_axes(const SpmdConsequences *consequences, const Spmd
 // What the devices send so that `factor` of a product gets the axes in place of the summed one.
 static double exchange(SpmdConsequences *consequences, const SpmdNode *node, int32_t factor, const SpmdAxes *axes) {
     const double shards = (double)spmd_axes_product(consequences->plan->mesh, axes);
+    SpmdCosts *costs = consequences->plan->costs;
+    const SpmdAtomSet atoms = spmd_axes_set(axes);
     double sent = 0;
     for (int32_t t = 0; t < 2; t++) {
-        const double bytes = spmd_part_bytes(consequences, array_of(consequences, node, t), spmd_axes_set(axes));
+        const double bytes = spmd_part_bytes(consequences, array_of(consequences, node, t), atoms);
         const bool has = dim_of_factor(&node->rule->tensors[t], factor) >= 0;
-        const double moved = (has ? bytes / shards : bytes) * (1 - 1 / shards) + SPMD_MESSAGE_BYTES;
+        const double moved = spmd_transfer_price(costs, has ? SPMD_TRANSFER_EXCHANGE : SPMD_TRANSFER_GATHER, atoms,
+                                                 (has ? bytes / shards : bytes) * (1 - 1 / shards)) +
+                             (costs->machine ? 0 : SPMD_MESSAGE_BYTES);
         sent += spmd_operand_moves(consequences, node->rule->op, t) * moved;
     }
     return sent;
@@ -157,9 +161,12 @@ int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t number, Sp
     const int32_t result = spmd_rule_result(rule, 0);
     const SpmdArray *made = array_of(consequences, node, result);
     const double share = 1 - 1 / (double)spmd_axes_product(consequences->plan->mesh, &axes);
-    const double once =
-        spmd_part_bytes(consequences, made, spmd_axes_set(&axes)) * share * spmd_runs(consequences, rule->op->parent);
-    const double most = 2 * once * WORTHWHILE;
+    const SpmdAtomSet atoms = spmd_axes_set(&axes);
+    const double part = spmd_part_bytes(consequences, made, atoms) * share;
+    const double runs = spmd_runs(consequences, rule->op->parent);
+    SpmdCosts *costs = consequences->plan->costs;
+    const double once = runs * spmd_transfer_price(costs, SPMD_TRANSFER_GATHER, atoms, part);
+    const double most = runs * spmd_transfer_price(costs, SPMD_TRANSFER_REDUCE, atoms, 2 * part) * WORTHWHILE;
     double best = most;
     int32_t best_dim = -1;
     for (int32_t d = 0; d < made->sharding->rank; d++) {

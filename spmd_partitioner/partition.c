@@ -613,6 +613,7 @@ HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     hlo_module_copy_header(module, plan->module);
     HloComputation *entry;
     partitioner.paths.arena = hlo_arena_scratch_new();
+    partitioner.paths.costs = plan->costs;
     HloStatus status = spmd_partition_computation(&partitioner, plan->module->entry, wanted, &entry);
     hlo_arena_free(partitioner.paths.arena);
     HLO_TRY(status);

@@ -245,10 +245,16 @@ static double worth(Work *work, const Contest *contest, int32_t factor) {
     const int32_t array = node->arrays[contest->tensor];
     const int32_t dim = dim_of(&node->rule->tensors[contest->tensor], factor);
     const double shards = (double)spmd_axes_product(work->plan->mesh, &merged->axes);
-    const double exchanged = (double)hlo_shape_bytes(work->plan->arrays.items[array].shape) / shards;
-    const double kept = (double)merged->bytes < exchanged ? (double)merged->bytes : exchanged;
+    const double rest = 1 - 1 / shards;
+    const SpmdAtomSet atoms = spmd_axes_set(&merged->axes);
+    const double exchanged =
+        spmd_transfer_price(work->plan->costs, SPMD_TRANSFER_EXCHANGE, atoms,
+                            (double)hlo_shape_bytes(work->plan->arrays.items[array].shape) / shards * rest);
+    const double gathered =
+        spmd_transfer_price(work->plan->costs, SPMD_TRANSFER_GATHER, atoms, (double)merged->bytes * rest);
     const int32_t number = (int32_t)(node - work->plan->nodes.items);
-    return kept * (1 - 1 / shards) + spmd_consequences(&work->consequences, number, array, dim, &merged->axes);
+    return (gathered < exchanged ? gathered : exchanged) +
+           spmd_consequences(&work->consequences, number, array, dim, &merged->axes);
 }
 
 // Whether factor `f` yields to `g`, which claims an axis of it on the same tensor: before CONFLICT_STAGE both do. Of
@@ -463,9 +469,10 @@ static void keep_boundary_even(SpmdPlan *plan) {
     }
 }
 
-HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
+HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, SpmdCosts *costs, const SpmdOptions *options,
                         SpmdPlan **plan) {
-    HLO_TRY(spmd_plan_build(arena, module, mesh, options, plan));
+    HLO_TRY(spmd_plan_build(arena, module, costs->mesh, options, plan));
+    (*plan)->costs = costs;
     HLO_TRY(propagate_plan(*plan));
     if (options->even_boundary) keep_boundary_even(*plan);
     return HLO_SUCCESS;

@@ -4,6 +4,7 @@
 #define MESHLO_SPMD_PARTITIONER_PROPAGATE_H_
 
 #include "spmd_partitioner/convert.h"
+#include "spmd_partitioner/costs.h"
 #include "spmd_partitioner/rule.h"
 
 // One array of the program: instructions that only pass it on (tuples, loops) share it.
@@ -52,6 +53,7 @@ typedef struct SpmdPlan {
     HloArena *arena;
     const HloModule *module;
     const SpmdMesh *mesh;
+    SpmdCosts *costs;                 // by which plans are compared; NULL in a plan without propagation
     const struct SpmdShardy *shardy;  // what Shardy's attributes say
     const SpmdOptions *options;       // of the call, which they outlive
     HloComputation **computations;    // callees first
@@ -70,9 +72,9 @@ typedef struct SpmdPlan {
 // Takes the module apart into arrays and nodes and seeds them with the annotations; spmd_plan_new() does the rest.
 HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                           SpmdPlan **plan);
-// Builds the plan and runs propagation to its fixpoint. It lives in `arena`; `mesh` must too. INVALID_ARGUMENT for
-// annotations that do not fit.
-HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
+// Builds the plan and runs propagation to its fixpoint. It lives in `arena`; the mesh of `costs` must too.
+// INVALID_ARGUMENT for annotations that do not fit.
+HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, SpmdCosts *costs, const SpmdOptions *options,
                         SpmdPlan **plan);
 // The array that is leaf `leaf` of an instruction's result.
 const SpmdArray *spmd_plan_array(const SpmdPlan *plan, const HloInstruction *instruction, int64_t leaf);

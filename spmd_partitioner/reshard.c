@@ -2,7 +2,7 @@
 // The search is Dijkstra's over states (sharding, partial axes). Steps that cannot help are not tried: axes are
 // gathered from the end of a dimension only, and axes that the target does not use are never added. States are few,
 // because a mesh has few axes. If there are more than STATE_LIMIT nevertheless, everything is gathered and sliced
-// again, and the path records it.
+// again, and the path records it. Costs are bytes, or on a machine the prices of costs.h.
 //
 // A state is a sharding with the set of axes over which values are still partial. Steps lead from state to state, a
 // collective each (or a slice, which sends nothing), and cost the bytes that one device sends in a ring algorithm. A
@@ -28,11 +28,11 @@
 enum { SLICE_WEIGHT = 1, STATE_LIMIT = 3000 };
 
 // A node of the search: a sharding with partial axes, and how it was reached.
-// `cost` is in bytes plus the weights of the steps so far.
+// `cost` is in bytes plus the weights of the steps so far, or their prices on a machine.
 typedef struct State {
     SpmdSharding *sharding;
     SpmdAtomSet partial;
-    int64_t cost;
+    int64_t cost, bytes;
     int32_t parent;  // -1 at the start
     int32_t next;    // state of the same hash, -1 at the end
     bool done;
@@ -42,6 +42,7 @@ typedef struct State {
 // `keep` are the axes over which the result may stay partial.
 typedef struct Search {
     HloArena *arena;
+    SpmdCosts *costs;
     const SpmdMesh *mesh;
     const HloShape *global;
     const SpmdSharding *to;
@@ -63,8 +64,9 @@ static uint64_t state_hash(const SpmdSharding *sharding, SpmdAtomSet partial) {
 
 // Adds a state or lowers the cost of a known one. `step` is NULL for the start alone. A state beyond the limit is
 // dropped: the search then gives up by its count.
-static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, int64_t cost, const SpmdStep *step) {
-    assert(cost >= 0); /* bytes and weights */
+static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, int64_t cost, int64_t bytes,
+                  const SpmdStep *step) {
+    assert(cost >= 0 && bytes >= 0); /* bytes and weights */
     uint64_t hash = state_hash(sharding, partial);
     int64_t *found = hlo_int_map_find(&search->first, hash);
     for (int64_t i = found ? *found - 1 : -1; i >= 0; i = search->states.items[i].next) {
@@ -72,12 +74,13 @@ static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, i
         if (state->partial != partial || !spmd_sharding_equal(state->sharding, sharding)) continue;
         if (state->done || state->cost <= cost) return;
         state->cost = cost;
+        state->bytes = bytes;
         state->parent = search->current;
         state->step = *step;
         return;
     }
     if (search->states.count >= STATE_LIMIT) return;
-    State state = {.sharding = sharding, .partial = partial, .cost = cost, .parent = search->current};
+    State state = {.sharding = sharding, .partial = partial, .cost = cost, .bytes = bytes, .parent = search->current};
     if (step) state.step = *step;
     state.next = found ? (int32_t)*found - 1 : -1;
     hlo_vector_push(search->arena, &search->states, state);
@@ -96,11 +99,19 @@ static int64_t ring(int64_t bytes, int64_t group) {
 }
 
 // Records the result of a step on the current state.
-static void step_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, int64_t cost, SpmdStep step) {
+static void step_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, int64_t cost, int64_t bytes,
+                    SpmdStep step) {
     assert(search->current >= 0); /* from a state that was reached */
+    const State *now = &search->states.items[search->current];
     step.after = after;
     step.partial = partial;
-    reach(search, after, partial, spmd_add_bytes(search->states.items[search->current].cost, cost), &step);
+    reach(search, after, partial, spmd_add_bytes(now->cost, cost), spmd_add_bytes(now->bytes, bytes), &step);
+}
+
+// The same for a step that sends `bytes` along `atoms`.
+static void send_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, SpmdTransferKind kind, SpmdAtomSet atoms,
+                    int64_t bytes, SpmdStep step) {
+    step_to(search, after, partial, spmd_transfer_cost(search->costs, kind, atoms, bytes, true), bytes, step);
 }
 
 // True if cutting dimension `dim` of `sharding` further by `times`, or gathering `times` parts to it, needs no halo.
@@ -128,7 +139,7 @@ static void try_slices(Search *search, const SpmdSharding *now, SpmdAtomSet part
         if (!run.count || !even(search, now, dim, spmd_axes_product(search->mesh, &run))) continue;
         SpmdSharding *after = spmd_sharding_copy(search->arena, now);
         spmd_axes_append(&after->dims[dim], &run);
-        step_to(search, after, partial, SLICE_WEIGHT, (SpmdStep){.kind = SPMD_STEP_SLICE, .dim = dim, .axes = run});
+        step_to(search, after, partial, SLICE_WEIGHT, 0, (SpmdStep){.kind = SPMD_STEP_SLICE, .dim = dim, .axes = run});
     }
 }
 
@@ -144,15 +155,16 @@ static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet 
         if (!run.count || !even(search, now, dim, group)) continue;
         SpmdSharding *after = spmd_sharding_copy(search->arena, now);
         spmd_axes_append(&after->dims[dim], &run);
-        step_to(search, after, partial & ~spmd_axes_set(&run), ring(bytes, group) + SPMD_MESSAGE_BYTES,
+        const SpmdAtomSet over = spmd_axes_set(&run);
+        send_to(search, after, partial & ~over, SPMD_TRANSFER_SCATTER, over, ring(bytes, group),
                 (SpmdStep){.kind = SPMD_STEP_REDUCE_SCATTER, .dim = dim, .axes = run});
     }
     SpmdStep step = {.kind = SPMD_STEP_ALL_REDUCE};
     for (int32_t i = 0; i < search->mesh->atom_count; i++) {
         if (open >> i & 1) spmd_axes_push(&step.axes, i);
     }
-    step_to(search, spmd_sharding_copy(search->arena, now), partial & ~open,
-            spmd_times_bytes(ring(bytes, spmd_atoms_product(search->mesh, open)), 2) + SPMD_MESSAGE_BYTES, step);
+    send_to(search, spmd_sharding_copy(search->arena, now), partial & ~open, SPMD_TRANSFER_REDUCE, open,
+            spmd_times_bytes(ring(bytes, spmd_atoms_product(search->mesh, open)), 2), step);
 }
 
 // Gathers from the minor end of a dimension's axes, the only end where the result is a sharding again, and only as far
@@ -167,7 +179,7 @@ static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet par
             int64_t group = spmd_axes_product(search->mesh, &run);
             if (!even(search, after, dim, group)) continue;
             int64_t bytes = spmd_times_bytes(local_bytes(search, now), group);
-            step_to(search, after, partial, ring(bytes, group) + SPMD_MESSAGE_BYTES,
+            send_to(search, after, partial, SPMD_TRANSFER_GATHER, spmd_axes_set(&run), ring(bytes, group),
                     (SpmdStep){.kind = SPMD_STEP_ALL_GATHER, .dim = dim, .axes = run});
         }
     }
@@ -185,7 +197,7 @@ static void try_all_to_all(Search *search, const SpmdSharding *now, SpmdAtomSet 
     spmd_axes_append(&after->dims[target], &run);
     if (!spmd_axes_is_prefix(&after->dims[target], &search->to->dims[target])) return;
     if (!even(search, after, dim, group) || !even(search, now, target, group)) return;
-    step_to(search, after, partial, ring(local_bytes(search, now), group) + SPMD_MESSAGE_BYTES,
+    send_to(search, after, partial, SPMD_TRANSFER_EXCHANGE, spmd_axes_set(&run), ring(local_bytes(search, now), group),
             (SpmdStep){.kind = SPMD_STEP_ALL_TO_ALL, .dim = dim, .target = target, .axes = run});
 }
 
@@ -257,28 +269,39 @@ static void order_leaving(const Search *search, SpmdSharding *sharding, int32_t 
     sharding->dims[dim] = staying;
 }
 
+// A permute concerns the atoms whose place in the sharding it changes.
+static void permute_to(Search *search, const SpmdSharding *now, SpmdSharding *after, SpmdAtomSet partial,
+                       int64_t bytes) {
+    SpmdAtomSet changed = 0;
+    for (int32_t dim = 0; dim < now->rank; dim++) {
+        const SpmdAxes *before = &now->dims[dim], *then = &after->dims[dim];
+        if (!spmd_axes_equal(before, then)) changed |= spmd_axes_set(before) | spmd_axes_set(then);
+    }
+    send_to(search, after, partial, SPMD_TRANSFER_PERMUTE, changed, bytes, (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+}
+
 // Tries three candidates: one dimension aligned, all of them aligned, and all with the leaving axes put where one
 // all-to-all can take them. Partial and manual axes keep their positions: their devices hold different data. The cost
 // is a whole shard, although devices whose tile does not change send nothing: a permute takes as long as its longest
 // message.
 static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet fixed = partial | now->manual;
-    int64_t cost = local_bytes(search, now) + SPMD_MESSAGE_BYTES;
+    const int64_t bytes = local_bytes(search, now);
     SpmdSharding *all = spmd_sharding_copy(search->arena, now);
     for (int32_t dim = 0; dim < now->rank; dim++) {
         SpmdSharding *one = spmd_sharding_copy(search->arena, now);
         if (align_dim(search, one, dim, fixed)) {
-            step_to(search, one, partial, cost, (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+            permute_to(search, now, one, partial, bytes);
         }
         align_dim(search, all, dim, fixed);
     }
-    if (!spmd_sharding_equal(all, now)) step_to(search, all, partial, cost, (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+    if (!spmd_sharding_equal(all, now)) permute_to(search, now, all, partial, bytes);
     SpmdSharding *ordered = spmd_sharding_copy(search->arena, all);
     for (int32_t dim = 0; dim < now->rank; dim++) {
         for (int32_t target = 0; target < now->rank; target++) order_leaving(search, ordered, dim, target);
     }
     if (spmd_sharding_equal(ordered, all)) return;
-    step_to(search, ordered, partial, cost, (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+    permute_to(search, now, ordered, partial, bytes);
 }
 
 // The open state of least cost, or -1.
@@ -309,10 +332,8 @@ static SpmdPath path_to(const Search *search, int32_t goal) {
         steps[--at] = search->states.items[i].step;
     }
     path.steps = steps;
-    path.bytes = search->states.items[goal].cost;
-    for (int32_t i = 0; i < path.count; i++) {
-        path.bytes -= steps[i].kind == SPMD_STEP_SLICE ? SLICE_WEIGHT : SPMD_MESSAGE_BYTES;
-    }
+    path.bytes = search->states.items[goal].bytes;
+    path.cost = search->costs && search->costs->machine ? search->states.items[goal].cost : path.bytes;
     return path;
 }
 
@@ -342,7 +363,11 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
                                              .after = now,
                                              .partial = partial};
             int64_t group = spmd_axes_product(search->mesh, axes);
-            if (!pass) path.bytes = spmd_add_bytes(path.bytes, ring(local_bytes(search, now), group));
+            const int64_t sent = pass ? 0 : ring(local_bytes(search, now), group);
+            path.bytes = spmd_add_bytes(path.bytes, sent);
+            if (!pass)
+                path.cost = spmd_add_bytes(path.cost, spmd_transfer_cost(search->costs, SPMD_TRANSFER_GATHER,
+                                                                         spmd_axes_set(axes), sent, false));
         }
     }
     return path;
@@ -350,10 +375,12 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
 
 // Dijkstra's invariant: when a state is the cheapest open one, no cheaper way to it exists. Costs are bytes plus a
 // little for each step, so that among equals the shorter path wins.
-SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
-                           SpmdAtomSet partial, const SpmdSharding *to, SpmdAtomSet keep_partial) {
+SpmdPath spmd_reshard_plan(HloArena *arena, SpmdCosts *costs, const SpmdMesh *mesh, const HloShape *global,
+                           const SpmdSharding *from, SpmdAtomSet partial, const SpmdSharding *to,
+                           SpmdAtomSet keep_partial) {
     assert(arena && mesh && from && to);
-    Search search = {.arena = arena, .mesh = mesh, .global = global, .to = to, .keep = keep_partial, .current = -1};
+    Search search = {
+        .arena = arena, .costs = costs, .mesh = mesh, .global = global, .to = to, .keep = keep_partial, .current = -1};
     SpmdSharding *start = spmd_sharding_copy(arena, from);
     SpmdSharding *goal = spmd_sharding_copy(arena, to);
     goal->manual = start->manual;  // a region's manual axes are no difference: the data is the same
@@ -361,7 +388,7 @@ SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape
     search.keep |= to->unreduced;
     search.to = goal;
     if (!(partial & ~search.keep) && spmd_sharding_equal(start, goal)) return (SpmdPath){0};
-    reach(&search, start, partial, 0, NULL);
+    reach(&search, start, partial, 0, 0, NULL);
     for (;;) {
         int32_t best = cheapest(&search);
         if (best < 0 || search.states.count >= STATE_LIMIT) return gather_everything(&search, from, partial);
@@ -427,7 +454,7 @@ const SpmdPath *spmd_reshard_path(SpmdPaths *paths, HloArena *scratch, const Spm
     const char *key = path_key(scratch, global, from, partial, to, keep_partial, &length);
     const SpmdPath *path = hlo_string_map_get(&paths->paths, key, length);
     if (!path) {
-        const SpmdPath found = spmd_reshard_plan(scratch, mesh, global, from, partial, to, keep_partial);
+        const SpmdPath found = spmd_reshard_plan(scratch, paths->costs, mesh, global, from, partial, to, keep_partial);
         SpmdPath *kept = copy_path(paths->arena, &found);
         key = hlo_arena_copy(paths->arena, key, length);
         hlo_string_map_set(paths->arena, &paths->paths, key, length, kept);

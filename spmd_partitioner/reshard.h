@@ -3,7 +3,7 @@
 #ifndef MESHLO_SPMD_PARTITIONER_RESHARD_H_
 #define MESHLO_SPMD_PARTITIONER_RESHARD_H_
 
-#include "spmd_partitioner/sharding.h"
+#include "spmd_partitioner/costs.h"
 
 typedef enum SpmdStepKind {
     SPMD_STEP_SLICE,           // keep a part of a dimension: no communication
@@ -27,17 +27,21 @@ typedef struct SpmdPath {
     const SpmdStep *steps;
     int32_t count;
     int64_t bytes;   // that one device sends in all
+    int64_t cost;    // the same with a machine's prices; without a machine the bytes
     bool fell_back;  // the search gave up: everything is gathered first
 } SpmdPath;
 
 // The cheapest path for an array of `global` shape that is sharded `from` with partial results over `partial`, to `to`
 // without partial results (atoms in `keep_partial` and those over which `to` is unreduced excepted). Bytes are weighed
-// as spmd_collective_bytes() counts them. Never fails: gathering everything is always a path.
-SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
-                           SpmdAtomSet partial, const SpmdSharding *to, SpmdAtomSet keep_partial);
+// as spmd_collective_bytes() counts them, by the prices of `costs` (NULL: all alike). Never fails: gathering everything
+// is always a path.
+SpmdPath spmd_reshard_plan(HloArena *arena, SpmdCosts *costs, const SpmdMesh *mesh, const HloShape *global,
+                           const SpmdSharding *from, SpmdAtomSet partial, const SpmdSharding *to,
+                           SpmdAtomSet keep_partial);
 // The paths on one mesh that were asked for before: programs repeat their layers, and with them their reshards.
 typedef struct SpmdPaths {
     HloArena *arena;     // keeps the paths
+    SpmdCosts *costs;    // that they are compared by
     HloStringMap paths;  // what was asked -> SpmdPath
 } SpmdPaths;
 // The same path, searched once; it lives as long as `paths`. The search works in `scratch`.

@@ -54,6 +54,22 @@ typedef struct SpmdCustomPartitioner {
                            const HloSharding **result, HloModule **body);
 } SpmdCustomPartitioner;
 
+// A machine, as far as plans are compared by the time that they take on it. The functions are called on the thread of
+// the partitioner; a machine may serve several threads at once. emulator/ is below it: target_spmd_machine()
+// (targets/spmd_machine.h) makes one of a TPU slice.
+typedef struct SpmdMachine {
+    const void *context;
+    double link_bytes_per_second;    // of a neighbour's link: what a cost of one byte is worth
+    double memory_bytes_per_second;  // of a device
+    double flops_per_second;         // of a device, in large products
+    // Places partitions 0 … devices-1 of a mesh (axes from major to minor). *session, in `arena`, is what the other
+    // function gets. False where the machine has no model for them; then nothing is priced by it.
+    bool (*open)(const void *context, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, int64_t devices,
+                 void **session);
+    // The seconds that a synchronous collective takes if all groups run at once; negative if that is not known.
+    double (*seconds)(void *session, const HloInstruction *collective);
+} SpmdMachine;
+
 // What to do. Zero-initialise for the defaults.
 typedef struct SpmdOptions {
     int64_t num_partitions;    // 0: from the mesh, the module or its annotations
@@ -74,6 +90,7 @@ typedef struct SpmdOptions {
     HloStatus (*inspect)(void *context, const HloInstruction *call, const HloSharding *sharding);
     void *inspect_context;
     const SpmdCustomPartitioner *custom_partitioner;  // NULL: there is none
+    const SpmdMachine *machine;  // prices plans by it; NULL: by the bytes that devices send, the same on all links
 } SpmdOptions;
 
 // One collective of a partitioned module. Strings live as long as the report.

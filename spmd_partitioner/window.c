@@ -198,9 +198,20 @@ static int64_t sent_elements(const Window *window) {
     return sent;
 }
 
+// The permutes in which the elements are sent.
+static int64_t messages(const Window *window) {
+    int64_t count = 0, from, to;
+    if (window->way == MOVES) return window->moves->rounds - window->moves->own_rounds;
+    for (int64_t k = 0; k < window->pieces; k++) {
+        needed_part(window, k, &from, &to);
+        count += from < to && !is_own(window, k);
+    }
+    return count;
+}
+
 // Messages cost more than their bytes: many of them must save half of what fewer would send.
-static int64_t weighed(int64_t sent, int64_t messages) {
-    return messages > 3 ? 2 * sent : sent;
+static int64_t weighed(int64_t sent, int64_t count) {
+    return count > 3 ? 2 * sent : sent;
 }
 
 // What is to be done so that every position has its interval.
@@ -388,6 +399,12 @@ int64_t spmd_window_bytes(SpmdPartitioner *partitioner, const HloShape *global, 
     int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[dim]);
     const Window window = plan(partitioner->arena, shards, global->dims[dim], interval);
     int64_t bytes = spmd_local_bytes(partitioner->mesh, global, sharding);
+    const int64_t count = window.way == GATHER ? 0 : messages(&window);
     hlo_arena_reset(partitioner->arena, mark);
-    return window.shard > 0 ? spmd_times_bytes(bytes / window.shard, window.sent) : 0;
+    if (window.shard == 0) return 0;
+    bytes = spmd_times_bytes(bytes / window.shard, window.sent);
+    const SpmdAxes *axes = &sharding->dims[dim];
+    if (window.way == GATHER)
+        return spmd_transfer_cost(partitioner->plan->costs, SPMD_TRANSFER_GATHER, spmd_axes_set(axes), bytes, false);
+    return spmd_permutes_cost(partitioner->plan->costs, axes, bytes, count, false);
 }

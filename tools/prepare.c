@@ -173,9 +173,10 @@ static HloStatus count_devices(CliProgram *program, int64_t num_partitions) {
 }
 
 // The machine that was named must have a device for each partition of each replica.
-// Before partitioning, which may take long. The topology is opened again when it is needed: parsing a name is cheap.
-// The devices that are named for the partitions are checked here for every verb, also where they change nothing.
-static HloStatus check_machine(CliContext *context, const CliProgram *program) {
+// Before partitioning, which may take long, and which compares plans by a slice. The topology is opened again when it
+// is needed: parsing a name is cheap. The devices that are named for the partitions are checked here for every verb,
+// also where they change nothing.
+static HloStatus check_machine(CliContext *context, CliProgram *program) {
     const char *spec = cli_machine(context), *assignment = cli_text(context, "device-assignment");
     EmuTopology *topology = NULL;
     if (!spec && !assignment) return HLO_SUCCESS;
@@ -185,7 +186,10 @@ static HloStatus check_machine(CliContext *context, const CliProgram *program) {
     HloStatus status = HLO_SUCCESS;
     if (assignment && devices >= program->device_count)
         status = cli_device_assignment(context, topology, program, &ids);
-    emu_topology_free(topology);
+    if (target_spmd_machine(topology, &program->machine))
+        program->topology = topology;
+    else
+        emu_topology_free(topology);
     HLO_TRY(status);
     context->stage = CLI_STAGE_PROGRAM;
     if (devices >= program->device_count) return HLO_SUCCESS;
@@ -262,6 +266,7 @@ static HloStatus compile_program(CliContext *context, CliProgram *program, const
     CompileOptions *options = &program->compile;
     *options = (CompileOptions){.spmd = *spmd, .is_per_device = program->was_partitioned, .is_verified = true};
     HLO_TRY(read_dump(context, &options->dump));
+    if (program->topology) options->spmd.machine = &program->machine;
     cli_progress(context, program->was_partitioned ? "compiling" : "partitioning");
     HloStatus status = compile_module(program->original, options, &program->compiled);
     if (status && (cli_flag(context, "mesh") || cli_flag(context, "shard") || cli_flag(context, "num-partitions")))
@@ -314,5 +319,6 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
 void cli_program_free(CliProgram *program) {
     compiled_module_free(program->compiled);
     hlo_module_free(program->original);
+    emu_topology_free(program->topology);
     *program = (CliProgram){0};
 }

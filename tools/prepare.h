@@ -4,6 +4,7 @@
 #define MESHLO_TOOLS_PREPARE_H_
 
 #include "compile/pipeline.h"
+#include "targets/spmd_machine.h"
 #include "tools/machine.h"
 #include "tools/program.h"
 
@@ -28,6 +29,9 @@ typedef struct CliProgram {
     HloModule *per_device;     // what each device runs
     CompileOptions compile;    // how it was compiled; shards and mesh live as long as the context
     SpmdReport *report;        // collectives of per_device; never NULL
+    // The slice that the options name, by which plans are compared; NULL for none.
+    EmuTopology *topology;
+    SpmdMachine machine;
     int64_t num_partitions, replica_count, device_count;
     // The mesh as --mesh takes it and who named it, for every output; "" for the mesh of one device.
     const char *mesh, *mesh_source;
@@ -36,7 +40,7 @@ typedef struct CliProgram {
 } CliProgram;
 
 // Loads the first argument of the verb and partitions it if it is not the program of one device already. Free with
-// cli_program_free(), also after an error.
+// cli_program_free(), also after an error; `program` must not be moved.
 HLO_NODISCARD HloStatus cli_program_prepare(CliContext *context, CliProgram *program);
 // Frees what the program holds.
 void cli_program_free(CliProgram *program);

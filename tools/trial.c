@@ -7,17 +7,21 @@
 #include <string.h>
 
 #include "hlo/base/decimal.h"
+#include "targets/spmd_machine.h"
 #include "tools/prepare.h"
 
 HloStatus cli_trial_run(CliContext *context, const HloModule *module, const CliTrialOptions *options, CliTrial *trial) {
     assert(module && options && options->topology && trial);
     *trial = (CliTrial){0};
+    SpmdMachine machine;
+    const bool prices = target_spmd_machine(options->topology, &machine);
     const bool per_device =
         spmd_is_partitioned(module) || (!options->mesh.count && !options->shard_count && cli_is_foreign_dump(module));
     CompileOptions compile = {.spmd = {.mesh = options->mesh.axes,
                                        .mesh_axis_count = options->mesh.count,
                                        .shards = options->shards,
                                        .shard_count = options->shard_count,
+                                       .machine = prices ? &machine : NULL,
                                        .async = options->topology->chip.overlaps_collectives != 0},
                               .is_per_device = per_device,
                               .is_verified = true};

@@ -16,17 +16,22 @@ static const CliOptionTable kTable = CLI_TABLE(kOptions);
 static HloStatus propagate_only(CliContext *context) {
     HloModule *module = NULL, *annotated = NULL;
     SpmdOptions options;
-    if (cli_machine(context)) {  // propagation needs no machine; one that is named must be one
-        EmuTopology *topology = NULL;
-        HLO_TRY(cli_topology_open(context, cli_machine(context), NULL, &topology));
+    EmuTopology *topology = NULL;
+    SpmdMachine machine;
+    if (cli_machine(context)) HLO_TRY(cli_topology_open(context, cli_machine(context), NULL, &topology));
+    const bool prices = topology && target_spmd_machine(topology, &machine);
+    HloStatus status = cli_program_load(context, context->arguments.items[0], &module);
+    if (status) {
         emu_topology_free(topology);
+        return status;
     }
-    HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
-    HloStatus status = cli_spmd_options(context, module, &options);
+    status = cli_spmd_options(context, module, &options);
+    if (prices) options.machine = &machine;
     if (!status) status = spmd_propagate(module, &options, &annotated);
     if (status && (options.mesh_axis_count || options.shard_count || cli_flag(context, "num-partitions")))
         status = cli_blame_options(context, module, status);
     if (!status) status = cli_write_program(context, annotated);
+    emu_topology_free(topology);
     hlo_module_free(annotated);
     hlo_module_free(module);
     return status;

@@ -54,6 +54,7 @@ typedef struct Planner {
     HloStringVector kept;
     double deadline;  // of the mesh that is searched now, by cli_seconds()
     CliTrialOptions trial;
+    SpmdMachine machine;     // of the slice that is searched now
     CompileOptions compile;  // of the trials that are searched now, without shards
     const char *mesh_text;
     HloStringMap known;  // costs by mesh and shards
@@ -190,8 +191,10 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
     const EmuTopology *topology = candidate->topology;
     planner->trial = (CliTrialOptions){.topology = topology, .mesh = candidate->mesh};
     planner->mesh_text = candidate->mesh_text;
+    const bool prices = target_spmd_machine(topology, &planner->machine);
     planner->compile = (CompileOptions){.spmd = {.mesh = candidate->mesh.axes,
                                                  .mesh_axis_count = candidate->mesh.count,
+                                                 .machine = prices ? &planner->machine : NULL,
                                                  .async = topology->chip.overlaps_collectives != 0},
                                         .is_verified = true};
     SpmdSearchResult found;

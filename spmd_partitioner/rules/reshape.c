@@ -143,7 +143,7 @@ static int64_t reshard_cost(SpmdPartitioner *partitioner, const HloInstruction *
                                                op->operands[0]->shape, now, 0, operand, 0);
     const SpmdPath *after =
         spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, op->shape, result, 0, wanted, 0);
-    return spmd_add_bytes(before->bytes, after->bytes);
+    return spmd_add_bytes(before->cost, after->cost);
 }
 
 // Plans the exchange of one group: false where that is impossible. `operand` and `result` are the shardings of both
@@ -174,7 +174,8 @@ static bool plan_group(SpmdPartitioner *partitioner, const HloInstruction *op, c
     if (!spmd_moves_plan(partitioner->arena, exchange->moves)) return false;
     const int64_t messages = exchange->moves->rounds - exchange->moves->own_rounds;
     const int64_t bytes = hlo_shape_bytes(before) / exchange->had;
-    exchange->cost = spmd_add_bytes(spmd_times_bytes(bytes, exchange->moves->sent), messages * SPMD_MESSAGE_BYTES);
+    exchange->cost = spmd_permutes_cost(partitioner->plan->costs, &group->axes,
+                                        spmd_times_bytes(bytes, exchange->moves->sent), messages, true);
     exchange->cost = spmd_add_bytes(exchange->cost, reshard_cost(partitioner, op, exchange->operand, exchange->result));
     return true;
 }

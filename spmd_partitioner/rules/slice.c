@@ -302,7 +302,9 @@ static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *r
     int64_t size = spmd_shard_size(op->shape->dims[along], spmd_axes_product(partitioner->mesh, axes));
     // What cannot be planned must not be chosen: it costs more than the whole array everywhere.
     if (!moves) return hlo_shape_bytes(op->shape);
-    return size ? spmd_times_bytes(bytes / size, moves->sent) : 0;
+    if (!size) return 0;
+    return spmd_permutes_cost(partitioner->plan->costs, axes, spmd_times_bytes(bytes / size, moves->sent),
+                              moves->rounds - moves->own_rounds, false);
 }
 
 // Returns this device's `size` elements of a free array that starts at `first` of the result: made whole, then sliced.

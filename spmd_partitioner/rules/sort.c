@@ -246,8 +246,9 @@ static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, co
     bool places = !has_no_ties(op) || is_uneven(partitioner, op, axes);
     const HloShape *place = hlo_shape_with_type(partitioner->arena, op->operands[0]->shape, HLO_S32);
     if (places) bytes = spmd_add_bytes(bytes, spmd_local_bytes(partitioner->mesh, place, sharding));
-    bytes = spmd_add_bytes(bytes, (op->operand_count + places) * SPMD_MESSAGE_BYTES);
-    return spmd_times_bytes(bytes, network.stages);
+    // All arrays of a stage travel in one message (passes/combine.c).
+    return spmd_permutes_cost(partitioner->plan->costs, axes, spmd_times_bytes(bytes, network.stages), network.stages,
+                              true);
 }
 
 // Merges with the partner of one stage and keeps a half. Devices without a partner receive nothing, sort anyway (it is

@@ -45,7 +45,8 @@ static int64_t topk_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, co
     if (k * pair >= shard * value || hlo_type_is_complex(array->type)) return SPMD_MOST_BYTES;
     const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, 0);
     const int64_t rows = spmd_local_bytes(partitioner->mesh, array, sharding) / (shard * value);
-    return spmd_times_bytes(rows, (shards - 1) * k * pair);
+    return spmd_transfer_cost(partitioner->plan->costs, SPMD_TRANSFER_GATHER, spmd_axes_set(axes),
+                              spmd_times_bytes(rows, (shards - 1) * k * pair), false);
 }
 
 // Emits topk(operand) with another k; leaves[0] are the values, leaves[1] their indices.

@@ -53,7 +53,7 @@ Test(spmd_paths, a_path_that_is_kept_is_the_one_that_a_search_gives) {
         const SpmdSharding *to = random_sharding(arena, &second, keep);
         const int64_t before = paths.paths.count;
         const SpmdPath *path = spmd_reshard_path(&paths, arena, mesh, shape, from, partial, to, keep);
-        const SpmdPath searched = spmd_reshard_plan(arena, mesh, shape, from, partial, to, keep);
+        const SpmdPath searched = spmd_reshard_plan(arena, NULL, mesh, shape, from, partial, to, keep);
         cr_assert(same_path(path, &searched), "case %d", i);
         found_again += paths.paths.count == before && path->count > 0;
         hlo_arena_reset(arena, mark);

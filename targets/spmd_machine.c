@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session is the emulator's network for the devices of one mesh. The partitioner asks a few dozen questions in it;
+// each is a collective that the emulator times as it would in a program.
+#include "targets/spmd_machine.h"
+
+#include <assert.h>
+
+#include "emulator/collective.h"
+#include "emulator/simulate.h"
+
+// Places the devices as the emulator does for a program without an assignment of its own.
+static bool open_session(const void *context, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count,
+                         int64_t devices, void **session) {
+    const EmuTopology *topology = context;
+    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, axis_count), product = 1;
+    for (int64_t i = 0; i < axis_count; i++) product *= sizes[i] = axes[i].size;
+    if (product != devices || devices > topology->device_count) return false;
+    int64_t *places = HLO_ARENA_NEW(arena, int64_t, devices);
+    HloStatus status = emu_default_assignment(topology, sizes, axis_count, places);
+    hlo_status_free(status);
+    if (status) return false;
+    for (int64_t i = 0; i < devices; i++) {
+        places[i] = emu_topology_find_device(topology, places[i]);
+        assert(places[i] >= 0); /* the assignment consists of devices */
+    }
+    const EmuFaults *faults = HLO_ARENA_NEW(arena, EmuFaults, 1);
+    *session = emu_network_new(arena, topology, places, 1, devices, faults);
+    return true;
+}
+
+static double seconds_of(void *session, const HloInstruction *collective) {
+    EmuNetwork *network = session;
+    const HloArenaMark mark = hlo_arena_mark(network->arena);
+    EmuTransfer transfer;
+    HloStatus status = emu_transfer(network, collective, &transfer);
+    hlo_arena_reset(network->arena, mark);
+    hlo_status_free(status);
+    return status ? -1 : (double)transfer.picoseconds * 1e-12;
+}
+
+bool target_spmd_machine(const EmuTopology *topology, SpmdMachine *machine) {
+    assert(topology && machine);
+    *machine = (SpmdMachine){0};
+    if (!emu_topology_is_tpu(topology)) return false;
+    const EmuChip *chip = &topology->chip;
+    const double devices = (double)chip->devices_per_chip;
+    *machine = (SpmdMachine){
+        .context = topology,
+        .link_bytes_per_second = chip->link_bytes_per_second * chip->link_efficiency,
+        .memory_bytes_per_second = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency / devices,
+        .flops_per_second = chip->bf16_flops_per_chip * chip->mxu_efficiency / devices,
+        .open = open_session,
+        .seconds = seconds_of,
+    };
+    return true;
+}

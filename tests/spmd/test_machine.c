@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans priced by a machine: what it says of a transfer is what the transfer costs, and programs compute the same
+// whatever the prices are. The machine is made up: its links are as fast as a test needs them.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "spmd_partitioner/reshard.h"
+#include "tests/spmd/generate.h"
+
+// Seconds of a message, and of a byte by the size of the group: groups of 2 and others may have links of their own.
+typedef struct Links {
+    double message, byte_of_two, byte;
+    bool is_closed;  // has no model of anything
+} Links;
+
+static bool open_links(const void *context, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count,
+                       int64_t devices, void **session) {
+    const Links *links = context;
+    int64_t product = 1;
+    for (int64_t i = 0; i < axis_count; i++) product *= axes[i].size;
+    cr_assert_eq(product, devices);
+    *session = HLO_ARENA_NEW(arena, Links, 1);
+    *(Links *)*session = *links;
+    return !links->is_closed;
+}
+
+static int64_t group_of(const HloInstruction *collective) {
+    if (hlo_is(collective, HLO_OP_COLLECTIVE_PERMUTE)) return 2;
+    return hlo_replica_groups_size(HLO_ATTRIBUTES(collective, Collective)->replica_groups);
+}
+
+static double seconds_on(void *session, const HloInstruction *collective) {
+    const Links *links = session;
+    const int64_t group = group_of(collective);
+    const double bytes = (double)spmd_collective_bytes(collective, group);
+    return links->message + bytes * (group == 2 ? links->byte_of_two : links->byte);
+}
+
+static SpmdMachine machine_of(const Links *links) {
+    return (SpmdMachine){.context = links,
+                         .link_bytes_per_second = 1e9,
+                         .memory_bytes_per_second = 16e9,
+                         .flops_per_second = 2e12,
+                         .open = open_links,
+                         .seconds = seconds_on};
+}
+
+// A mesh x=2,y=4,z=1: an axis of one device has no atoms.
+static const SpmdMesh *mesh_of(HloArena *arena) {
+    static const SpmdMeshAxis axes[] = {{"x", 2}, {"y", 4}, {"z", 1}};
+    const SpmdMesh *mesh;
+    cr_assert_null(spmd_mesh_new(arena, axes, 3, &mesh));
+    return mesh;
+}
+
+Test(machine, costs_are_what_it_says) {
+    HloArena *arena = hlo_arena_new();
+    const Links links = {.message = 3e-6, .byte_of_two = 2e-9, .byte = 5e-9};
+    const SpmdMachine machine = machine_of(&links);
+    const SpmdMesh *mesh = mesh_of(arena);
+    SpmdCosts costs;
+    spmd_costs_open(&costs, mesh, &machine);
+    for (int kind = 0; kind < SPMD_TRANSFER_KINDS; kind++) {
+        const bool permutes = kind == SPMD_TRANSFER_PERMUTE || kind == SPMD_TRANSFER_SHIFT;
+        for (SpmdAtomSet atoms = 1; atoms <= spmd_mesh_all(mesh); atoms++) {
+            const double byte = permutes || spmd_atoms_product(mesh, atoms) == 2 ? 2 : 5;
+            const int64_t cost = spmd_transfer_cost(&costs, (SpmdTransferKind)kind, atoms, 1000, true);
+            cr_expect(cost >= (int64_t)(3000 + byte * 1000) - 1 && cost <= (int64_t)(3000 + byte * 1000) + 1,
+                      "kind %d along %x costs %lld", kind, atoms, (long long)cost);
+        }
+    }
+    const SpmdAxes x = {.count = 1, .items = {0}}, none = {0};
+    const int64_t messages = spmd_permutes_cost(&costs, &x, 100, 7, true);
+    cr_expect(messages >= 21199 && messages <= 21201, "%lld", (long long)messages);
+    cr_expect_eq(spmd_permutes_cost(&costs, &none, 100, 0, false), 100);
+    cr_expect_eq(costs.flops_per_byte, 2000);
+    spmd_costs_close(&costs);
+    // Without a machine, and with one that has no model, bytes are all that counts.
+    const Links closed = {.is_closed = true};
+    const SpmdMachine unknown = machine_of(&closed);
+    for (int i = 0; i < 2; i++) {
+        spmd_costs_open(&costs, mesh, i ? &unknown : NULL);
+        cr_expect_eq(spmd_transfer_cost(&costs, SPMD_TRANSFER_GATHER, 1, 1000, false), 1000);
+        cr_expect_eq(spmd_transfer_cost(&costs, SPMD_TRANSFER_GATHER, 1, 1000, true), 1000 + SPMD_MESSAGE_BYTES);
+        cr_expect_eq(spmd_permutes_cost(&costs, &x, 100, 7, true), 100 + 7 * SPMD_MESSAGE_BYTES);
+        spmd_costs_close(&costs);
+    }
+    hlo_arena_free(arena);
+}
+
+// The path of an array from one sharding to another, as letters: G gather, A all-to-all, P permute, S slice.
+static void expect_path(const Links *links, const char *from_axes, const char *want) {
+    static const char letters[] = {
+        [SPMD_STEP_SLICE] = 'S',   [SPMD_STEP_ALL_GATHER] = 'G',     [SPMD_STEP_ALL_TO_ALL] = 'A',
+        [SPMD_STEP_PERMUTE] = 'P', [SPMD_STEP_REDUCE_SCATTER] = 'R', [SPMD_STEP_ALL_REDUCE] = 'R'};
+    HloArena *arena = hlo_arena_new();
+    const SpmdMachine machine = machine_of(links);
+    SpmdCosts costs;
+    spmd_costs_open(&costs, mesh_of(arena), &machine);
+    SpmdSharding *from = spmd_sharding_new(arena, 2, 0), *to = spmd_sharding_new(arena, 2, 0);
+    for (const char *at = from_axes; *at; at++) spmd_axes_push(&from->dims[0], *at - '0');
+    spmd_axes_push(&to->dims[1], 0);
+    const HloShape *shape = hlo_shape_array(arena, HLO_F32, (const int64_t[]){32, 32}, 2);
+    const SpmdPath path = spmd_reshard_plan(arena, &costs, costs.mesh, shape, from, 0, to, 0);
+    char steps[8] = {0};
+    for (int32_t i = 0; i < path.count && i < 7; i++) steps[i] = letters[path.steps[i].kind];
+    cr_expect_str_eq(steps, want);
+    spmd_costs_close(&costs);
+    hlo_arena_free(arena);
+}
+
+// From rows over x to columns over x: one all-to-all, which sends less than a gather in as many messages. From rows
+// over x and y an all-to-all and a gather send less, but a gather alone is one message.
+Test(machine, messages_and_links_decide_paths) {
+    const Links bytes = {.message = 1e-9, .byte_of_two = 1e-9, .byte = 1e-9};
+    const Links latency = {.message = 1e-3, .byte_of_two = 1e-9, .byte = 1e-9};
+    expect_path(&bytes, "0", "A");
+    expect_path(&latency, "0", "A");
+    expect_path(&bytes, "120", "AG");
+    expect_path(&latency, "120", "GS");
+}
+
+// Shards that are merged two by two send less than a gather, which is one message.
+Test(machine, messages_decide_sorts) {
+    static const char *const text =
+        "HloModule m, num_partitions=8\nless {\n x = s32[] parameter(0)\n y = s32[] parameter(1)\n ROOT l = pred[] "
+        "compare(x, y), direction=LT\n}\nENTRY e {\n p = s32[1024] parameter(0), sharding={devices=[8]<=[8]}\n"
+        " ROOT s = s32[1024] sort(p), dimensions={0}, to_apply=less, sharding={devices=[8]<=[8]}\n}\n";
+    const Links bytes = {.message = 1e-12, .byte_of_two = 1e-9, .byte = 1e-9};
+    const Links latency = {.message = 1e-3, .byte_of_two = 1e-9, .byte = 1e-9};
+    SpmdMachine machine = machine_of(&bytes);
+    const SpmdOptions options = {.machine = &machine};
+    expect_collectives(text, &options, "6 collective-permute");
+    machine = machine_of(&latency);
+    expect_collectives(text, &options, "1 all-gather");
+}
+
+// Whatever the prices are, the program computes the same.
+ParameterizedTestParameters(machine, families) {
+    return generate_families();
+}
+
+ParameterizedTest(FamilyName *family, machine, families) {
+    static const Links links[] = {
+        {1e-9, 1e-9, 1e-9, false}, {1e-4, 1e-9, 1e-9, false}, {1e-6, 1e-7, 1e-9, false}, {1e-6, 1e-9, 1e-7, false}};
+    const int64_t count = generate_trials() / 160, first = generate_first_seed();
+    for (int64_t seed = first; seed < first + count; seed++) {
+        const SpmdMachine machine = machine_of(&links[seed % HLO_COUNT_OF(links)]);
+        const SpmdOptions options = {.machine = &machine};
+        char *text = generate_program((uint64_t)seed, family->text);
+        check_partitioned(text, &options, (uint64_t)seed);
+        hlo_free(text);
+    }
+}
