@@ -257,6 +257,13 @@ static bool can_join(const HloInstruction *at, int64_t limit) {
            !at->control_successors.count && hlo_instruction_frontend_attribute(at, "meshlo.reason") && pays(at, limit);
 }
 
+// Most computations have none, and need no tables.
+static int64_t count_candidates(const HloComputation *computation, int64_t limit) {
+    int64_t count = 0;
+    for (const HloInstruction *at = computation->first; at; at = at->next) count += can_join(at, limit);
+    return count;
+}
+
 // Counts the collectives of each kind: one without a like needs no group. Returns the largest number.
 static int64_t count_kinds(Combiner *combiner) {
     int64_t most = 0;
@@ -290,6 +297,7 @@ static void fill_groups(Combiner *combiner) {
 // One walk over a computation. True if something was joined and there were more groups than can be filled at a time.
 static bool combine(HloComputation *computation, HloArena *scratch, int64_t limit) {
     assert(limit >= 0);
+    if (count_candidates(computation, limit) < 2) return false;
     Combiner *combiner = HLO_ARENA_NEW(scratch, Combiner, 1);
     *combiner = (Combiner){.computation = computation, .scratch = scratch, .limit = limit};
     if (count_kinds(combiner) < 2) return false;
