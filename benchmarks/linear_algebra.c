@@ -211,7 +211,7 @@ static HloStatus run_all(int count, char **names) {
     }
     b.pivots = (int32_t *)(void *)b.other;
     for (size_t r = 0; r < HLO_COUNT_OF(kRoutines); r++)
-        for (size_t t = 0; t < (r ? 2 : 4) && is_wanted(kRoutines[r].name, count, names); t++)
+        for (size_t t = 0; t < 4 && is_wanted(kRoutines[r].name, count, names); t++)
             for (size_t s = 0; s < HLO_COUNT_OF(sizes); s++) {
                 b.type = kTypes[t], b.n = sizes[s];
                 fill(&b);
