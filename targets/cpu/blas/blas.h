@@ -75,13 +75,11 @@ static inline int cpu_blas_precision(HloType type) {
 // Most threads that may be inside the library at a time. It ends the process when its 640 buffers (128, and 512 more
 // when those are used up) do not suffice; a thread uses one.
 enum { CPU_BLAS_THREADS = 512 };
-// Announces that up to `threads` (at most CPU_BLAS_THREADS) threads will call the library; waits while too many do. A
-// fork() of another thread waits until all have left, since the child would keep the library's locks as they are then.
-// Calls do not nest on a thread. Any thread.
-void cpu_blas_enter(int threads);
-void cpu_blas_leave(int threads);
-// Returns the number of threads to announce for `count` units of work on a pool, in at most CPU_BLAS_THREADS pieces.
-int cpu_blas_threads(const CpuPool *pool, int64_t count);
+// Surround every call of a function of the library on the calling thread. Entering waits while too many threads are
+// inside, and while the process forks: a fork() waits until all have left, since the child would keep the library's
+// locks as they are then. Calls do not nest. Any thread.
+void cpu_blas_enter(void);
+void cpu_blas_leave(void);
 
 HLO_END_C
 

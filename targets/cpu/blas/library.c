@@ -13,6 +13,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -166,48 +167,57 @@ static void *open_library(void *unused) {
 
 // ---- forks
 
+// A thread adds itself and then looks for a fork; a fork is announced before `inside` is read: one of the two sees the
+// other. The lock is taken only to wait, and to wake those who do.
 static struct {
+    _Atomic int inside, waiting;
+    _Atomic bool forking;
     pthread_mutex_t lock;
     pthread_cond_t left;
-    int inside;
-    bool forking;
 } gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
 
 // Waits until nobody is inside. The lock is held until after the fork.
 static void before_fork(void) {
     pthread_mutex_lock(&gate.lock);
-    gate.forking = true;
-    while (gate.inside) pthread_cond_wait(&gate.left, &gate.lock);
+    atomic_store(&gate.forking, true);
+    atomic_fetch_add(&gate.waiting, 1);
+    while (atomic_load(&gate.inside)) pthread_cond_wait(&gate.left, &gate.lock);
+    atomic_fetch_sub(&gate.waiting, 1);
 }
 
 static void after_fork_in_parent(void) {
-    gate.forking = false;
+    atomic_store(&gate.forking, false);
     pthread_cond_broadcast(&gate.left);
     pthread_mutex_unlock(&gate.lock);
 }
 
 // The child is the only thread, so nobody waits.
 static void after_fork_in_child(void) {
-    gate.forking = false;
+    atomic_store(&gate.forking, false);
+    atomic_store(&gate.waiting, 0);
     pthread_cond_init(&gate.left, NULL);
     pthread_mutex_init(&gate.lock, NULL);
 }
 
-int cpu_blas_threads(const CpuPool *pool, int64_t count) {
-    const int workers = cpu_pool_worker_count(pool) < CPU_BLAS_THREADS ? cpu_pool_worker_count(pool) : CPU_BLAS_THREADS;
-    return count < workers ? (int)count : workers;
+static bool is_full(void) {
+    return atomic_load(&gate.forking) || atomic_load(&gate.inside) >= CPU_BLAS_THREADS;
 }
 
-void cpu_blas_enter(int threads) {
-    pthread_mutex_lock(&gate.lock);
-    while (gate.forking || gate.inside + threads > CPU_BLAS_THREADS) pthread_cond_wait(&gate.left, &gate.lock);
-    gate.inside += threads;
-    pthread_mutex_unlock(&gate.lock);
+void cpu_blas_enter(void) {
+    while (atomic_fetch_add(&gate.inside, 1) >= CPU_BLAS_THREADS || atomic_load(&gate.forking)) {
+        cpu_blas_leave();
+        pthread_mutex_lock(&gate.lock);
+        atomic_fetch_add(&gate.waiting, 1);
+        while (is_full()) pthread_cond_wait(&gate.left, &gate.lock);
+        atomic_fetch_sub(&gate.waiting, 1);
+        pthread_mutex_unlock(&gate.lock);
+    }
 }
 
-void cpu_blas_leave(int threads) {
+void cpu_blas_leave(void) {
+    atomic_fetch_sub(&gate.inside, 1);
+    if (!atomic_load(&gate.waiting)) return;
     pthread_mutex_lock(&gate.lock);
-    gate.inside -= threads;
     pthread_cond_broadcast(&gate.left);
     pthread_mutex_unlock(&gate.lock);
 }

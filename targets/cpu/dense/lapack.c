@@ -13,13 +13,9 @@ enum { kBlock = 64 };
 
 HloStatus cpu_lapack_batch(const CpuBlas *blas, CpuPool *pool, HloType type, int64_t count, size_t work_bytes,
                            size_t lapack_bytes, double cost, CpuMatrixTask *task, const void *job) {
-    if (!blas || count == 0) return cpu_matrix_batch(pool, type, count, work_bytes, cost, task, job);
-    const int threads = cpu_blas_threads(pool, count);
-    cpu_blas_enter(threads);
-    const HloStatus status = cpu_matrix_batch(pool, type, count, work_bytes > lapack_bytes ? work_bytes : lapack_bytes,
-                                              cost < CPU_MATRIX_SHARED ? cost : CPU_MATRIX_SHARED - 1, task, job);
-    cpu_blas_leave(threads);
-    return status;
+    if (!blas) return cpu_matrix_batch(pool, type, count, work_bytes, cost, task, job);
+    return cpu_matrix_batch(pool, type, count, work_bytes > lapack_bytes ? work_bytes : lapack_bytes,
+                            cost < CPU_MATRIX_SHARED ? cost : CPU_MATRIX_SHARED - 1, task, job);
 }
 
 // ---- finite numbers
@@ -61,7 +57,9 @@ bool cpu_lapack_lu(CpuMatrix matrix, const CpuBlas *blas, int64_t rows, int64_t 
     if (!cpu_lapack_finite(matrix.type, rows * columns, in)) return false;
     void *turned = cpu_matrix_work(&matrix, rows * columns, (size_t)matrix.width);
     matrix.vector->turn(rows, columns, turned, rows, in, columns);
+    cpu_blas_enter();
     blas->getrf[cpu_blas_type(matrix.type)](&m, &n, turned, &m, pivots, &info);
+    cpu_blas_leave();
     if (info < 0) return false;
     matrix.vector->turn(columns, rows, factors, columns, turned, rows);
     for (int64_t i = 0; i < hlo_smaller(rows, columns); i++) pivots[i]--;
@@ -84,7 +82,9 @@ bool cpu_lapack_cholesky(CpuMatrix matrix, const CpuBlas *blas, int64_t n, bool 
         const int64_t at = i * n + (lower ? 0 : i), count = lower ? i + 1 : n - i;
         memcpy(factor + at * matrix.width, cpu_matrix_at(&matrix, in, at), (size_t)(count * matrix.width));
     }
+    cpu_blas_enter();
     blas->potrf[cpu_blas_type(matrix.type)](lower ? "U" : "L", &order, factor, &order, &info, 1);
+    cpu_blas_leave();
     if (info) return false;
     memset(out, 0, (size_t)(n * n * matrix.width));
     for (int64_t i = 0; i < n; i++) {
@@ -120,10 +120,12 @@ bool cpu_lapack_solve(CpuMatrix matrix, const CpuBlas *blas, int64_t rows, int64
     if (!cpu_lapack_finite_triangle(matrix.type, order, lower, a) ||
         !cpu_lapack_finite(matrix.type, rows * columns, x) || (!unit_diagonal && !has_reciprocals(&matrix, order, a)))
         return false;
+    cpu_blas_enter();
     blas->trsm[cpu_blas_type(matrix.type)](
         left_side ? "R" : "L", lower ? "U" : "L", trans, unit_diagonal ? "U" : "N", &m, &n,
         cpu_blas_precision(matrix.type) == CPU_BLAS_F32 ? (const void *)&narrow : (const void *)&wide, a, &lda, x, &m,
         1, 1, 1, 1);
+    cpu_blas_leave();
     return true;
 }
 
@@ -142,7 +144,9 @@ bool cpu_lapack_qr(CpuMatrix matrix, const CpuBlas *blas, int64_t rows, int64_t 
     void *turned = cpu_matrix_work(&matrix, rows * columns, (size_t)matrix.width);
     void *work = cpu_matrix_work(&matrix, work_count, (size_t)matrix.width);
     matrix.vector->turn(rows, columns, turned, rows, in, columns);
+    cpu_blas_enter();
     blas->geqrf[cpu_blas_type(matrix.type)](&m, &n, turned, &m, taus, work, &work_count, &info);
+    cpu_blas_leave();
     if (info) return false;
     matrix.vector->turn(columns, rows, factors, columns, turned, rows);
     return true;
@@ -157,7 +161,9 @@ bool cpu_lapack_householder_product(CpuMatrix matrix, const CpuBlas *blas, int64
     void *turned = cpu_matrix_work(&matrix, rows * columns, (size_t)matrix.width);
     void *work = cpu_matrix_work(&matrix, work_count, (size_t)matrix.width);
     matrix.vector->turn(rows, columns, turned, rows, factors, columns);
+    cpu_blas_enter();
     blas->orgqr[cpu_blas_type(matrix.type)](&m, &n, &k, turned, &m, taus, work, &work_count, &info);
+    cpu_blas_leave();
     if (info) return false;
     matrix.vector->turn(columns, rows, q, columns, turned, rows);
     return true;
@@ -201,12 +207,14 @@ bool cpu_lapack_eigh(CpuMatrix matrix, const CpuBlas *blas, int64_t n, bool lowe
         const int64_t at = i * n + (lower ? 0 : i), length = lower ? i + 1 : n - i;
         memcpy(a + at * matrix.width, cpu_matrix_at(&matrix, in, at), (size_t)(length * matrix.width));
     }
+    cpu_blas_enter();
     if (matrix.is_complex)
         blas->heevd[precision](job, uplo, &order, a, &order, values, own, &own_count, real, &real_count, integers,
                                &integer_count, &info, 1, 1);
     else
         blas->syevd[precision](job, uplo, &order, a, &order, values, own, &own_count, integers, &integer_count, &info,
                                1, 1);
+    cpu_blas_leave();
     if (info) return false;
     if (!vectors) return true;
     matrix.vector->turn(n, n, vectors, n, a, n);

@@ -66,7 +66,8 @@ static void by_rows(const Part *part, int64_t rows, int64_t columns, void *to, c
     part->matrix.vector->turn(columns, rows, to, columns, a, rows);
 }
 
-// The workspace of a routine, which is called twice: for (Work work = ask(part); more(part, &work);) routine(...).
+// The workspace of a routine, which is called twice: for (Work work = {0}; more(part, &work);) routine(...). The thread
+// is inside the library during the routine only, since taking memory may jump.
 typedef struct Work {
     double _Complex answer;
     void *at;
@@ -75,6 +76,7 @@ typedef struct Work {
 } Work;
 
 static bool more(const Part *part, Work *work) {
+    if (work->calls > 0) cpu_blas_leave();
     if (work->calls == 0) {
         work->at = &work->answer;
         work->count = -1;
@@ -84,7 +86,9 @@ static bool more(const Part *part, Work *work) {
         work->count = (int32_t)(count * (1 + 0x1p-20)) + 1;
         work->at = take(part, work->count);
     }
-    return work->calls++ < 2;
+    if (work->calls++ == 2) return false;
+    cpu_blas_enter();
+    return true;
 }
 
 static void set_info(const Part *part, int32_t result, int32_t value) {

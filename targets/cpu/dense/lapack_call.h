@@ -21,8 +21,7 @@ HLO_NODISCARD HloStatus cpu_lapack_call_find(const CpuLapackCall *call, const Cp
 
 // Decomposes matrix `index` of the batch with the conventions of hlo_decompose(), phases of vectors included. Returns
 // false, with its results undefined, if the matrix is left to the evaluator: it has elements that are not finite, or
-// the routine did not converge. `scratch` jumps to hlo_protect() when memory is short. The caller has called
-// cpu_blas_enter().
+// the routine did not converge. `scratch` jumps to hlo_protect() when memory is short.
 bool cpu_lapack_call_run(const CpuLapackCall *call, const CpuBlas *blas, CpuFeatures features,
                          const void *const *operands, void *const *results, int64_t index, HloArena *scratch);
 

@@ -65,8 +65,10 @@ static void blas_task(void *argument, int64_t begin, int64_t end, int worker) {
         const char *left = job->left.data + (b * job->left.batch_stride + i * job->left.across_stride) * job->width;
         const char *right = job->right.data + (b * job->right.batch_stride + j * job->right.across_stride) * job->width;
         char *out = job->out + (b * job->out_batch_stride + i + j * job->out_leading) * job->width;
+        cpu_blas_enter();
         job->blas->gemm[job->type](job->left.form, job->right.form, &first, &second, &depth, one, left,
                                    &job->left.leading, right, &job->right.leading, zero, out, &leading, 1, 1);
+        cpu_blas_leave();
     }
 }
 
@@ -124,12 +126,7 @@ HloStatus cpu_matmul_by_blas(CpuPool *pool, const CpuMatmul *mm, void *out, cons
     const int64_t units = mm->batch * job.tiles_first * job.tiles_second;
     const double each = work * (double)mm->batch / (double)units;
     const int64_t worth = each < kWorthSharing ? (int64_t)(kWorthSharing / each) + 1 : 1;
-    const int threads = cpu_blas_threads(pool, units);
-    const int64_t fewest = hlo_divide_up(units, CPU_BLAS_THREADS);
-    cpu_blas_enter(threads);
-    cpu_pool_parallel_for_grain(work * (double)mm->batch < kWorthSharing ? NULL : pool, units, larger(worth, fewest),
-                                blas_task, &job);
-    cpu_blas_leave(threads);
+    cpu_pool_parallel_for_grain(work * (double)mm->batch < kWorthSharing ? NULL : pool, units, worth, blas_task, &job);
     *done = true;
     return HLO_SUCCESS;
 }

@@ -19,7 +19,6 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/blas/blas.h"
 
 bool cpu_matrix_has(HloType type) {
     return type == HLO_F32 || type == HLO_F64 || type == HLO_C64 || type == HLO_C128;
@@ -80,7 +79,7 @@ HloStatus cpu_matrix_batch(CpuPool *pool, HloType type, int64_t count, size_t wo
     HLO_FAIL_IF(!batch.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for a decomposition");
     batch.matrix.pool = inside ? pool : NULL;
     if (beside)
-        cpu_pool_parallel_for_grain(pool, count, hlo_divide_up(count, CPU_BLAS_THREADS), batch_task, &batch);
+        cpu_pool_parallel_for_grain(pool, count, 1, batch_task, &batch);
     else
         batch_task(&batch, 0, count, 0);
     cpu_pool_scratch_give(pool, batch.scratch);

@@ -220,10 +220,7 @@ static HloStatus run_decompose(const void *data, void *const *arguments, CpuPool
     DecomposeJob job = {.kernel = data, .arguments = arguments, .features = cpu_pool_features(pool)};
     const int64_t batch = job.kernel->batch;
     if (job.kernel->lapack && batch > 0) HLO_TRY(cpu_lapack_call_find(job.kernel->lapack, pool, &job.blas));
-    const int threads = cpu_blas_threads(pool, batch);
-    if (job.blas) cpu_blas_enter(threads);
-    cpu_pool_parallel_for_grain(pool, batch, hlo_divide_up(batch, CPU_BLAS_THREADS), decompose_task, &job);
-    if (job.blas) cpu_blas_leave(threads);
+    cpu_pool_parallel_for_grain(pool, batch, 1, decompose_task, &job);
     HLO_FAIL_IF(atomic_load(&job.failed), HLO_RESOURCE_EXHAUSTED, "no memory to decompose matrices");
     return HLO_SUCCESS;
 }
