@@ -275,7 +275,7 @@ static CpuIndexing rows_of_table(void) {
 }
 static void run_gather(void) {
     const CpuIndexing x = rows_of_table();
-    must(cpu_gather(pool, &x, 4, output, inputs[0], rows));
+    must(cpu_gather(pool, &x, 4, output, inputs[0], (const void *[]){rows}));
 }
 static void run_scatter(void) {
     const HloType type = HLO_F32;

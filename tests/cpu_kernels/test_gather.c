@@ -124,7 +124,33 @@ CaseTest(Case *c, cpu_gather, gathers) {
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
     fill_case(c);
-    cr_assert_null(cpu_gather(pool, &x, 4, result, operand, indices));
+    cr_assert_null(cpu_gather(pool, &x, 4, result, operand, (const void *[]){indices}));
+    for (int64_t i = 0; i < product(c->result, c->result_rank); i++)
+        cr_assert_eq(result[i], operand[operand_element(c, indices, i, true)], "element %lld", (long long)i);
+    cpu_pool_free(pool);
+}
+
+// Each component of the index vectors in an array of its own.
+ParameterizedTestParameters(cpu_gather, gathers_by_split_indices) {
+    return cr_make_param_array(Case, kCases, kCaseCount);
+}
+
+ParameterizedTest(Case *c, cpu_gather, gathers_by_split_indices) {
+    CpuIndexing x = indexing_of(c);
+    if (c->index_vector_dim == c->indices_rank) return;  // one component
+    static int32_t split[3][kLargest];
+    int64_t one[kRank], inner = 1;
+    memcpy(one, c->indices, sizeof one);
+    for (int d = c->index_vector_dim + 1; d < c->indices_rank; d++) inner *= c->indices[d];
+    one[c->index_vector_dim] = 1;
+    fill_case(c);
+    for (int64_t i = 0; i < product(one, c->indices_rank); i++)
+        for (int m = 0; m < c->map_count; m++)
+            split[m][i] = indices[(i / inner * c->map_count + m) * inner + i % inner];
+    x.split = true, x.indices_sizes = one;
+    CpuPool *pool;
+    cr_assert_null(cpu_pool_new_with(1, CPU_FEATURES_AMX, &pool));
+    cr_assert_null(cpu_gather(pool, &x, 4, result, operand, (const void *[]){split[0], split[1], split[2]}));
     for (int64_t i = 0; i < product(c->result, c->result_rank); i++)
         cr_assert_eq(result[i], operand[operand_element(c, indices, i, true)], "element %lld", (long long)i);
     cpu_pool_free(pool);
@@ -252,7 +278,8 @@ CaseTest(TypeCase *c, cpu_gather, types) {
                                        (const void *[]){updates}));
             for (int64_t i = 0; i < kRows * columns; i++)
                 cr_assert_eq(get(c->type, table, i), wanted[i], "op %d, element %lld", op, (long long)i);
-            cr_assert_null(cpu_gather(pool, &x, hlo_type_bytes(c->type), updates, table, row_numbers));
+            cr_assert_null(
+                cpu_gather(pool, &x, hlo_type_bytes(c->type), updates, table, (const void *[]){row_numbers}));
             for (int64_t i = 0; i < kSlices * columns; i++) {
                 const int64_t row = i / columns * 7 % (kRows + 3), clamped = row < kRows ? row : kRows - 1;
                 cr_assert_eq(get(c->type, updates, i), wanted[clamped * columns + i % columns]);

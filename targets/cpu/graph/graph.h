@@ -94,7 +94,8 @@ HLO_NODISCARD HloStatus cpu_program_build(HloArena *arena, const HloModule *modu
 
 // Rewrites the graph before fusion. Transposes before and after dots become strides of the dot, and widenings of narrow
 // floats before them disappear, as products of any float types are summed in f32. (`tpu_numerics`: only where both
-// sides are widened, because f32 operands are rounded there.)
+// sides are widened, because f32 operands are rounded there.) A gather by index vectors that are concatenated for it
+// reads the parts of the concatenation: its operands are then the array and one array of indices per component.
 void cpu_program_simplify(CpuProgram *program, bool tpu_numerics);
 
 // Adds a new array of this shape.

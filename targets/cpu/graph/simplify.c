@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites the program graph before fusion: removes ops between a dot and memory that only move elements.
+// Rewrites the program graph before fusion: removes ops between a dot or a gather and memory that only move elements.
 //
 // A product packs its operands anyway, so it reads them through any strides at no cost, and writes its result through
 // any strides; a separate transpose would be a pass over memory. Likewise a widening of bf16 or f16 happens while the
@@ -122,6 +122,28 @@ static void swap_with_all_reduce(CpuProgram *program, CpuRegion *region, int64_t
     fold_result(program, transpose);
 }
 
+// Lets a gather read the components of its index vectors where they are computed, if the vectors are a concatenation
+// that is made for this gather alone (x[i, j]): a pass over the indices, with strides, less.
+static void split_indices(CpuProgram *program, CpuNode *gather) {
+    const HloGatherAttributes *attributes = HLO_ATTRIBUTES(gather->instruction, Gather);
+    CpuNode *vectors = gather->operands[1]->producer;
+    if (!vectors || vectors->opcode != HLO_OP_CONCATENATE || vectors->state != CPU_NODE_NORMAL) return;
+    if (gather->state != CPU_NODE_NORMAL || vectors->parent != gather->parent) return;
+    if (vectors->results[0]->use_count != 1 || vectors->operand_count < 2) return;
+    const HloInts along = HLO_ATTRIBUTES(vectors->instruction, Dimensions)->dimensions;
+    if (along.items[0] != attributes->index_vector_dim) return;
+    if (vectors->operand_count != attributes->start_index_map.count) return;
+    for (int32_t i = 0; i < vectors->operand_count; i++)
+        if (vectors->operands[i]->shape->dims[along.items[0]] != 1) return;
+    CpuArray **operands = HLO_ARENA_NEW(program->arena, CpuArray *, vectors->operand_count + 1);
+    operands[0] = gather->operands[0];
+    for (int32_t i = 0; i < vectors->operand_count; i++) operands[i + 1] = vectors->operands[i];
+    gather->operands = operands;
+    gather->operand_count = vectors->operand_count + 1;
+    vectors->results[0]->use_count = 0;
+    vectors->live = false;
+}
+
 // Lets dots read their operands in memory as they were before transposes, broadcasts and widenings (a view, and a
 // type); a dot writes the transpose of its result itself. With a TPU's numerics, widenings are skipped only if both
 // operands have one: precision depends on the types that the dot reads.
@@ -137,6 +159,7 @@ static void simplify_region(CpuProgram *program, CpuRegion *region, bool tpu_num
             views[2] = row_major_view(program->arena, node->results[0]->shape);
             node->views = views;
         }
+        if (node->opcode == HLO_OP_GATHER && node->operand_count == 2) split_indices(program, node);
         if (node->opcode == HLO_OP_TRANSPOSE) {
             fold_result(program, node);
             if (node->live) swap_with_all_reduce(program, region, i);

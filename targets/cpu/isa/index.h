@@ -45,8 +45,12 @@ typedef void CpuGatherKernel(const CpuIndexLine *line, int width, void *result, 
 // that do not fit are dropped.
 typedef void CpuScatterKernel(const CpuIndexLine *line, int64_t begin, int64_t end, void *operand, const void *updates);
 
+// Adds the index, moved to the nearest in 0 .. largest, times `stride` to places[i], for each i below n.
+typedef void CpuPlacesKernel(const int32_t *indices, int32_t largest, int32_t stride, int64_t n, int64_t *places);
+
 typedef struct CpuIndexKernels {
     CpuGatherKernel *gather[CPU_INDEX_KIND_COUNT];
+    CpuPlacesKernel *add_places;
     CpuScatterKernel *scatter[CPU_INDEX_KIND_COUNT][CPU_INDEX_OP_COUNT][CPU_REGISTER_COUNT];  // NULL: has none
 } CpuIndexKernels;
 

@@ -73,7 +73,12 @@ ALWAYS_INLINE void ask_for(const char *from, int64_t bytes) {
         switch (line->columns * width) {                                                                   \
             case 1: gather_runs_##KIND(line, 1, 1, result, operand); break;                                \
             case 2: gather_runs_##KIND(line, width, 2, result, operand); break;                            \
-            case 4: gather_runs_##KIND(line, width, 4, result, operand); break;                            \
+            case 4:                                                                                        \
+                if (width == 4)                                                                            \
+                    gather_runs_##KIND(line, 4, 4, result, operand);                                       \
+                else                                                                                       \
+                    gather_runs_##KIND(line, width, 4, result, operand);                                   \
+                break;                                                                                     \
             case 8: gather_runs_##KIND(line, width, 8, result, operand); break;                            \
             case 12: gather_runs_##KIND(line, width, 12, result, operand); break;                          \
             case 16: gather_runs_##KIND(line, width, 16, result, operand); break;                          \
@@ -87,6 +92,14 @@ ALWAYS_INLINE void ask_for(const char *from, int64_t bytes) {
 GATHER_RUNS(S32)
 GATHER_RUNS(U32)
 GATHER_RUNS(PLACES)
+
+// Products of 32-bit numbers, which the compiler turns into vectors.
+static void add_places(const int32_t *indices, int32_t largest, int32_t stride, int64_t n, int64_t *places) {
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t low = indices[i] < 0 ? 0 : indices[i];
+        places[i] += (int64_t)(low > largest ? largest : low) * (int64_t)stride;
+    }
+}
 
 // ---- scatter
 
@@ -181,5 +194,6 @@ SCATTER_KERNELS(maximum_f64, double, larger_f64(x, y))
 
 const CpuIndexKernels CPU_ISA_NAME(cpu_index_kernels) = {
     .gather = {[CPU_INDEX_S32] = gather_S32, [CPU_INDEX_U32] = gather_U32, [CPU_INDEX_PLACES] = gather_PLACES},
+    .add_places = add_places,
     .scatter = {SCATTER_TABLE(S32), SCATTER_TABLE(U32), SCATTER_TABLE(PLACES)},
 };

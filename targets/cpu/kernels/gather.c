@@ -108,13 +108,14 @@ static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
 // Threads share the slices. Eight bytes per slice are added for reading its index, so that gathers of single elements
 // do not seem to cost nothing.
 HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void *result, const void *operand,
-                     const void *indices) {
-    assert(indexing && width > 0);
+                     const void *const *indices) {
+    assert(indexing && width > 0 && indices);
     GatherJob job = {.kernels = cpu_isa_index_kernels(cpu_pool_features(pool)),
                      .width = width,
                      .result = result,
                      .operand = operand};
     HLO_TRY(cpu_index_plan(indexing, false, indices, &job.plan));
+    job.plan.add_places = job.kernels->add_places;
     if (job.plan.batch_count == 0 || job.plan.slice_count == 0) return HLO_SUCCESS;
     const int64_t bytes = job.plan.slice_count * width;
     const int64_t elements = cpu_index_elements(indexing->operand_rank, indexing->operand_sizes);

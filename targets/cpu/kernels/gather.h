@@ -19,6 +19,7 @@ typedef struct CpuIndexing {
     const int64_t *operand_sizes, *indices_sizes, *result_sizes;
     HloType index_type;
     int index_vector_dim;
+    bool split;  // each component of the index vectors is in an array of its own; indices_sizes are those of one
     int window_count;
     const int64_t *window_dims;  // offset_dims / update_window_dims
     int collapsed_count;
@@ -31,9 +32,10 @@ typedef struct CpuIndexing {
     const int64_t *slice_sizes;  // of the gather, one per operand dimension; ignored by scatter
 } CpuIndexing;
 
-// Computes result = gather(operand, indices); elements have `width` bytes.
+// Computes result = gather(operand, indices); elements have `width` bytes. `indices` points to one array or, if they
+// are split, to one for each component.
 HLO_NODISCARD HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void *result,
-                                   const void *operand, const void *indices);
+                                   const void *operand, const void *const *indices);
 
 typedef enum CpuScatterOp {
     CPU_SCATTER_ASSIGN,

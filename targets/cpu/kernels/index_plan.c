@@ -100,14 +100,16 @@ static void plan_batch(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t *
     if (plan->batch_rank == 0) plan->batch[plan->batch_rank++] = (CpuBatchStep){.size = 1};
 }
 
-HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *indices, CpuIndexPlan *plan) {
+HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *const *indices, CpuIndexPlan *plan) {
     assert(x && plan);
     int64_t operand_strides[CPU_KERNEL_RANK_LIMIT], result_strides[CPU_KERNEL_RANK_LIMIT];
     int64_t indices_strides[CPU_KERNEL_RANK_LIMIT], sizes[CPU_KERNEL_RANK_LIMIT];
     assert(x->operand_rank <= CPU_KERNEL_RANK_LIMIT && x->result_rank <= CPU_KERNEL_RANK_LIMIT &&
            x->indices_rank <= CPU_KERNEL_RANK_LIMIT); /* no array has more dimensions */
-    *plan =
-        (CpuIndexPlan){.index_type = x->index_type, .indices = indices, .start_count = x->map_count, .start_stride = 1};
+    *plan = (CpuIndexPlan){.index_type = x->index_type,
+                           .indices = indices ? indices[0] : NULL,
+                           .start_count = x->map_count,
+                           .start_stride = 1};
     row_major(x->operand_rank, x->operand_sizes, operand_strides);
     row_major(x->result_rank, x->result_sizes, result_strides);
     row_major(x->indices_rank, x->indices_sizes, indices_strides);
@@ -117,7 +119,11 @@ HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *indices
     if (x->index_vector_dim < x->indices_rank) plan->start_stride = indices_strides[x->index_vector_dim];
     for (int i = 0; i < x->map_count; i++) {
         const int64_t d = x->start_index_map[i];
-        plan->starts[i] = (CpuStartStep){operand_strides[d], x->operand_sizes[d] - sizes[d]};
+        plan->starts[i] = (CpuStartStep){operand_strides[d], x->operand_sizes[d] - sizes[d], plan->indices, 0};
+        if (x->split && indices)
+            plan->starts[i].indices = indices[i];
+        else
+            plan->starts[i].first = i * plan->start_stride;
     }
     return HLO_SUCCESS;
 }
@@ -152,14 +158,20 @@ __attribute__((always_inline)) static inline void add_places_s32(Component compo
 
 static void add_places(const CpuIndexPlan *plan, Component component, int64_t count, bool clamp, int64_t *operands) {
     assert(count >= 0);
-    const int32_t *narrow = (const int32_t *)(const void *)plan->indices;
-    if (plan->index_type == HLO_S32 && clamp) {
+    const int32_t *narrow = (const int32_t *)(const void *)component.start.indices;
+    const CpuStartStep start = component.start;
+    const bool plain = component.step == 1 && start.largest >= 0 && start.operand <= INT32_MAX && plan->add_places;
+    if (plan->index_type == HLO_S32 && clamp && plain) {
+        const int32_t largest = start.largest < INT32_MAX ? (int32_t)start.largest : INT32_MAX;
+        plan->add_places(narrow + component.at, largest, (int32_t)start.operand, count, operands);
+    } else if (plan->index_type == HLO_S32 && clamp) {
         add_places_s32(component, narrow, count, true, operands);
     } else if (plan->index_type == HLO_S32) {
         add_places_s32(component, narrow, count, false, operands);
     } else {
         for (int64_t i = 0, at = component.at; i < count; i++, at += component.step)
-            operands[i] += placed(component.start, cpu_read_integer(plan->indices, plan->index_type, at), clamp);
+            operands[i] +=
+                placed(component.start, cpu_read_integer(component.start.indices, plan->index_type, at), clamp);
     }
 }
 
@@ -199,7 +211,7 @@ void cpu_index_block(const CpuIndexPlan *plan, int64_t first, int64_t end, bool 
         set_steps(block->results + block->count, place.result, inner.result, run);
         set_steps(operands, place.operand, inner.operand, run);
         for (int s = 0; s < plan->start_count; s++)
-            add_places(plan, (Component){plan->starts[s], place.indices + s * plan->start_stride, inner.indices}, run,
+            add_places(plan, (Component){plan->starts[s], place.indices + plan->starts[s].first, inner.indices}, run,
                        clamp, operands);
         block->count += run;
     }

@@ -24,9 +24,11 @@ typedef struct CpuBatchStep {
 typedef struct CpuStartStep {
     int64_t operand;  // stride of the dimension that the index counts
     int64_t largest;  // last start at which the slice fits
+    const char *indices;
+    int64_t first;  // the component's first element in them
 } CpuStartStep;
 
-// Strides are in elements. Points to the indices and to nothing else.
+// Strides are in elements. Points to the indices and to nothing else that the caller owns.
 typedef struct CpuIndexPlan {
     int window_rank, batch_rank, start_count;
     CpuWindowStep window[CPU_KERNEL_RANK_LIMIT];  // innermost first, neighbours merged, at least one
@@ -36,11 +38,13 @@ typedef struct CpuIndexPlan {
     int64_t batch_count;   // slices
     int64_t slice_count;   // elements of one slice
     HloType index_type;
-    const char *indices;
+    const char *indices;          // of the first component
+    CpuPlacesKernel *add_places;  // for clamped indices, or NULL
 } CpuIndexPlan;
 
-// Plans a gather, or a scatter, whose slices have the sizes of its updates. UNIMPLEMENTED beyond the rank limit.
-HLO_NODISCARD HloStatus cpu_index_plan(const CpuIndexing *indexing, bool scatter, const void *indices,
+// Plans a gather, or a scatter, whose slices have the sizes of its updates. `indices` is as for cpu_gather(), or NULL
+// for a plan that only describes. UNIMPLEMENTED beyond the rank limit.
+HLO_NODISCARD HloStatus cpu_index_plan(const CpuIndexing *indexing, bool scatter, const void *const *indices,
                                        CpuIndexPlan *plan);
 
 // Consecutive slices.

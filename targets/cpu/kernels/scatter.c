@@ -357,7 +357,7 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *res
                       .updates = updates,
                       .source = operands[0]};
     HLO_TRY(check_types(&job));
-    HLO_TRY(cpu_index_plan(&scatter->indexing, true, indices, &job.plan));
+    HLO_TRY(cpu_index_plan(&scatter->indexing, true, &indices, &job.plan));
     job.operand_count = cpu_index_elements(scatter->indexing.operand_rank, scatter->indexing.operand_sizes);
     const bool any = job.plan.batch_count > 0 && job.plan.slice_count > 0;
     if (any) choose_split(&job, pool);

@@ -87,11 +87,15 @@ static void copy_contiguous(const Runs *runs) {
     }
 }
 
-// Copies one run again and again, doubling what is copied each time.
+// Copies one run again and again: a few times by moves, and from there on by doubling what is copied.
 static void repeat_run(const Runs *runs) {
+    enum { kByMoves = 512 };
     const int64_t once = runs->length * runs->width, all = runs->count * once;
-    memcpy(runs->dst, runs->src, (size_t)once);
-    for (int64_t done = once; done < all; done *= 2)
+    Runs first = *runs;
+    if (all > kByMoves) first.count = kByMoves / once + 1;
+    if (first.count > runs->count) first.count = runs->count;
+    copy_contiguous(&first);
+    for (int64_t done = first.count * once; done < all; done *= 2)
         memcpy(runs->dst + done, runs->dst, (size_t)(all - done < done ? all - done : done));
 }
 

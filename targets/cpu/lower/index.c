@@ -36,15 +36,17 @@ typedef struct GatherKernel {
 
 static HloStatus run_gather(const void *data, void *const *arguments, CpuPool *pool) {
     const GatherKernel *kernel = data;
+    const CpuIndexing *indexing = &kernel->indexing;
+    void *result = arguments[1 + (indexing->split ? indexing->map_count : 1)];
     if (kernel->unread) {
-        memset(arguments[2], 0, (size_t)kernel->unread);
+        memset(result, 0, (size_t)kernel->unread);
         return HLO_SUCCESS;
     }
-    return cpu_gather(pool, &kernel->indexing, kernel->width, arguments[2], arguments[0], arguments[1]);
+    return cpu_gather(pool, indexing, kernel->width, result, arguments[0], (const void *const *)arguments + 1);
 }
 
 HloStatus cpu_lower_gather(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    assert(node->operand_count == 2 && node->result_count == 1);
+    assert(node->operand_count >= 2 && node->result_count == 1);
     HloArena *arena = lowering->arena;
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(node->instruction, Gather);
     GatherKernel *kernel = HLO_ARENA_NEW(arena, GatherKernel, 1);
@@ -52,6 +54,7 @@ HloStatus cpu_lower_gather(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     int count;
     describe(arena, node->operands[0]->shape, node->operands[1]->shape, node->results[0]->shape, indexing);
     indexing->index_vector_dim = (int)gather->index_vector_dim;
+    indexing->split = node->operand_count > 2;
     indexing->window_dims = copy_list(arena, gather->offset_dims, &indexing->window_count);
     indexing->collapsed_dims = copy_list(arena, gather->collapsed_slice_dims, &indexing->collapsed_count);
     indexing->start_index_map = copy_list(arena, gather->start_index_map, &indexing->map_count);
