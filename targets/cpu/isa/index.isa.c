@@ -104,7 +104,8 @@ static void add_places(const int32_t *indices, int32_t largest, int32_t stride, 
 // ---- scatter
 
 // Sets to[at] to the expression of x, the value there, and y, the update. One copy of the code for single elements and
-// for rows as short as coordinates, whose loops are then unrolled, and one for all others.
+// one for points, whose three coordinates are then unrolled; all others share the third. (More copies would double the
+// time that this file takes to compile.)
 #define SCATTER_KERNEL(name, T, KIND, expression)                                                                      \
     ALWAYS_INLINE void name##_rows_##KIND(const CpuIndexLine *all, int64_t columns, int64_t begin, int64_t end, T *to, \
                                           const T *from) {                                                             \
@@ -128,9 +129,7 @@ static void add_places(const int32_t *indices, int32_t largest, int32_t stride, 
         assert(begin >= 0 && begin <= end && line->columns > 0);                                                       \
         switch (line->columns) {                                                                                       \
             case 1: name##_rows_##KIND(line, 1, begin, end, operand, updates); break;                                  \
-            case 2: name##_rows_##KIND(line, 2, begin, end, operand, updates); break;                                  \
             case 3: name##_rows_##KIND(line, 3, begin, end, operand, updates); break;                                  \
-            case 4: name##_rows_##KIND(line, 4, begin, end, operand, updates); break;                                  \
             default: name##_rows_##KIND(line, line->columns, begin, end, operand, updates);                            \
         }                                                                                                              \
     }
