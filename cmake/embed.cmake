@@ -27,6 +27,8 @@ include(GNUInstallDirs)
 # The RelaxNG schema of pod descriptions is installed too, for editors and users.
 meshlo_embed(emulator/pod.rng emulator/pod_rng.h emu_pod_rng)
 install(FILES ${CMAKE_SOURCE_DIR}/emulator/pod.rng DESTINATION ${CMAKE_INSTALL_DATADIR}/meshlo COMPONENT command)
-# The style and the script of the report's page.
+# The style and the scripts of the reports's page.
 meshlo_embed(emulator/report/page.css emulator/report/page_css.h emu_page_css)
+meshlo_embed(emulator/report/base.js emulator/report/base_js.h emu_base_js)
 meshlo_embed(emulator/report/page.js emulator/report/page_js.h emu_page_js)
+meshlo_embed(emulator/report/compare.js emulator/report/compare_js.h emu_compare_js)

@@ -22,9 +22,13 @@ HLO_EXPORT void emu_report_write_chrome_trace(const EmuReport *report, HloText *
 // operations with category, scope, source line, FLOPs and bytes, the device with its peaks.
 HLO_EXPORT void emu_report_write_xplane(const EmuReport *report, const EmuTopology *topology, HloText *text);
 // One self-contained HTML page that a browser draws: the step's parts, the timeline with the iterations of loops,
-// operations by opcode, scope or source line, collectives, the roofline, memory over time, the largest buffers, and the
-// links of the slice by load. `topology` is the one that was simulated.
+// operations by opcode, scope or source line, collectives, the roofline, the shardings of the parameters, memory over
+// time, the largest buffers, and the links of the slice by load. `topology` is the one that was simulated.
 HLO_EXPORT void emu_report_write_html(const EmuReport *report, const EmuTopology *topology, HloText *text);
+// The same for several reports side by side: their numbers, parts, operations and collectives with the differences from
+// the first one, memory over time, and the parameters whose shardings differ. `names[i]` says what report `i` is of.
+HLO_EXPORT void emu_report_write_comparison_html(const EmuReport *const *reports, const EmuTopology *const *topologies,
+                                                 const char *const *names, int64_t count, HloText *text);
 // A table for people: the step and its parts, memory, the longest operations, the busiest links.
 HLO_EXPORT void emu_report_write_summary(const EmuReport *report, HloText *text);
 // Writes an out-of-memory report in the format of the TPU compiler: used and capacity, program and arguments, the

@@ -28,6 +28,7 @@
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"
+#include "emulator/report/parameters.h"
 #include "emulator/report/range.h"
 #include "emulator/schedule/pipelining.h"
 #include "hlo/analysis/calls.h"
@@ -735,6 +736,11 @@ static HloStatus simulate(void *argument) {
     collect_memory(simulation);
     report->is_sustained = simulation->program->is_sustained;
     report->routes_tokens = routes_tokens(module);
+    emu_parameters_find(report, module);
+    int64_t *ids = HLO_ARENA_NEW(arena, int64_t, participants);
+    for (int64_t i = 0; i < participants; i++) ids[i] = call->topology->devices[places[i]].id;
+    report->devices = ids;
+    report->num_partitions = module->num_partitions > 0 ? module->num_partitions : 1;
     emu_range_find(report, chip->name);
     return HLO_SUCCESS;
 }

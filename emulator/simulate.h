@@ -59,6 +59,13 @@ typedef struct EmuBufferUse {
     int64_t bytes, unpadded_bytes;
 } EmuBufferUse;
 
+// An array among the program's parameters. Lives as long as the report.
+typedef struct EmuParameter {
+    const char *name;                     // JAX's where the program has it: "params['w']"
+    const HloShape *shape, *local_shape;  // of the whole array, and of the part that a device holds
+    const HloSharding *sharding;          // NULL if there is none
+} EmuParameter;
+
 // A point of the memory curve: the bytes that the device holds from this time on.
 typedef struct EmuMemoryPoint {
     int64_t start;  // picoseconds
@@ -120,6 +127,10 @@ typedef struct EmuReport {
     int64_t buffer_count;
     const EmuMemoryPoint *memory;  // by time; loops and calls count with their peak
     int64_t memory_count;
+    const EmuParameter *parameters;
+    int64_t parameter_count;
+    const int64_t *devices;  // the ids of the devices that take part, by replica * num_partitions + partition
+    int64_t num_partitions;  // that share the work
     HloArena *arena;
 } EmuReport;
 

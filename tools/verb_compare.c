@@ -11,6 +11,7 @@
 #include "advice/advice.h"
 #include "emulator/report.h"
 #include "hlo/base/decimal.h"
+#include "hlo/base/file.h"
 #include "tools/prepare.h"
 #include "tools/trial.h"
 
@@ -21,6 +22,7 @@ static const CliOption kOptions[] = {
      "The shards of an alternative, separated by semicolons; several times for several."},
     {"fail-if", CLI_LIST, "step>5%",
      "Exit with 1 where an alternative's step, peak, bytes or exposed is so much more than the first one's."},
+    {"report", CLI_TEXT, "OUT", "Write a page for browsers with all of them side by side."},
     {"json", CLI_FLAG, NULL, "Print what emulate --json has of each, and the differences."},
     {"o", CLI_TEXT, "OUT", "Write the comparison to OUT."},
 };
@@ -28,6 +30,7 @@ static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 typedef struct Program {
     const char *name;
+    const EmuTopology *topology;
     CliTrial trial;
 } Program;
 typedef HLO_VECTOR(Program) Programs;
@@ -198,6 +201,13 @@ static HloStatus check_limit(CliContext *context, const char *limit, const Progr
     return HLO_SUCCESS;
 }
 
+// Checks all limits; without programs, that they can be read.
+static HloStatus check_limits(CliContext *context, const Programs *programs) {
+    const HloStringVector limits = cli_list(context, "fail-if");
+    for (int64_t i = 0; i < limits.count; ++i) HLO_TRY(check_limit(context, limits.items[i], programs));
+    return HLO_SUCCESS;
+}
+
 // ---- the alternatives
 
 static void split_shards(CliContext *context, const char *text, HloStringVector *shards) {
@@ -217,7 +227,8 @@ static HloStatus add_program(CliContext *context, const char *path, const HloMod
     options.shards = shards.items;
     options.shard_count = shards.count;
     if (mesh && !spmd_is_partitioned(module)) HLO_TRY(cli_mesh_check(context, module, &options.mesh, &shards));
-    Program program = {.name = hlo_arena_format(context->arena, "%s on %s%s%s%s%s", cli_printable(context, path),
+    Program program = {.topology = topology,
+                       .name = hlo_arena_format(context->arena, "%s on %s%s%s%s%s", cli_printable(context, path),
                                                 topology->name, mesh ? " --mesh " : "", mesh ? mesh : "",
                                                 shard ? " --shard " : "", shard ? shard : "")};
     context->stage = CLI_STAGE_PROGRAM;
@@ -246,10 +257,39 @@ static HloStatus add_file(CliContext *context, const char *path, EmuTopology *co
     return status;
 }
 
+static HloStatus standard_output(CliContext *context, bool *taken) {
+    static const char *const kOutputs[] = {"report", "json"};
+    return cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), taken);
+}
+
+// The page is written first, so that a failure to write it leaves standard output empty.
+static HloStatus write_page(CliContext *context, const Programs *programs) {
+    const char *path = cli_text(context, "report");
+    if (!path) return HLO_SUCCESS;
+    const EmuReport **reports = HLO_ARENA_NEW(context->arena, const EmuReport *, programs->count);
+    const EmuTopology **topologies = HLO_ARENA_NEW(context->arena, const EmuTopology *, programs->count);
+    const char **names = HLO_ARENA_NEW(context->arena, const char *, programs->count);
+    for (int64_t i = 0; i < programs->count; ++i) {
+        reports[i] = programs->items[i].trial.result.report;
+        topologies[i] = programs->items[i].topology;
+        names[i] = programs->items[i].name;
+    }
+    HloText text = {0};
+    emu_report_write_comparison_html(reports, topologies, names, programs->count, &text);
+    context->stage = CLI_STAGE_USAGE;
+    HloStatus status = hlo_text_status(&text);
+    if (!status) status = hlo_file_write(path, text.data, text.length);
+    hlo_text_free(&text);
+    return status;
+}
+
 static HloStatus compare(CliContext *context, const Programs *programs) {
     Differences differences = {0};
     HloText text = {0};
-    const HloStringVector limits = cli_list(context, "fail-if");
+    bool taken;
+    HLO_TRY(standard_output(context, &taken));
+    HLO_TRY(write_page(context, programs));
+    if (taken && !cli_flag(context, "json")) return check_limits(context, programs);
     find_differences(context, programs, &differences);
     if (cli_flag(context, "json")) {
         write_json(&text, programs, &differences);
@@ -260,17 +300,17 @@ static HloStatus compare(CliContext *context, const Programs *programs) {
     context->stage = CLI_STAGE_USAGE;
     HloStatus status = cli_write_output(context, &text);
     hlo_text_free(&text);
-    for (int64_t i = 0; i < limits.count && !status; ++i) status = check_limit(context, limits.items[i], programs);
-    return status;
+    return status ? status : check_limits(context, programs);
 }
 
 static HloStatus run_compare(CliContext *context) {
-    const HloStringVector limits = cli_list(context, "fail-if"), meshes = cli_list(context, "mesh"),
-                          shards = cli_list(context, "shard");
+    const HloStringVector meshes = cli_list(context, "mesh"), shards = cli_list(context, "shard");
     EmuTopology **topologies;
     int64_t count;
     Programs programs = {0};
-    for (int64_t i = 0; i < limits.count; ++i) HLO_TRY(check_limit(context, limits.items[i], NULL));
+    bool taken;
+    HLO_TRY(standard_output(context, &taken));  // before any work
+    HLO_TRY(check_limits(context, NULL));
     HLO_TRY(cli_topologies_open(context, cli_text(context, "on"), &topologies, &count));
     const int64_t alternatives =
         context->arguments.count * count * (meshes.count + !meshes.count) * (shards.count + !shards.count);
@@ -295,7 +335,7 @@ const CliVerb cli_verb_compare = {
         "utilisation, peak memory, bytes sent and the share of exposed collectives of each, and the collectives that\n"
         "differ, by parameter or scope.",
     .examples =
-        "meshlo compare before.mlir after.mlir --on v5e-16 --fail-if 'step>5%'\n"
+        "meshlo compare before.mlir after.mlir --on v5e-16 --fail-if 'step>5%' --report comparison.html\n"
         "meshlo compare step.hlo --on v5e-16 --mesh data=16,model=1 --mesh data=4,model=4 --json\n"
         "meshlo compare step.hlo --on v5e-8 --mesh x=8 --shard 'p0=x' --shard 'p0=-,x;p1=x'",
     .least_arguments = 1,

@@ -1,99 +1,7 @@
-"use strict";
-// The report of one emulated step. Everything is drawn from the object in #data (emulator/report/page.c); times are in
-// picoseconds and sizes in bytes of one device. Nothing is loaded from elsewhere.
+// The report of one emulated step, drawn from the object in #data (emulator/report/page_data.c). What it shares with the
+// comparison of several is in base.js.
 const data = JSON.parse(document.getElementById("data").textContent);
-const css = getComputedStyle(document.documentElement);
-const colour = name => css.getPropertyValue("--" + name).trim();
-const byId = id => document.getElementById(id);
-const node = (tag, attributes = {}, ...children) => {
-  const made = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) key === "style" ? (made.style.cssText = value) : made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-};
-
-// ---- units
-
-const scaled = (value, units, step) => {
-  let unit = 0;
-  while (Math.abs(value) >= step && unit < units.length - 1) { value /= step; unit++; }
-  const digits = value === 0 || (unit === 0 && Number.isInteger(value)) ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
-  return value.toFixed(digits) + " " + units[unit];
-};
-const time = value => scaled(value, ["ps", "ns", "µs", "ms", "s"], 1000);
-const bytes = value => scaled(value, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
-const amount = (value, unit) => scaled(value, ["", "k", "M", "G", "T", "P"].map(prefix => prefix + unit), 1000);
-const percent = value => (100 * value).toFixed(value >= 0.0995 ? 1 : 2) + " %";
-const escaped = text => text.replace(/[&<>"]/g, one => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[one]);
-
-// ---- operations
-
-const boundNames = { matrix: "matrix units", vector: "vector unit", memory: "HBM", network: "network", host: "host", none: "control" };
-const ops = data.ops.name.map((name, i) => ({
-  name: data.texts[name], opcode: data.texts[data.ops.opcode[i]], source: data.texts[data.ops.source[i]], scope: data.texts[data.ops.scope[i]],
-  bound: data.bounds[data.ops.bound[i]], start: data.ops.start[i], duration: data.ops.duration[i], count: data.ops.count[i],
-  depth: data.ops.depth[i], flops: data.ops.flops[i], bytes: data.ops.bytes[i], children: [],
-}));
-const roots = [];
-{
-  const path = [];
-  for (const op of ops) {
-    while (path.length > op.depth) path.pop();
-    (path.length ? path[path.length - 1].children : roots).push(op);
-    op.parent = path[path.length - 1];
-    path.push(op);
-  }
-}
-const isControl = op => op.bound === "none";
-const total = op => op.duration * op.count;
-// How often the body of a loop runs each time that the loop does.
-const trips = op => op.children.length && op.opcode === "while" ? Math.max(1, Math.round(op.children[0].count / op.count)) : 1;
-const isNetwork = op => op.bound === "network" || op.bound === "host";
-const describe = op => `<b>${escaped(op.name)}</b>${escaped(op.opcode)}, ${boundNames[op.bound]}\n${time(op.duration)}` +
-  (op.count > 1 ? ` × ${op.count} = ${time(total(op))}` : "") + (trips(op) > 1 ? `, ${trips(op)} iterations` : "") +
-  (isControl(op) ? "" : `, ${percent(total(op) / data.step)} of the step`) +
-  (op.flops ? `\n${amount(op.flops, "FLOP")}, ${amount(op.flops / op.duration * 1e12, "FLOP/s")}` : "") +
-  (op.bytes ? `\n${bytes(op.bytes)}, ${amount(op.bytes / op.duration * 1e12, "B/s")}` : "") +
-  (op.source ? `\n${escaped(op.source)}` : "") + (op.scope ? `\n<span class="note">${escaped(op.scope)}</span>` : "");
-
-// ---- the tooltip
-
-const tip = byId("tip");
-const showTip = (event, text) => {
-  if (!text) { tip.style.display = "none"; return; }
-  tip.innerHTML = text;
-  tip.style.display = "block";
-  const size = tip.getBoundingClientRect();
-  tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - size.width - 8)) + "px";
-  tip.style.top = (event.clientY + 18 + size.height > innerHeight ? event.clientY - size.height - 12 : event.clientY + 18) + "px";
-};
-
-// A canvas of this height in CSS pixels, redrawn when its width or the colour scheme changes. `draw(pen, width, height)`.
-const canvasIn = (box, height, draw) => {
-  const canvas = node("canvas", { height: height });
-  canvas.style.height = height + "px";
-  box.append(canvas);
-  const redraw = () => {
-    const width = canvas.clientWidth, ratio = devicePixelRatio || 1;
-    if (!width) return;
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    const pen = canvas.getContext("2d");
-    pen.scale(ratio, ratio);
-    pen.font = "12px system-ui, 'DejaVu Sans', sans-serif";
-    pen.textBaseline = "middle";
-    draw(pen, width, height);
-  };
-  new ResizeObserver(redraw).observe(canvas);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  canvas.redraw = redraw;
-  canvas.addEventListener("pointerleave", event => showTip(event, ""));
-  return canvas;
-};
-const niceStep = (span, count) => {
-  const raw = span / count, power = 10 ** Math.floor(Math.log10(raw));
-  return power * (raw / power > 5 ? 10 : raw / power > 2 ? 5 : raw / power > 1 ? 2 : 1);
-};
+const { ops, roots } = readOps(data);
 
 // ---- header, tiles, parts
 
@@ -136,19 +44,6 @@ const timeline = {
 };
 timeline.height = timeline.axis + (timeline.depth + 1) * (timeline.row + 3) + 8;
 
-// Calls emit(op, start, end, row) for what the view shows, iterations of loops unfolded, and emit.folded(...) for loops whose
-// iterations are too narrow to see.
-const walk = (list, offset, view, emit) => {
-  for (const op of list) {
-    const start = op.start + offset, end = start + op.duration;
-    if (end >= view.from && start <= view.to && (end - start) * view.scale >= 0.15) emit(op, start, end);
-    if (!op.children.length || end < view.from || start > view.to || (end - start) * view.scale < 1) continue;
-    const count = trips(op), body = op.duration / count;
-    if (count > 1 && body * view.scale < 5) { emit.folded(op, start, end, count); continue; }
-    const first = Math.max(0, Math.floor((view.from - start) / body)), last = Math.min(count - 1, Math.floor((view.to - start) / body));
-    for (let i = first; i <= last; i++) walk(op.children, offset + i * body, view, emit);
-  }
-};
 const matches = op => !timeline.query || (op.name + " " + op.opcode + " " + op.source + " " + op.scope).toLowerCase().includes(timeline.query);
 const drawTimeline = (pen, width, height) => {
   const { from, to, gutter, row, axis } = timeline, scale = (width - gutter) / (to - from), x = t => gutter + (t - from) * scale;
@@ -296,49 +191,6 @@ const setUpTimeline = () => {
 
 // ---- tables
 
-// A table with sortable columns: [title, value(row), text(row, value), class]. Sorted by the column `by`, descending.
-const table = (box, columns, rows, by, most, pick) => {
-  let sort = by, down = true, limit = most;
-  const render = () => {
-    const key = columns[sort][1], order = [...rows].sort((a, b) => {
-      const left = key(a), right = key(b), less = typeof left === "string" ? left.localeCompare(right) : left - right;
-      return down ? -less : less;
-    });
-    const head = node("tr", {}, ...columns.map(([title, , , kind], i) => {
-      const cell = node("th", { class: kind || "", scope: "col", ...(i === sort ? { "aria-sort": down ? "descending" : "ascending" } : {}) }, title);
-      cell.onclick = () => { down = i === sort ? !down : typeof rows[0]?.[0] !== "string"; sort = i; render(); };
-      return cell;
-    }));
-    const body = order.slice(0, limit).map(row => {
-      const line = node("tr", pick ? { class: "pick" } : {}, ...columns.map(([, value, text, kind]) => {
-        const cell = node("td", { class: kind || "" }), shown = text ? text(row, value(row)) : String(value(row));
-        cell.append(shown);
-        return cell;
-      }));
-      if (pick) line.onclick = () => pick(row);
-      return line;
-    });
-    box.replaceChildren(node("div", { class: "scroll" }, node("table", {}, node("thead", {}, head), node("tbody", {}, ...body))));
-    if (order.length > limit) {
-      const more = node("button", {}, `show all ${order.length}`);
-      more.onclick = () => { limit = Infinity; render(); };
-      box.append(node("p", {}, more));
-    }
-  };
-  render();
-};
-const withShare = value => {
-  const cell = node("span", {}, percent(value));
-  cell.append(node("span", { class: "share" }, node("u", { style: `width:${Math.min(100, value * 100)}%` })));
-  return cell;
-};
-const keys = {
-  opcode: op => op.opcode,
-  bound: op => boundNames[op.bound],
-  name: op => op.name,
-  source: op => op.source || "unknown",
-  scope: op => op.scope.split("/").slice(0, -1).join("/") || "unknown",
-};
 const drawProfile = () => {
   const by = byId("group").value, filter = byId("filter").value.trim().toLowerCase(), groups = new Map();
   for (const op of ops) {
@@ -391,6 +243,19 @@ const drawBuffers = () => table(byId("buffers"), [
   ["of capacity", row => row.bytes / data.memory.capacity, (row, value) => withShare(value), "n"],
   ["whose", row => row.scope || row.source, null, "t"],
 ], data.buffers, 3, 15);
+
+const drawShardings = () => {
+  const parameters = readParameters(data);
+  if (!parameters.length) { byId("shardings").append(node("p", { class: "note" }, "The program has no parameters.")); return; }
+  const held = parameters.reduce((sum, one) => sum + one.bytes, 0), whole = parameters.reduce((sum, one) => sum + one.whole, 0);
+  byId("shardings-note").textContent = `${parameters.length} parameters of ${bytes(whole)}, of which a device holds ${bytes(held)}. ` +
+    "A cell is a part, with the first device that holds it; equal colours are the same devices.";
+  table(byId("shardings"), [
+    ["parameter", row => row.name, null, "t"], ["shape", row => row.shape], ["on a device", row => row.local],
+    ["size there", row => row.bytes, (row, value) => bytes(value), "n"], ["parts", partsOf, null, "n"], ["copies", copiesOf, null, "n"],
+    ["which device holds which part", partsOf, row => drawSharding(row)],
+  ], parameters, 3, 12);
+};
 
 // ---- the roofline
 
@@ -486,8 +351,6 @@ const drawMemory = () => {
 
 // ---- links
 
-// From pairs [value, times] to values.
-const expand = runs => { const out = []; for (let i = 0; i < runs.length; i += 2) for (let j = 0; j < runs[i + 1]; j++) out.push(runs[i]); return out; };
 // Blue over yellow to red.
 const heat = share => {
   const stops = [[79, 155, 217], [232, 190, 70], [205, 45, 45]], at = Math.min(1, Math.max(0, share)) * 2, low = Math.min(1, Math.floor(at));
@@ -551,6 +414,7 @@ byId("group").onchange = byId("filter").oninput = drawProfile;
 drawProfile();
 drawCollectives();
 drawRoofline();
+drawShardings();
 drawMemory();
 drawBuffers();
 drawLinks();

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/report/parameters.h"
 #include "emulator/report/range.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
@@ -101,12 +102,88 @@ static void write_ops(Page *page) {
     WRITE_COLUMN(page, "flops", hlo_json_double, op->flops);
     WRITE_COLUMN(page, "bytes", hlo_json_double, op->bytes);
     hlo_json_end_object(&page->writer);
-    begin_array(page, "texts");
-    for (int64_t i = 0; i < page->texts.count; i++) hlo_json_string(&page->writer, page->texts.items[i]);
-    hlo_json_end_array(&page->writer);
     begin_array(page, "bounds");
     for (int bound = 0; bound < EMU_BOUND_COUNT; bound++)
         hlo_json_string(&page->writer, emu_bound_name((EmuBound)bound));
+    hlo_json_end_array(&page->writer);
+}
+
+// ---- parameters
+
+// A shape as a text of the list.
+static int64_t number_of_shape(Page *page, const HloShape *shape) {
+    HloText text = {0};
+    hlo_shape_print(&text, shape, false);
+    return number_of(page, hlo_text_to_arena(page->arena, &text));
+}
+
+// The layouts of the parameters, each once: the shardings of a model are few. `layouts` gets the number of each
+// parameter's.
+static void write_layouts(Page *page, int64_t *layouts) {
+    const EmuReport *report = page->report;
+    HloStringMap numbers = {0};
+    int64_t count = 0;
+    begin_array(page, "layouts");
+    for (int64_t i = 0; i < report->parameter_count; i++) {
+        const EmuParameter *one = &report->parameters[i];
+        const EmuParts parts = emu_parameter_parts(page->arena, one, report->num_partitions);
+        HloText text = {0};
+        if (one->sharding) hlo_sharding_print(&text, one->sharding);
+        const char *sharding = hlo_text_to_arena(page->arena, &text);
+        const char *key = hlo_arena_format(page->arena, "%lld %s", (long long)one->shape->rank, sharding);
+        const uintptr_t known = (uintptr_t)hlo_string_map_get(&numbers, key, strlen(key));
+        layouts[i] = known ? (int64_t)known - 1 : count;
+        if (known) continue;
+        hlo_string_map_set(page->arena, &numbers, key, strlen(key), (void *)(uintptr_t)++count);
+        hlo_json_begin_object(&page->writer);
+        hlo_json_member_string(&page->writer, "text", sharding);
+        hlo_json_key(&page->writer, "tiles");
+        hlo_json_int64_array(&page->writer, parts.tiles.items, parts.tiles.count);
+        begin_array(page, "of");
+        for (int64_t p = 0, run; p < parts.count; p += run) {
+            for (run = 1; p + run < parts.count && parts.holders[p + run] == parts.holders[p];) run++;
+            hlo_json_int64(&page->writer, parts.holders[p]);
+            hlo_json_int64(&page->writer, run);
+        }
+        hlo_json_end_array(&page->writer);
+        hlo_json_end_object(&page->writer);
+    }
+    hlo_json_end_array(&page->writer);
+}
+
+static void write_parameters(Page *page) {
+    const EmuReport *report = page->report;
+    int64_t *layouts = HLO_ARENA_NEW(page->arena, int64_t, report->parameter_count + 1);
+    write_layouts(page, layouts);
+    begin_array(page, "devices");
+    for (int64_t p = 0, run; p < report->num_partitions; p += run) {
+        for (run = 1; p + run < report->num_partitions && report->devices[p + run] == report->devices[p] + run;) run++;
+        hlo_json_int64(&page->writer, report->devices[p]);
+        hlo_json_int64(&page->writer, run);
+    }
+    hlo_json_end_array(&page->writer);
+    begin_object(page, "parameters");
+    const char *const columns[] = {"name", "shape", "local", "bytes", "whole", "layout"};
+    for (size_t c = 0; c < HLO_COUNT_OF(columns); c++) {
+        begin_array(page, columns[c]);
+        for (int64_t i = 0; i < report->parameter_count; i++) {
+            const EmuParameter *one = &report->parameters[i];
+            const int64_t cells[] = {number_of(page, one->name),
+                                     number_of_shape(page, one->shape),
+                                     number_of_shape(page, one->local_shape),
+                                     hlo_shape_bytes(one->local_shape),
+                                     hlo_shape_bytes(one->shape),
+                                     layouts[i]};
+            hlo_json_int64(&page->writer, cells[c]);
+        }
+        hlo_json_end_array(&page->writer);
+    }
+    hlo_json_end_object(&page->writer);
+}
+
+static void write_texts(Page *page) {
+    begin_array(page, "texts");
+    for (int64_t i = 0; i < page->texts.count; i++) hlo_json_string(&page->writer, page->texts.items[i]);
     hlo_json_end_array(&page->writer);
 }
 
@@ -247,8 +324,7 @@ static void write_warnings(Page *page) {
     begin_array(page, "warnings");
     if (emu_report_out_of_memory(report))
         hlo_json_string(&page->writer,
-                        "The program does not fit into a device's memory: it cannot run on this slice. The largest "
-                        "buffers are listed below.");
+                        "The program does not fit into a device's memory: it cannot run on this slice.");
     if (report->unknown_trip_counts) {
         hlo_text_format(&line, "%lld loop%s of unknown length counted once.", (long long)report->unknown_trip_counts,
                         report->unknown_trip_counts == 1 ? "" : "s");
@@ -305,6 +381,8 @@ static HloStatus write_page(void *argument) {
     write_parts(page);
     write_memory(page);
     write_ops(page);
+    write_parameters(page);
+    write_texts(page);
     write_links(page);
     write_warnings(page);
     hlo_json_end_object(&page->writer);

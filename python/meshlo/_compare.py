@@ -2,10 +2,11 @@
 """Several plans side by side: what they cost, and which of their collectives differ."""
 from __future__ import annotations
 
+import os
 from typing import Any, Iterable, Mapping
 
 from meshlo._emulate import Emulation, emulate
-from meshlo._library import Error, InvalidArgument, check, ffi, lib, text_of
+from meshlo._library import Error, InvalidArgument, c_string, check, ffi, lib, text_of, written
 from meshlo._machine import Topology
 from meshlo._program import _axes, load
 
@@ -64,6 +65,25 @@ class Comparison:
                 sums.setdefault(key, [0, 0])[index] += one["bytes"] * (one["trip_count"] or 1)
         return [{"opcode": opcode, "source": source, "first": before, "second": after}
                 for (opcode, source), (before, after) in sorted(sums.items(), key=lambda item: -abs(item[1][1] - item[1][0])) if before != after]
+
+    def html(self) -> str:
+        """One self-contained page with all of them side by side."""
+        every = list(self.emulations.items())
+        strings = [c_string(name) for name, _ in every]
+        names = ffi.new("char *[]", strings)
+        reports = ffi.new("EmuReport *[]", [one._report for _, one in every])
+        topologies = ffi.new("EmuTopology *[]", [one._topology._topology for _, one in every])
+        return written(lib.emu_report_write_comparison_html, ffi.cast("const EmuReport *const *", reports),
+                       ffi.cast("const EmuTopology *const *", topologies),
+                       ffi.cast("const char *const *", names), len(every)).decode()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page (`.html`) or the table (`.txt`)."""
+        name = os.fspath(path)
+        if not name.endswith((".html", ".txt")):
+            raise ValueError(f"{name}: a comparison is an .html or .txt file")
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(self.html() if name.endswith(".html") else f"{self}\n")
 
     def __str__(self) -> str:
         table = [["", "step", "of matrix peak", "peak memory", "sent", "waiting for the network"]]

@@ -56,7 +56,7 @@ page = Page(text)
 assert len(page.scripts) == 2 and not page.tags & {"img", "link", "iframe", "b"}, page.tags
 assert "http:" not in text and "https:" not in text and "@import" not in text
 data = json.loads(page.scripts[0])
-for name in ("tiles parts timeline profile collectives roofline memory buffers links").split():
+for name in ("tiles parts timeline profile collectives roofline memory buffers links shardings").split():
     assert name in page.ids and f'"{name}"' in page.scripts[1], name
 columns = data["ops"]
 assert len({len(column) for column in columns.values()}) == 1
@@ -68,6 +68,17 @@ if len(sys.argv) == 2:
     carried = [data["links"]["loads"][load]["bytes"] * times for runs in data["links"]["directions"]
                for load, times in zip(runs[::2], runs[1::2]) if load >= 0]
     others = sum(one["bytes"] for one in j["links"]) - sum(carried)
+    held = data["parameters"]
+    assert sum(held["bytes"]) <= j["argument_bytes"] and all(map(int.__le__, held["bytes"], held["whole"]))
+    devices = [first + i for first, count in zip(data["devices"][::2], data["devices"][1::2]) for i in range(count)]
+    assert len(set(devices)) == len(devices) == j["num_devices"]
+    for whole, one, layout in zip(held["whole"], held["bytes"], held["layout"]):
+        layout, parts = data["layouts"][layout], 1
+        for tiles in layout["tiles"]:
+            parts *= tiles
+        of = [part for part, count in zip(layout["of"][::2], layout["of"][1::2]) for _ in range(count)]
+        assert len(of) == len(devices) and all(of.count(part) * parts == len(devices) for part in range(parts)), layout
+        assert (parts - 1) * one < whole <= parts * one  # the last part may be smaller
     assert abs(others) <= 1e-9 * sum(carried) or "package" in data["links"] or "dcn" in data["links"], others
 PY
 for name in hostile mlp decoder; do check "report of $name: the data are those of --json" python3 read_page.py $name; done
@@ -75,6 +86,18 @@ check "report of a program that does not fit: says so" python3 -c "
 import subprocess, sys
 subprocess.run([sys.executable, 'read_page.py', 'large', 'alone'], check=True)
 assert 'does not fit' in open('large.html').read()"
+exits 0 "report of a comparison" meshlo compare "$SOURCE/examples/mlp_gradient_8192.hlo" hostile.hlo --on v2-8 --report comparison.html
+says out "step" "report of a comparison: the table is printed too"
+check "report of a comparison: its data, and text that is no markup" python3 -c "
+import json, re
+text = open('comparison.html').read()
+reports = json.loads(re.search('<script type=\"application/json\" id=\"data\">(.*?)</script>', text, re.DOTALL)[1])
+assert len(reports) == 2 and reports[0]['step'] > reports[1]['step'] and '<img' not in text and 'http' not in text
+for name in 'numbers parts parts-key timelines group filter profile collectives memory memory-key shardings shardings-note'.split():
+    assert f'id=\"{name}\"' in text and f'byId(\"{name}\")' in text, name"
+exits 0 "report of a comparison on standard output" meshlo compare "$SOURCE/examples/mlp_gradient_512.hlo" --on v2-8,v3-8 --report -
+says out "</html>" "report of a comparison on standard output: the page"
+exits 2 "report of a comparison where no file can be" meshlo compare hostile.hlo --on v5e-1,v6e-1 --report no/such/folder.html
 check "report of a 32B step: small" test "$(wc -c <decoder.html)" -lt 300000
 
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
@@ -83,12 +106,16 @@ if [ -z "$browser" ]; then
 else
     # Each width in both colour schemes: no error of the script, and all tables filled.
     for width in 400 1440 2560; do
+        "$browser" --headless=new --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --window-size=$width,2000 \
+            --virtual-time-budget=3000 --dump-dom "file://$PWD/comparison.html" >dom 2>console
+        check "report of a comparison at $width: drawn without errors" sh -c '! grep -q CONSOLE console &&
+            test "$(grep -o "<tr" dom | wc -l)" -gt 20 && test "$(grep -o "<canvas" dom | wc -l)" -ge 3'
         for scheme in 0 1; do
             "$browser" --headless=new --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --window-size=$width,2000 \
                 --blink-settings=preferredColorScheme=$scheme --virtual-time-budget=3000 --screenshot="decoder.$width.$scheme.png" \
                 --dump-dom "file://$PWD/decoder.html" >dom 2>console
             check "report at $width, scheme $scheme: drawn without errors" sh -c '! grep -q CONSOLE console && test "$(grep -c "<tr" dom)" -gt 0 &&
-                test "$(grep -o "<tr" dom | wc -l)" -gt 30 && test "$(grep -o "<canvas" dom | wc -l)" -eq 5'
+                test "$(grep -o "<tr" dom | wc -l)" -gt 30 && test "$(grep -o "<canvas" dom | wc -l)" -ge 6'
         done
     done
 fi

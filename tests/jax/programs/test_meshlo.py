@@ -211,7 +211,7 @@ def test_explanations_on_a_slice_try_what_they_suggest():
         assert meshlo.emulate(lowered(), "v5e-4", **options).step_seconds == one["step_seconds"] < values["step_seconds"]
 
 
-def test_plans_are_compared_by_what_they_cost_and_send():
+def test_plans_are_compared_by_what_they_cost_and_send(tmp_path):
     both = meshlo.compare({"rows": dict(program=lowered(), shard={1: P("x", None)}), "depth": dict(program=lowered(), shard={0: P("x", None), 1: P(None, "x")})},
                           on="v5e-4", mesh={"x": 4})
     rows = {row["name"]: row for row in both.rows}
@@ -219,6 +219,10 @@ def test_plans_are_compared_by_what_they_cost_and_send():
     assert both.best == min(rows, key=lambda name: rows[name]["step_seconds"]) and "depth" in str(both)
     changes = both.differences("rows", "depth")
     assert sum(one["second"] - one["first"] for one in changes) == rows["depth"]["bytes"] - rows["rows"]["bytes"]
+    both.save(tmp_path / "both.html")
+    assert "<li>depth</li>" in (tmp_path / "both.html").read_text()
+    with pytest.raises(ValueError):
+        both.save(tmp_path / "both.pdf")
 
 
 def test_sweeps_try_every_mesh_of_every_slice():
