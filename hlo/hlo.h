@@ -29,6 +29,7 @@
 #include "hlo/ir/infer.h"
 #include "hlo/ir/instruction.h"
 #include "hlo/ir/literal.h"
+#include "hlo/ir/literal_values.h"
 #include "hlo/ir/module.h"
 #include "hlo/ir/opcode.h"
 #include "hlo/ir/replica_groups.h"

@@ -12,6 +12,7 @@
 #include "compile/pipeline.h"
 #include "emulator/draw.h"
 #include "emulator/simulate.h"
+#include "spmd_partitioner/passes/passes.h"
 #include "targets/internal.h"
 
 // ---- arrays
@@ -179,6 +180,7 @@ struct TargetProgram {
     CompiledModule *compiled;
     SpmdBoundary *boundary;  // the compiled module's
     TargetExecutable *executable;
+    bool is_async;  // compiled with its collectives in halves
 };
 
 // Finds the mesh in the module before partitioning: afterwards it has no shardings to derive it from. One replica:
@@ -212,6 +214,7 @@ static HloStatus fill_program(TargetClient *client, const HloModule *module, con
         .layouts = {.machine = target_machine_layout, .context = target_client_device(client, 0)}};
     HLO_TRY(compile_module(module, &compile_options, &program->compiled));
     program->boundary = program->compiled->boundary;
+    program->is_async = options->spmd.async;
     return compile(client, module, options, program);
 }
 
@@ -421,5 +424,53 @@ HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *a
     HloStatus status = call(program, arguments, arrays, results);
     for (int64_t i = 0; i < count; i++) target_array_release(arrays[i]);
     hlo_free(arrays);
+    return status;
+}
+
+// ---- timing
+
+// The devices of the program, as emu_simulate() takes them.
+static HloStatus simulate(const TargetProgram *program, const HloModule *module, const EmuOptions *given,
+                          EmuReport **report) {
+    const int64_t count = program->boundary->num_partitions;
+    int64_t *ids = hlo_allocate_zeroed((size_t)count, sizeof *ids);
+    HLO_FAIL_IF(!ids, HLO_RESOURCE_EXHAUSTED, "no memory for an emulation");
+    for (int64_t d = 0; d < count; d++) ids[d] = target_executable_device(program->executable, d)->id;
+    EmuOptions options = given ? *given : (EmuOptions){0};
+    options.device_assignment = ids;
+    options.device_assignment_count = count;
+    HloStatus status =
+        emu_simulate(module, target_executable_device(program->executable, 0)->client->topology, &options, report);
+    hlo_free(ids);
+    return status;
+}
+
+// A copy of a program for its machine's timeline.
+typedef struct Overlap {
+    HloModule *copy;
+    HloArena *scratch;
+} Overlap;
+
+static HloStatus split_collectives(void *argument) {
+    const Overlap *overlap = argument;
+    return spmd_make_async(overlap->copy, overlap->scratch);
+}
+
+// The program that runs here has its collectives in one piece; the machine's has them in halves where it can overlap
+// them, unless the program was compiled elsewhere (compile/pipeline.c).
+HloStatus target_program_emulate(const TargetProgram *program, const EmuOptions *options, EmuReport **report) {
+    assert(program && report);
+    const EmuTopology *topology = target_executable_device(program->executable, 0)->client->topology;
+    HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s has no machine model", topology->name);
+    const CompiledModule *compiled = program->compiled;
+    const bool overlaps = topology->chip.overlaps_collectives && !compiled->was_per_device && !program->is_async;
+    if (!overlaps) return simulate(program, compiled->module, options, report);
+    Overlap overlap = {hlo_module_clone(compiled->module), hlo_arena_new()};
+    HloStatus status = overlap.copy && overlap.scratch
+                           ? hlo_protect(split_collectives, &overlap)
+                           : hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for an emulation");
+    if (!status) status = simulate(program, overlap.copy, options, report);
+    hlo_arena_free(overlap.scratch);
+    hlo_module_free(overlap.copy);
     return status;
 }

@@ -15,6 +15,7 @@
 //     HLO_TRY(target_program_place(program, 1, w, &arguments[1]));
 //     HLO_TRY(target_program_run(program, arguments, 2, &result));         // returns before it is done
 //     HLO_TRY(target_array_to_literal(result, &value));                    // waits, assembles the parts
+//     HLO_TRY(target_program_emulate(program, NULL, &report));             // how long the real slice takes
 //
 // Arrays stay on their devices between programs: a result may be the next program's argument. Threads, asynchrony,
 // errors that travel and references are as in client.h.
@@ -23,6 +24,7 @@
 #ifndef MESHLO_TARGETS_PROGRAM_H_
 #define MESHLO_TARGETS_PROGRAM_H_
 
+#include "emulator/simulate.h"
 #include "emulator/topology.h"
 #include "spmd_partitioner/spmd.h"
 #include "targets/client.h"
@@ -97,6 +99,13 @@ HLO_EXPORT HLO_NODISCARD HloStatus target_program_run(TargetProgram *program, Ta
 // hlo_literal_free()). After an error all results are NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *arguments,
                                                        int64_t argument_count, HloLiteral **results);
+
+// Times one step of the program on its machine, which must be a slice, with the devices of its partitions: the report
+// of `meshlo emulate`, with computation beside collectives where the chip can. `options` may be NULL; a device
+// assignment in it is ignored. Free *report with emu_report_free(). UNIMPLEMENTED on host processors; errors as
+// emu_simulate(). Any thread.
+HLO_EXPORT HLO_NODISCARD HloStatus target_program_emulate(const TargetProgram *program, const EmuOptions *options,
+                                                          EmuReport **report);
 
 // Sets the default device ids of the partitions of `module`: on a TPU slice JAX's make_mesh order for `mesh` (NULL: the
 // mesh that the module was written for), on host devices 0, 1, 2 … `ids` has room for `partition_count`.

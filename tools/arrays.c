@@ -1,72 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs and results of a run: reading them from files, making those that are missing from a seed (the same on every
 // machine, see `meshlo run --help`), writing results.
-//
-// The made-up inputs are part of the contract (`meshlo run --help`, docs/cli.md): anyone can make the same numbers with
-// a few lines of Python, and a comparison between machines needs no files. Changing a formula here changes results that
-// others have written down.
 #include "tools/arrays.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
-#include "hlo/base/complex.h"
 #include "hlo/base/file.h"
+#include "hlo/ir/literal_values.h"
 #include "tools/npy.h"
 
 void cli_arrays_free(CliArrays *arrays) {
     for (int64_t i = 0; i < arrays->count; ++i) hlo_literal_free(arrays->items[i]);
     *arrays = (CliArrays){0};
-}
-
-// The splitmix64 generator's output number `counter` from this seed.
-// Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014; the constants are Java's
-// SplittableRandom. Counter-based, so that element i needs no elements before it.
-static uint64_t splitmix64(uint64_t seed, uint64_t counter) {
-    uint64_t x = seed + (counter + 1) * UINT64_C(0x9E3779B97F4A7C15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return x ^ (x >> 31);
-}
-
-// 53 random bits in [0, 1).
-// The upper 53 bits, so that every value is a double exactly.
-static double uniform(uint64_t seed, uint64_t counter) {
-    return (double)(splitmix64(seed, counter) >> 11) * 0x1p-53;
-}
-
-// One more than the largest integer that the filler uses for a type.
-static int64_t integer_limit(HloType type) {
-    const HloTypeInfo *info = hlo_type_info(type);
-    int value_bits = info->bits - (info->kind == HLO_KIND_SIGNED);
-    return value_bits >= 4 ? 16 : (int64_t)1 << value_bits;
-}
-
-// sqrt(3/n) gives elements of variance 1/n: a product over n of them keeps the size of its operand, and deep networks
-// stay in range. n is the last dimension but one, which is what x·W sums over.
-void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input) {
-    assert(literal && input >= 0);
-    const HloShape *shape = literal->shape;
-    int64_t count = hlo_shape_elements(shape);
-    uint64_t stream = splitmix64(seed, (uint64_t)input);
-    HloTypeKind kind = hlo_type_kind(shape->type);
-    double scale = shape->rank >= 2
-                       ? sqrt(3.0 / (double)(shape->dims[shape->rank - 2] > 0 ? shape->dims[shape->rank - 2] : 1))
-                       : 1.0;
-    for (int64_t i = 0; i < count; ++i) {
-        uint64_t counter = (uint64_t)i;
-        if (kind == HLO_KIND_COMPLEX) {
-            double real = (2 * uniform(stream, 2 * counter) - 1) * scale;
-            double imaginary = (2 * uniform(stream, 2 * counter + 1) - 1) * scale;
-            hlo_literal_set_complex(literal, i, CMPLX(real, imaginary));
-        } else if (kind == HLO_KIND_FLOAT) {
-            hlo_literal_set_double(literal, i, (2 * uniform(stream, counter) - 1) * scale);
-        } else {
-            int64_t limit = kind == HLO_KIND_PRED ? 2 : integer_limit(shape->type);
-            hlo_literal_set_int64(literal, i, (int64_t)(uniform(stream, counter) * (double)limit));
-        }
-    }
 }
 
 // The flattened input that `key` names: a number, p and a number, or a parameter's name; -1 when there is none. A
@@ -190,7 +136,7 @@ static HloStatus fill_missing(CliContext *context, const HloShape *const *shapes
         inputs->items[i] = hlo_literal_new(shapes[i]);
         HLO_FAIL_IF(!inputs->items[i], HLO_RESOURCE_EXHAUSTED, "out of memory for input %lld (%lld bytes)",
                     (long long)i, (long long)hlo_shape_bytes(shapes[i]));
-        if (hlo_shape_is_array(shapes[i])) cli_array_fill(inputs->items[i], seed, i);
+        if (hlo_shape_is_array(shapes[i])) hlo_literal_fill_random(inputs->items[i], seed, i);
     }
     return HLO_SUCCESS;
 }

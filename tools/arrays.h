@@ -15,15 +15,6 @@ typedef struct CliArrays {
 // Frees the literals and empties the list.
 void cli_arrays_free(CliArrays *arrays);
 
-// Fills input number `input` with made-up values, for inputs that are not given; the same on every machine. With u the
-// number that splitmix64 makes of (seed, input, element), uniform in [0, 1):
-//   floating types   uniform in [-1, 1); arrays of rank 2 and more are scaled by sqrt(3 / n), n being the last
-//                    dimension but one, so that products of many matrices keep their size
-//   complex types    both parts likewise
-//   integers         uniform in 0 … 15 (or up to the type's largest number)
-//   pred             false or true with equal probability
-void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input);
-
 // Reads the inputs of a program from the --input options of the context: K=F.npy where K is a number, p and a number,
 // or the name of an entry parameter; F.npz, whose members arr_0, arr_1 … are inputs 0, 1 …. Missing inputs are made
 // from --seed. `shapes` are the `count` leaves that the program expects; a file may hold those of `shared` instead

@@ -63,7 +63,7 @@ HLO_EXPORT HloComputation *hlo_builder_computation(HloBuilder *builder);
 HLO_EXPORT HloModule *hlo_builder_module(HloBuilder *builder);
 // Sets the metadata (copied) of all instructions built from now on; NULL for none.
 HLO_EXPORT void hlo_builder_set_metadata(HloBuilder *builder, const HloMetadata *metadata);
-// Sets the source location of all instructions built from now on: put HLO_AT(b) before a statement.
+// Sets the source location of all instructions built from now on, and of errors: put HLO_AT(b) before a statement.
 HLO_EXPORT void hlo_builder_set_source(HloBuilder *builder, const char *file, int64_t line);
 #define HLO_AT(builder) hlo_builder_set_source((builder), __FILE__, __LINE__)
 // Sets the sharding (copied) of all instructions built from now on; NULL for none.

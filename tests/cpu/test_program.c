@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "compile/pipeline.h"
+#include "emulator/simulate.h"
 #include "hlo/eval/eval.h"
 #include "hlo/hlo.h"
 #include "targets/program.h"
@@ -209,5 +211,51 @@ Test(program, replicas_are_refused) {
     const TargetProgramOptions options = {.device_assignment = ids};
     must_fail(target_program_new(client, module, &options, &program), HLO_UNIMPLEMENTED, "a program of 8 replicas");
     hlo_module_free(module);
+    target_client_release(client);
+}
+
+// A program's emulation is that of `meshlo emulate`: compiled for overlap, on the devices of its mesh.
+Test(program, is_emulated_as_the_command_does) {
+    static const char *const shards[] = {"p0=x,y", "p1=y,-"};
+    HloModule *module = compiled_must_parse(kLayer);
+    TargetClient *client = NULL;
+    TargetProgram *program = NULL;
+    EmuTopology *topology = NULL;
+    EmuReport *have = NULL, *want = NULL;
+    CompiledModule *compiled = NULL;
+    for (int overlaps = 0; overlaps < 2; overlaps++) {
+        const char *slice = overlaps ? "v5e-8" : "v2-8";
+        const TargetProgramOptions options = {
+            .spmd = {.mesh = kMesh, .mesh_axis_count = 2, .shards = shards, .shard_count = 2}};
+        must_succeed(target_client_new(slice, &client));
+        must_succeed(target_program_new(client, module, &options, &program));
+        must_succeed(target_program_emulate(program, NULL, &have));
+        must_succeed(emu_topology_parse(slice, &topology));
+        cr_assert_eq(topology->chip.overlaps_collectives, overlaps);
+        CompileOptions compile = {.spmd = options.spmd};
+        compile.spmd.async = overlaps;
+        must_succeed(compile_module(module, &compile, &compiled));
+        int64_t ids[8];
+        must_succeed(target_default_assignment(topology, module, kMesh, 2, 8, ids));
+        const EmuOptions emulation = {.device_assignment = ids, .device_assignment_count = 8};
+        must_succeed(emu_simulate(compiled->module, topology, &emulation, &want));
+        cr_expect_eq(have->step_picoseconds, want->step_picoseconds);
+        cr_expect_eq(have->exposed_picoseconds, want->exposed_picoseconds);
+        cr_expect_eq(have->hbm_peak_bytes, want->hbm_peak_bytes);
+        cr_expect_eq(have->op_count, want->op_count);
+        cr_expect_gt(have->collective_bytes_per_device, 0);
+        emu_report_free(have);
+        emu_report_free(want);
+        compiled_module_free(compiled);
+        target_program_free(program);
+        target_client_release(client);
+        emu_topology_free(topology);
+    }
+    hlo_module_free(module);
+    client = NULL;
+    must_succeed(target_client_new("cpu:8", &client));
+    program = layer_program(client, shards, 2);
+    must_fail(target_program_emulate(program, NULL, &have), HLO_UNIMPLEMENTED, "cpu:8");
+    target_program_free(program);
     target_client_release(client);
 }

@@ -193,3 +193,23 @@ Test(ir_builder, control_edges_are_known_at_both_ends) {
     cr_expect_null(hlo_verify(module));
     hlo_module_free(module);
 }
+
+// An error of the builder has the place that HLO_AT() has set.
+Test(builder, errors_have_the_place_in_the_source) {
+    module = hlo_module_new("m");
+    b = hlo_builder_new(module, "main");
+    hlo_builder_set_source(b, "model.c", 41);
+    x = hlo_build_parameter(b, 0, HLO_F32, HLO_DIMS(2, 3), "x");
+    hlo_builder_set_source(b, "model.c", 42);
+    HloInstruction *y = hlo_build_matmul(b, x, x);
+    hlo_builder_set_source(b, "model.c", 43);
+    HloStatus status = hlo_builder_finish_entry(b, hlo_build_negate(b, y));
+    cr_assert_not_null(hlo_status_place(status));
+    cr_expect_str_eq(hlo_status_place(status)->file, "model.c");
+    cr_expect_eq(hlo_status_place(status)->line, 42);
+    char *text = hlo_status_to_text(status);
+    cr_expect_not_null(strstr(text, "model.c:42: error: "), "%s", text);
+    hlo_free(text);
+    hlo_status_free(status);
+    hlo_module_free(module);
+}

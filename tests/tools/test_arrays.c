@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "hlo/analysis/closeness.h"
+#include "hlo/ir/literal_values.h"
 #include "tools/arrays.h"
 #include "tools/machine.h"
 #include "tools/program.h"
@@ -28,7 +29,7 @@ Test(tools_arrays, the_filler_is_what_the_help_says) {
     uint64_t state = reference_splitmix64(&seed);
     cr_assert_eq(state, UINT64_C(0xE220A8397B1DCDAF));
     HloLiteral *literal = new_array(HLO_F64, 4);
-    cli_array_fill(literal, 0, 0);
+    hlo_literal_fill_random(literal, 0, 0);
     for (int i = 0; i < 4; ++i) {
         double u = (double)(reference_splitmix64(&state) >> 11) * 0x1p-53;
         cr_assert_eq(hlo_literal_get_double(literal, i), 2 * u - 1);
@@ -44,7 +45,7 @@ Test(tools_arrays, the_filler_stays_in_range) {
     for (size_t c = 0; c < HLO_COUNT_OF(cases); ++c) {
         HloLiteral *literal = new_array(cases[c].type, 1000);
         int64_t largest = -1;
-        cli_array_fill(literal, 7, 3);
+        hlo_literal_fill_random(literal, 7, 3);
         for (int64_t i = 0; i < 1000; ++i) {
             int64_t value = hlo_literal_get_int64(literal, i);
             cr_assert(value >= 0 && value < cases[c].limit, "%s", hlo_type_text(cases[c].type));

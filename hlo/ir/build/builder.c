@@ -33,11 +33,21 @@ HloBuilder *hlo_builder_new(HloModule *module, const char *name) {
     return builder;
 }
 
+// Adds the place that HLO_AT() or the metadata has set, unless the error has one.
+static HloStatus at_source(const HloBuilder *builder, HloStatus status) {
+    const HloMetadata *metadata = builder->metadata;
+    if (!status || !metadata || !metadata->source_file || hlo_status_place(status)) return status;
+    const HloPlace place = {.file = metadata->source_file, .line = metadata->source_line};
+    HloStatus placed = hlo_error_at(hlo_status_code(status), &place, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    return placed;
+}
+
 void hlo_builder_run(HloBuilder *builder, HloStatus (*body)(void *), void *argument) {
     assert(builder && body);
     if (builder->status) return;
     HloArenaMark mark = hlo_arena_mark(builder->scratch);
-    builder->status = hlo_protect(body, argument);
+    builder->status = at_source(builder, hlo_protect(body, argument));
     hlo_arena_reset(builder->scratch, mark);
 }
 
@@ -189,7 +199,7 @@ void hlo_builder_fail(HloBuilder *builder, HloStatus status) {
     if (builder->status)
         hlo_status_free(status);
     else
-        builder->status = status;
+        builder->status = at_source(builder, status);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
