@@ -323,8 +323,7 @@ static void write_warnings(Page *page) {
     HloText line = {0};
     begin_array(page, "warnings");
     if (emu_report_out_of_memory(report))
-        hlo_json_string(&page->writer,
-                        "The program does not fit into a device's memory: it cannot run on this slice.");
+        hlo_json_string(&page->writer, "The program does not fit into a device's memory: it cannot run on this slice.");
     if (report->unknown_trip_counts) {
         hlo_text_format(&line, "%lld loop%s of unknown length counted once.", (long long)report->unknown_trip_counts,
                         report->unknown_trip_counts == 1 ? "" : "s");
