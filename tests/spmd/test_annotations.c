@@ -23,7 +23,6 @@ static const ShardyText understood[] = {
     {"[{" X "}, {" Y "}]", 4, 4},
     {"[{" X ", " Y "}, {}]", 2, 8},
     {"[{" X ", ?}, {?}]", 4, 8},
-    {"[{}, {" Y ":(1)2}]", 8, 4},
     {"[{" X "}p1, {" Y "}p0]", 4, 4},
     {"[{" X "}, {}], replicated={" Y "}", 4, 8},
     {"[{" X "}, {}], unreduced={" Y "}", 4, 8},
@@ -71,7 +70,7 @@ static const struct {
 } not_understood[] = {
     {"@mesh, [{" X ", " X "}, {}]", "a sharding names the axis \"x\" twice"},
     {"@mesh, [{" X "}, {" X "}]", "a sharding names the axis \"x\" twice"},
-    {"@mesh, [{" X ":(1)2, " X "}, {}]", "a sharding names the axis \"x\" twice"},
+    {"@mesh, [{" X ":(1)2}, {}]", "a sub-axis does not fit axis \"x\""},  // all of the axis is no sub-axis
     {"@mesh, [{" X "}, {}], unreduced={" X "}", "a sharding names the axis \"x\" twice"},
     {"@mesh, [{" X "}, {}], replicated={" X "}", "a sharding names the axis \"x\" twice"},
     {"@mesh, [{" X "}, {}], replicated={" Y "}, unreduced={" Y "}", "a sharding names the axis \"y\" twice"},
