@@ -7,12 +7,23 @@ import pathlib
 LIBRARY = str(pathlib.Path(__file__).with_name("libmeshlo_pjrt.so"))
 
 
-def _options():
-    """Read when the client is made, so that a program may still choose."""
-    options = {"platform": "meshlo", "numerics": os.environ.get("MESHLO_NUMERICS", "exact")}
-    if os.environ.get("MESHLO_TOPOLOGY"):
-        options["topology"] = os.environ["MESHLO_TOPOLOGY"]
-    return options
+class _Options(collections.abc.Mapping):
+    """Read when the client is made, so that a program may still choose; versions before JAX 0.7 take no function here."""
+
+    def _values(self):
+        options = {"platform": "meshlo", "numerics": os.environ.get("MESHLO_NUMERICS", "exact")}
+        if os.environ.get("MESHLO_TOPOLOGY"):
+            options["topology"] = os.environ["MESHLO_TOPOLOGY"]
+        return options
+
+    def __getitem__(self, key):
+        return self._values()[key]
+
+    def __iter__(self):
+        return iter(self._values())
+
+    def __len__(self):
+        return len(self._values())
 
 
 def _interpret_pallas(ctx, *nodes, interpret, **params):
@@ -76,11 +87,13 @@ def initialize():
     from jax._src.interpreters import mlir
 
     # Below every other platform: a program that names none keeps running where it ran.
-    xla_bridge.register_plugin("meshlo", priority=-100, library_path=LIBRARY, options=_options)
+    xla_bridge.register_plugin("meshlo", priority=-100, library_path=LIBRARY, options=_Options())
     # One table for both names: rules that are registered later, by libraries not yet imported, hold for both.
     rules = mlir._platform_specific_lowerings["tpu"]
     if not isinstance(rules, _Lowerings):
-        rules = _Lowerings(rules, mlir._platform_specific_lowerings["cpu"], mlir.LoweringRuleEntry)
+        # Before JAX 0.7 the table holds the rules themselves.
+        entry = getattr(mlir, "LoweringRuleEntry", lambda rule, inline: rule)
+        rules = _Lowerings(rules, mlir._platform_specific_lowerings["cpu"], entry)
     mlir._platform_specific_lowerings["meshlo"] = rules
     # The platform tpu is ours too if this library, or another build of it, replaces libtpu.
     if os.path.basename(os.environ.get("TPU_LIBRARY_PATH", "")) == os.path.basename(LIBRARY):
