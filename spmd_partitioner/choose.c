@@ -244,9 +244,9 @@ static bool drop_windows(const SpmdRule *rule, SpmdAxes *factors) {
 }
 
 // The axes of a product's summed factors, moved to each of the other factors in turn: operands that have it exchange
-// their shards, others are gathered, and nothing has to be added up. That takes more messages, so it
-// must send a tenth less; and where the result must be whole, also more memory for operands, so it must send much less
-// (gathering the result is half of an all-reduce). That it also divides the work on the result is no reason.
+// their shards, others are gathered, and nothing has to be added up. That takes more messages, so it must send a tenth
+// less. Where the result must be whole it also takes more memory for operands, so it must send much less (gathering the
+// result is half of an all-reduce). That it also divides the work on the result does not count.
 static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdMesh *mesh = choice->partitioner->mesh;

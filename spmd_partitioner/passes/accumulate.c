@@ -5,9 +5,8 @@
 //     body     %g = f32[64] get-tuple-element(%carry), index=1
 //              %r = f32[64] all-reduce(%d)
 //              the root has  %h = f32[64] add(%g, %r)  as element 1
-//     becomes  add(%g, %d) in a loop that begins with zeros; after it an all-reduce of the element, and what the
-//     element
-//              began with is added to it
+//     becomes  add(%g, %d) in a loop that begins with zeros; after it an all-reduce of the element, to which what the
+//              element began with is added
 //
 // A sum may be scaled by a constant, or its elements be rearranged, before it is added, and several sums may be added
 // in one iteration. Nothing else may see the element inside of the loop: neither the condition nor the body. A

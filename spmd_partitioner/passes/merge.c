@@ -7,7 +7,8 @@
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/passes/passes.h"
 
-// True if two collectives do the same to whatever they are given: they differ in names, channels and operands only.
+// True if two collectives do the same to whatever they are given: they differ in names, numbers of
+// channels and operands only. Without a channel the groups are of replicas, with one of partitions.
 // Computations are compared by identity.
 static bool same_exchange(const HloInstruction *a, const HloInstruction *b) {
     assert(a != b);
@@ -18,11 +19,13 @@ static bool same_exchange(const HloInstruction *a, const HloInstruction *b) {
     HloFamily family = hlo_op_info(a->opcode)->family;
     if (family == HLO_FAMILY_Permute) {
         HloPermuteAttributes x = *HLO_ATTRIBUTES(a, Permute);
+        if ((x.channel_id != 0) != (HLO_ATTRIBUTES(b, Permute)->channel_id != 0)) return false;
         x.channel_id = HLO_ATTRIBUTES(b, Permute)->channel_id;
         return hlo_attributes_equal(family, &x, b->attributes);
     }
     if (family != HLO_FAMILY_Collective) return false;
     HloCollectiveAttributes x = *HLO_ATTRIBUTES(a, Collective);
+    if ((x.channel_id != 0) != (HLO_ATTRIBUTES(b, Collective)->channel_id != 0)) return false;
     x.channel_id = HLO_ATTRIBUTES(b, Collective)->channel_id;
     return hlo_attributes_equal(family, &x, b->attributes);
 }
@@ -78,8 +81,8 @@ static int64_t source_of(HloPairs pairs, int64_t target) {
     return -1;
 }
 
-// A permute of what a permute brings and nothing else needs is one permute. What nobody sends is zeros in either. True
-// if `at` is such a one, and was replaced.
+// Two permutes become one if the second has the only use of the first's result. A device that receives nothing gets
+// zeros from either. True if `at` was the second of two, and now does both.
 static bool merge_permutes(HloInstruction *at) {
     HloInstruction *before = at->operand_count == 1 ? at->operands[0] : at;
     for (int i = 0; i < 2; i++) {

@@ -41,6 +41,23 @@ Test(passes, identical_collectives_merge) {
     hlo_module_free(module);
 }
 
+// bug: the one without a channel is a sum over replicas, the other one over partitions; they were taken for equal.
+Test(passes, bug_collectives_of_replicas_and_of_partitions_merged) {
+    HloModule *module = parse_text("HloModule m, replica_count=2, num_partitions=2\n" SUM
+                                   "ENTRY e {\n p = f32[4] parameter(0)\n"
+                                   " a = f32[4] all-reduce(p), replica_groups={{0,1}}, to_apply=sum\n"
+                                   " b = f32[4] all-reduce(p), channel_id=2, replica_groups={{0,1}}, to_apply=sum\n"
+                                   " c = f32[4] collective-permute(p), source_target_pairs={{0,1}}\n"
+                                   " d = f32[4] collective-permute(p), channel_id=3, source_target_pairs={{0,1}}\n"
+                                   " ROOT t = (f32[4], f32[4], f32[4], f32[4]) tuple(a, b, c, d)\n}\n");
+    HloArena *scratch = hlo_arena_new();
+    cr_assert_null(spmd_merge_collectives(module, scratch));
+    cr_expect_eq(count_ops(module, HLO_OP_ALL_REDUCE), 2);
+    cr_expect_eq(count_ops(module, HLO_OP_COLLECTIVE_PERMUTE), 2);
+    hlo_arena_free(scratch);
+    hlo_module_free(module);
+}
+
 // As x.mean(0) beside x.var(0), which takes the mean again: two reductions of two computations, one with a reshape
 // behind it, and what follows from both. Four sums become two.
 Test(passes, what_is_computed_twice_is_exchanged_once) {
