@@ -67,16 +67,17 @@ static HloInstruction *tangent(const HloJvp *j, const HloInstruction *old) {
     return leaves ? leaves[0] : NULL;
 }
 
-// x, and 0 where it is positive infinity.
-static HloInstruction *without_infinity(HloBuilder *b, HloInstruction *x) {
+// x, and 0 where `magnitude`, which is x or its absolute value, is positive infinity.
+static HloInstruction *without_infinity(HloBuilder *b, HloInstruction *x, HloInstruction *magnitude) {
     if (!x) return NULL;
     HloInstruction *infinite =
-        hlo_build_compare(b, x, hlo_build_splat_like(b, x, INFINITY), HLO_ComparisonDirection_EQ);
+        hlo_build_compare(b, magnitude, hlo_build_splat_like(b, x, INFINITY), HLO_ComparisonDirection_EQ);
     return hlo_build_select(b, infinite, hlo_build_splat_like(b, x, 0), x);
 }
 
 // jnp.logaddexp and logaddexp2, and so softplus and log_sigmoid: select(a - b is NaN, a + b, smooth maximum). The
-// derivative in each is exp(s (operand - result)).
+// derivative in each is exp(s (operand - result)). Both operands are negative infinity in windows that hold padding
+// alone: the derivative is 0 there, where JAX, which does not differentiate windows so, has NaN.
 bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out) {
     const HloInstruction *old = j->old, *test = old->operands[0], *of[2];
     HloBuilder *b = j->b;
@@ -87,11 +88,12 @@ bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out) {
         return false;
     if (!hlo_is(test->operands[0], HLO_OP_SUBTRACT) || !smooth_maximum(old->operands[2], &first, of, &scale))
         return false;
-    HloInstruction *result = without_infinity(b, hlo_jvp_result(j));
+    HloInstruction *plain = hlo_jvp_result(j), *result = without_infinity(b, plain, hlo_build_abs(b, plain));
     for (int64_t i = 0; i < 2; i++) {
         HloInstruction *t = tangent(j, of[i]);
         if (!t) continue;
-        HloInstruction *distance = hlo_build_sub(b, without_infinity(b, primal(j, of[i])), result);
+        HloInstruction *operand = primal(j, of[i]);
+        HloInstruction *distance = hlo_build_sub(b, without_infinity(b, operand, operand), result);
         if (scale != 1) distance = hlo_transform_scale(b, distance, scale);
         out[0] = hlo_transform_sum(b, out[0], hlo_build_mul(b, t, hlo_build_exp(b, distance)));
     }
