@@ -109,18 +109,35 @@ static HloStatus check_count(const TransportEnvironment *environment, const char
     return HLO_SUCCESS;
 }
 
+// The part of a topology that the process's environment names.
+typedef struct DivisionCall {
+    const EmuTopology *topology;
+    const TransportEnvironment *environment;
+    HloArena *arena;
+    const char **machine;
+    int64_t *hosts;
+} DivisionCall;
+
+static HloStatus divide_protected(void *argument) {
+    const DivisionCall *call = argument;
+    Division division;
+    HLO_TRY(divide(call->topology, call->environment, call->arena, &division));
+    HLO_TRY(name_machine(call->topology, &division, call->arena, call->machine));
+    *call->hosts = division.slices * volume(division.shape) / volume(division.chips);
+    return HLO_SUCCESS;
+}
+
 HloStatus target_join_machine(const char *spec, const TransportEnvironment *environment, HloArena *arena,
                               const char **machine, int64_t *hosts) {
     EmuTopology *topology;
-    Division division;
     HLO_TRY(emu_topology_parse(spec, &topology));
     *machine = spec;
     *hosts = topology->host_count;
     HloStatus status = HLO_SUCCESS;
     if (emu_topology_is_tpu(topology) && !environment->plays_all_hosts) {
-        status = divide(topology, environment, arena, &division);
-        if (!status) status = name_machine(topology, &division, arena, machine);
-        if (!status) *hosts = division.slices * volume(division.shape) / volume(division.chips);
+        // Protected here, so that the topology is freed when the arena finds no memory.
+        DivisionCall call = {topology, environment, arena, machine, hosts};
+        status = hlo_protect(divide_protected, &call);
     }
     emu_topology_free(topology);
     return status ? status : check_count(environment, *machine, *hosts);
