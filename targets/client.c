@@ -194,16 +194,7 @@ static HloStatus fill_client(TargetClient *client, const char *spec, int threads
     HLO_FAIL_IF(!client->spec, HLO_RESOURCE_EXHAUSTED, "no memory for a client");
     HLO_TRY(emu_topology_parse(spec, &client->topology));
     HLO_TRY(choose_numerics(client));
-    if (threads > 0) {
-        CpuFeatures features;
-        CpuBlasChoice blas;
-        HLO_TRY(cpu_features_choose(&features));
-        HLO_TRY(cpu_blas_choose(&blas));
-        HLO_TRY(cpu_pool_new_with(threads, features, &client->pool));
-        cpu_pool_set_blas(client->pool, blas);
-    } else {
-        HLO_TRY(cpu_pool_new(&client->pool));
-    }
+    HLO_TRY(threads > 0 ? cpu_pool_new_of(threads, &client->pool) : cpu_pool_new(&client->pool));
     HloText version = {0};
     hlo_text_format(&version, "meshlo, %s, %d threads", cpu_features_name(cpu_pool_features(client->pool)),
                     cpu_pool_worker_count(client->pool));

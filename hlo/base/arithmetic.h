@@ -15,6 +15,9 @@ static inline int64_t hlo_gcd(int64_t a, int64_t b) {
     return a;
 }
 
+static inline int64_t hlo_larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
 static inline int64_t hlo_smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

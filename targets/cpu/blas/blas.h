@@ -2,9 +2,9 @@
 // OpenBLAS, opened when it is first needed, and the choice between it and our own kernels.
 //
 // Only the build with POSIX threads is used (Debian: libopenblas0-pthread). The serial build returns wrong products
-// when several threads call it, and the OpenMP build brings the threads of another runtime. It is told to use one
-// thread, so that a call computes on the thread that makes it; matrices run side by side on our pool, and the bits of a
-// result do not depend on the number of workers.
+// when several threads call it, and the OpenMP build brings the threads of another runtime. It uses one thread, so that
+// a call computes on the thread that makes it; matrices run side by side on our pool, and the bits of a result do not
+// depend on the number of workers.
 //
 // The library is opened with RTLD_LOCAL: its symbols do not meet those of NumPy's or SciPy's own copies. If the host
 // process has already opened the same file (Debian's NumPy does), that copy is the host's, and its number of threads is
@@ -70,6 +70,13 @@ static inline int cpu_blas_type(HloType type) {
 }
 static inline int cpu_blas_precision(HloType type) {
     return type == HLO_F32 || type == HLO_C64 ? CPU_BLAS_F32 : CPU_BLAS_F64;
+}
+
+// The number 1 in a type of the library.
+static inline const void *cpu_blas_one(HloType type) {
+    static const double _Complex wide = 1;
+    static const float _Complex narrow = 1;
+    return cpu_blas_precision(type) == CPU_BLAS_F32 ? (const void *)&narrow : (const void *)&wide;
 }
 
 // Most threads that may be inside the library at a time. It ends the process when its 640 buffers (128, and 512 more

@@ -176,7 +176,7 @@ static struct {
     pthread_cond_t left;
 } gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
 
-// Waits until nobody is inside. The lock is held until after the fork.
+// Waits until no thread is inside. The lock is held until after the fork.
 static void before_fork(void) {
     pthread_mutex_lock(&gate.lock);
     atomic_store(&gate.forking, true);
@@ -191,7 +191,7 @@ static void after_fork_in_parent(void) {
     pthread_mutex_unlock(&gate.lock);
 }
 
-// The child is the only thread, so nobody waits.
+// The child has only this thread, so none waits.
 static void after_fork_in_child(void) {
     atomic_store(&gate.forking, false);
     atomic_store(&gate.waiting, 0);

@@ -43,6 +43,13 @@ bool cpu_lapack_finite_triangle(HloType type, int64_t n, bool lower, const void 
     return true;
 }
 
+static void copy_triangle(const CpuMatrix *matrix, int64_t n, bool lower, void *to, const void *from) {
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = i * n + (lower ? 0 : i), count = lower ? i + 1 : n - i;
+        memcpy(cpu_matrix_at(matrix, to, at), cpu_matrix_at(matrix, from, at), (size_t)(count * matrix->width));
+    }
+}
+
 // ---- factors
 
 size_t cpu_lapack_lu_bytes(HloType type, int64_t rows, int64_t columns) {
@@ -78,19 +85,13 @@ bool cpu_lapack_cholesky(CpuMatrix matrix, const CpuBlas *blas, int64_t n, bool 
     int32_t info = 0;
     if (!cpu_lapack_finite_triangle(matrix.type, n, lower, in)) return false;
     char *factor = cpu_matrix_work(&matrix, n * n, (size_t)matrix.width);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = i * n + (lower ? 0 : i), count = lower ? i + 1 : n - i;
-        memcpy(factor + at * matrix.width, cpu_matrix_at(&matrix, in, at), (size_t)(count * matrix.width));
-    }
+    copy_triangle(&matrix, n, lower, factor, in);
     cpu_blas_enter();
     blas->potrf[cpu_blas_type(matrix.type)](lower ? "U" : "L", &order, factor, &order, &info, 1);
     cpu_blas_leave();
     if (info) return false;
     memset(out, 0, (size_t)(n * n * matrix.width));
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = i * n + (lower ? 0 : i), count = lower ? i + 1 : n - i;
-        memcpy(cpu_matrix_at(&matrix, out, at), factor + at * matrix.width, (size_t)(count * matrix.width));
-    }
+    copy_triangle(&matrix, n, lower, out, factor);
     return true;
 }
 
@@ -112,8 +113,6 @@ static bool has_reciprocals(const CpuMatrix *matrix, int64_t n, const void *a) {
 // read as columns, and the same op.
 bool cpu_lapack_solve(CpuMatrix matrix, const CpuBlas *blas, int64_t rows, int64_t columns, bool left_side, bool lower,
                       bool unit_diagonal, CpuTranspose transpose, void *x, const void *a) {
-    static const double _Complex wide = 1;
-    static const float _Complex narrow = 1;
     const int64_t order = left_side ? rows : columns;
     const int32_t m = (int32_t)columns, n = (int32_t)rows, lda = (int32_t)order;
     const char *trans = transpose == CPU_NO_TRANSPOSE ? "N" : transpose == CPU_TRANSPOSE ? "T" : "C";
@@ -121,10 +120,8 @@ bool cpu_lapack_solve(CpuMatrix matrix, const CpuBlas *blas, int64_t rows, int64
         !cpu_lapack_finite(matrix.type, rows * columns, x) || (!unit_diagonal && !has_reciprocals(&matrix, order, a)))
         return false;
     cpu_blas_enter();
-    blas->trsm[cpu_blas_type(matrix.type)](
-        left_side ? "R" : "L", lower ? "U" : "L", trans, unit_diagonal ? "U" : "N", &m, &n,
-        cpu_blas_precision(matrix.type) == CPU_BLAS_F32 ? (const void *)&narrow : (const void *)&wide, a, &lda, x, &m,
-        1, 1, 1, 1);
+    blas->trsm[cpu_blas_type(matrix.type)](left_side ? "R" : "L", lower ? "U" : "L", trans, unit_diagonal ? "U" : "N",
+                                           &m, &n, cpu_blas_one(matrix.type), a, &lda, x, &m, 1, 1, 1, 1);
     cpu_blas_leave();
     return true;
 }
@@ -203,10 +200,7 @@ bool cpu_lapack_eigh(CpuMatrix matrix, const CpuBlas *blas, int64_t n, bool lowe
     void *own = cpu_matrix_work(&matrix, count.own, (size_t)matrix.width);
     void *real = cpu_matrix_work(&matrix, count.real, (size_t)hlo_type_bytes(hlo_type_real_part(matrix.type)));
     int32_t *integers = cpu_matrix_work(&matrix, count.integers, sizeof(int32_t));
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = i * n + (lower ? 0 : i), length = lower ? i + 1 : n - i;
-        memcpy(a + at * matrix.width, cpu_matrix_at(&matrix, in, at), (size_t)(length * matrix.width));
-    }
+    copy_triangle(&matrix, n, lower, a, in);
     cpu_blas_enter();
     if (matrix.is_complex)
         blas->heevd[precision](job, uplo, &order, a, &order, values, own, &own_count, real, &real_count, integers,

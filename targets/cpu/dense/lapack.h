@@ -19,7 +19,7 @@ HLO_NODISCARD HloStatus cpu_lapack_batch(const CpuBlas *blas, CpuPool *pool, Hlo
                                          size_t work_bytes, size_t lapack_bytes, double cost, CpuMatrixTask *task,
                                          const void *job);
 
-// True if no element is infinite or NaN: of `count` elements, or of rows x columns whose rows start `stride` apart.
+// True if none of `count` elements is infinite or NaN.
 bool cpu_lapack_finite(HloType type, int64_t count, const void *a);
 // The same for one triangle of an n x n matrix, with its diagonal.
 bool cpu_lapack_finite_triangle(HloType type, int64_t n, bool lower, const void *a);

@@ -535,9 +535,6 @@ bool cpu_matmul_small_elements(const CpuSmallMatmul *small, int64_t most, CpuMat
     return true;
 }
 
-// Multiplications from which sharing the work pays.
-enum { kWorthSharing = 200000 };
-
 typedef struct VectorJob {
     const MatmulJob *job;
     const CpuVectorProduct *vector;
@@ -564,14 +561,14 @@ static void run_vectors(CpuPool *pool, const MatmulJob *job, const CpuVectorProd
     if (mm->batch == 1)
         vector_task(&vectors, 0, 1, 0);
     else
-        cpu_pool_parallel_for_grain(each * mm->batch < kWorthSharing ? NULL : pool, mm->batch, kWorthSharing / each + 1,
-                                    vector_task, &vectors);
+        cpu_pool_parallel_for_grain(each * mm->batch < CPU_MATMUL_SHARED ? NULL : pool, mm->batch,
+                                    CPU_MATMUL_SHARED / each + 1, vector_task, &vectors);
 }
 
 static HloStatus run_small(CpuPool *pool, MatmulJob *job, CpuTask *task) {
     const int64_t each = job->mm->m * job->mm->n * job->mm->k + 1;
-    cpu_pool_parallel_for_grain(each * job->mm->batch < kWorthSharing ? NULL : pool, job->mm->batch,
-                                kWorthSharing / each + 1, task, job);
+    cpu_pool_parallel_for_grain(each * job->mm->batch < CPU_MATMUL_SHARED ? NULL : pool, job->mm->batch,
+                                CPU_MATMUL_SHARED / each + 1, task, job);
     return HLO_SUCCESS;
 }
 

@@ -7,10 +7,7 @@
 #include "hlo/base/arithmetic.h"
 #include "targets/cpu/blas/blas.h"
 #include "targets/cpu/dense/matmul_internal.h"
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
+#include "targets/cpu/dense/matrix.h"
 
 // One side as BLAS sees it: `across` is the dimension that it shares with the result, `depth` the other one.
 typedef struct Side {
@@ -23,6 +20,7 @@ typedef struct Side {
 typedef struct BlasJob {
     const CpuBlas *blas;
     int type;
+    const void *one;
     int64_t width, tile_first, tile_second, tiles_first, tiles_second;
     int64_t first, second, depth;  // rows and columns of the result, stored column by column
     Side left, right;
@@ -38,7 +36,7 @@ static bool set_leading(Side *side, int64_t rows, int64_t row_stride, int64_t co
     const int64_t leading = columns > 1 ? column_stride : rows;
     if (leading < rows || leading > INT32_MAX) return false;
     side->form = form;
-    side->leading = (int32_t)larger(leading, 1);
+    side->leading = (int32_t)hlo_larger(leading, 1);
     return true;
 }
 
@@ -49,12 +47,8 @@ static bool set_form(Side *side, int64_t across, int64_t depth, bool is_left) {
 }
 
 static void blas_task(void *argument, int64_t begin, int64_t end, int worker) {
-    static const double _Complex wide_one = 1, wide_zero = 0;
-    static const float _Complex narrow_one = 1, narrow_zero = 0;
+    static const double _Complex zero = 0;  // the same bytes as a narrower zero
     const BlasJob *job = argument;
-    const bool narrow = job->type == CPU_BLAS_F32 || job->type == CPU_BLAS_C64;
-    const void *one = narrow ? (const void *)&narrow_one : (const void *)&wide_one;
-    const void *zero = narrow ? (const void *)&narrow_zero : (const void *)&wide_zero;
     const int32_t depth = (int32_t)job->depth, leading = (int32_t)job->out_leading;
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -66,8 +60,8 @@ static void blas_task(void *argument, int64_t begin, int64_t end, int worker) {
         const char *right = job->right.data + (b * job->right.batch_stride + j * job->right.across_stride) * job->width;
         char *out = job->out + (b * job->out_batch_stride + i + j * job->out_leading) * job->width;
         cpu_blas_enter();
-        job->blas->gemm[job->type](job->left.form, job->right.form, &first, &second, &depth, one, left,
-                                   &job->left.leading, right, &job->right.leading, zero, out, &leading, 1, 1);
+        job->blas->gemm[job->type](job->left.form, job->right.form, &first, &second, &depth, job->one, left,
+                                   &job->left.leading, right, &job->right.leading, &zero, out, &leading, 1, 1);
         cpu_blas_leave();
     }
 }
@@ -86,6 +80,7 @@ static bool describe(const CpuMatmul *mm, void *out, const void *lhs, const void
     int64_t tile_m, tile_n;
     cpu_matmul_choose_tiles(mm, &tile_m, &tile_n);
     *job = (BlasJob){.type = cpu_blas_type(mm->out_type),
+                     .one = cpu_blas_one(mm->out_type),
                      .width = hlo_type_bytes(mm->out_type),
                      .tile_first = by_rows ? tile_n : tile_m,
                      .tile_second = by_rows ? tile_m : tile_n,
@@ -108,16 +103,14 @@ static bool describe(const CpuMatmul *mm, void *out, const void *lhs, const void
 
 HloStatus cpu_matmul_by_blas(CpuPool *pool, const CpuMatmul *mm, void *out, const void *lhs, const void *rhs,
                              bool *done) {
-    enum { kWorthSharing = 200000 };
     const HloType type = mm->out_type;
     const int64_t smallest = hlo_smaller(hlo_smaller(mm->m, mm->n), mm->k),
-                  largest = larger(larger(mm->m, mm->n), mm->k);
+                  largest = hlo_larger(hlo_larger(mm->m, mm->n), mm->k);
     BlasJob job;
     const CpuBlas *blas;
     *done = false;
     if (cpu_pool_blas(pool) == CPU_BLAS_BUILTIN || mm->lhs_type != type || mm->rhs_type != type ||
-        (type != HLO_F32 && type != HLO_F64 && type != HLO_C64 && type != HLO_C128) ||
-        (cpu_blas_precision(type) == CPU_BLAS_F32 && mm->precision != CPU_PRECISION_EXACT))
+        !cpu_matrix_has(type) || (cpu_blas_precision(type) == CPU_BLAS_F32 && mm->precision != CPU_PRECISION_EXACT))
         return HLO_SUCCESS;
     HLO_TRY(cpu_blas_find(pool, CPU_BLAS_GEMM, type, smallest, largest, &blas));
     if (!blas || mm->batch == 0 || !describe(mm, out, lhs, rhs, &job)) return HLO_SUCCESS;
@@ -125,8 +118,9 @@ HloStatus cpu_matmul_by_blas(CpuPool *pool, const CpuMatmul *mm, void *out, cons
     const double work = (double)mm->m * (double)mm->n * (double)mm->k;
     const int64_t units = mm->batch * job.tiles_first * job.tiles_second;
     const double each = work * (double)mm->batch / (double)units;
-    const int64_t worth = each < kWorthSharing ? (int64_t)(kWorthSharing / each) + 1 : 1;
-    cpu_pool_parallel_for_grain(work * (double)mm->batch < kWorthSharing ? NULL : pool, units, worth, blas_task, &job);
+    const int64_t worth = each < CPU_MATMUL_SHARED ? (int64_t)(CPU_MATMUL_SHARED / each) + 1 : 1;
+    cpu_pool_parallel_for_grain(work * (double)mm->batch < CPU_MATMUL_SHARED ? NULL : pool, units, worth, blas_task,
+                                &job);
     *done = true;
     return HLO_SUCCESS;
 }

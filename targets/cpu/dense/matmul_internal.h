@@ -20,6 +20,9 @@ HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out);
 bool cpu_matmul_has_element(HloType compute);
 CpuGemmElement cpu_matmul_element(HloType compute);  // of a type that has an element
 
+// Multiplications from which sharing the work pays.
+enum { CPU_MATMUL_SHARED = 200000 };
+
 // Sets the sizes of the tiles that a product is divided into, multiples of 16.
 void cpu_matmul_choose_tiles(const CpuMatmul *mm, int64_t *tile_m, int64_t *tile_n);
 

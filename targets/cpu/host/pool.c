@@ -340,8 +340,12 @@ static HloStatus read_thread_count(int *count) {
 
 HloStatus cpu_pool_new(CpuPool **pool) {
     int workers;
-    CpuFeatures features;
     HLO_TRY(read_thread_count(&workers));
+    return cpu_pool_new_of(workers, pool);
+}
+
+HloStatus cpu_pool_new_of(int workers, CpuPool **pool) {
+    CpuFeatures features;
     CpuBlasChoice blas;
     HLO_TRY(cpu_features_choose(&features));
     HLO_TRY(cpu_blas_choose(&blas));

@@ -31,6 +31,9 @@ typedef void CpuTask(void *argument, int64_t begin, int64_t end, int worker);
 // are read here as well).
 HLO_NODISCARD HloStatus cpu_pool_new(CpuPool **pool);
 
+// As cpu_pool_new(), with this number of workers (0: one per core) whatever MESHLO_NUM_THREADS says.
+HLO_NODISCARD HloStatus cpu_pool_new_of(int workers, CpuPool **pool);
+
 // Creates a pool with a given number of workers (at least 1) and instruction set, and CPU_BLAS_BUILTIN: for tests.
 HLO_NODISCARD HloStatus cpu_pool_new_with(int workers, CpuFeatures features, CpuPool **pool);
 

@@ -13,37 +13,6 @@
 
 // ---- runs
 
-// Copies dst[i * dst_step] = src[i * src_step], with steps in elements.
-static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count, int width) {
-    if (dst_step == 1 && src_step == 1) {
-        memcpy(dst, src, (size_t)(count * width));
-        return;
-    }
-    if (dst_step == 1 && src_step == 0) {
-        cpu_fill_run(dst, src, count, width);
-        return;
-    }
-    switch (width) {
-#define STEP_CASE(T)                                                              \
-    case sizeof(T): {                                                             \
-        T *out = (T *)(void *)dst;                                                \
-        const T *in = (const T *)(const void *)src;                               \
-        for (int64_t i = 0; i < count; i++) out[i * dst_step] = in[i * src_step]; \
-        break;                                                                    \
-    }
-        STEP_CASE(uint8_t)
-        STEP_CASE(uint16_t)
-        STEP_CASE(uint32_t)
-        STEP_CASE(uint64_t)
-#undef STEP_CASE
-        default:
-            for (int64_t i = 0; i < count; i++)
-                memcpy(dst + i * dst_step * width, src + i * src_step * width, (size_t)width);
-    }
-}
-
-// ---- runs of one group
-
 // `count` runs of `length` elements. Steps are from element to element, strides from run to run, both in elements.
 typedef struct Runs {
     int64_t count, length;
@@ -137,6 +106,32 @@ STEP_FUNCTION(uint16_t, step_16)
 STEP_FUNCTION(uint32_t, step_32)
 STEP_FUNCTION(uint64_t, step_64)
 
+// Copies runs of any steps, for elements of any width.
+static void copy_steps(const Runs *runs) {
+    const int width = runs->width;
+    switch (width) {
+        case 1: step_8(runs); break;
+        case 2: step_16(runs); break;
+        case 4: step_32(runs); break;
+        case 8: step_64(runs); break;
+        default:
+            for (int64_t r = 0; r < runs->count; r++)
+                for (int64_t i = 0; i < runs->length; i++)
+                    memcpy(runs->dst + (r * runs->dst_stride + i * runs->dst_step) * width,
+                           runs->src + (r * runs->src_stride + i * runs->src_step) * width, (size_t)width);
+    }
+}
+
+// Copies dst[i * dst_step] = src[i * src_step], with steps in elements.
+static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count, int width) {
+    if (dst_step == 1 && src_step == 1)
+        memcpy(dst, src, (size_t)(count * width));
+    else if (dst_step == 1 && src_step == 0)
+        cpu_fill_run(dst, src, count, width);
+    else
+        copy_steps(&(Runs){1, count, dst, dst_step, 0, src, src_step, 0, width});
+}
+
 // Runs from this length on are copied one by one: their functions are faster per element.
 enum { kLongRun = 64 };
 
@@ -150,12 +145,12 @@ static void copy_long(const Runs *runs) {
     }
 }
 
-static void copy_short(const Runs *runs, bool spreads) {
+static void copy_spread(const Runs *runs) {
     switch (runs->width) {
-        case 1: spreads ? spread_8(runs) : step_8(runs); break;
-        case 2: spreads ? spread_16(runs) : step_16(runs); break;
-        case 4: spreads ? spread_32(runs) : step_32(runs); break;
-        case 8: spreads ? spread_64(runs) : step_64(runs); break;
+        case 1: spread_8(runs); break;
+        case 2: spread_16(runs); break;
+        case 4: spread_32(runs); break;
+        case 8: spread_64(runs); break;
         default: copy_long(runs);
     }
 }
@@ -169,8 +164,10 @@ static void copy_runs(const Runs *runs) {
             copy_contiguous(runs);
     } else if (runs->length >= kLongRun) {
         copy_long(runs);
+    } else if (dense && runs->src_step == 0 && runs->length <= kSpread) {
+        copy_spread(runs);
     } else {
-        copy_short(runs, dense && runs->src_step == 0 && runs->length <= kSpread);
+        copy_steps(runs);
     }
 }
 

@@ -808,8 +808,8 @@ static void fill_set(const CpuLaunch *launch, const CpuWaitReport *own, int64_t 
 }
 
 // Whether every process, of the set or not, has been at work for a while since the stuck ones last got further. A
-// process that is stopped may hold up the messages between others: in shared memory they lie behind one that it has
-// only begun to write.
+// process that is stopped may hold up the messages between others: shared memory delivers them in order, after one that
+// it has only begun to write.
 static bool is_confirmed(const CpuHosts *hosts, const WaitSet *set) {
     int64_t since = hosts->answered_from;
     for (int64_t i = 0; i < set->count; i++)
