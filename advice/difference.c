@@ -9,6 +9,7 @@
 
 #include "advice/probe.h"
 #include "hlo/analysis/closeness.h"
+#include "hlo/base/arithmetic.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/pass/support.h"
 #include "hlo/verify/verify.h"
@@ -48,14 +49,7 @@ static HloArena *arena_of(const Search *search) {
 
 static void set_index(Search *search, const HloShape *shape, int64_t flat) {
     HloText text = {0};
-    int64_t below = hlo_shape_elements(shape);
-    hlo_text_char(&text, '[');
-    for (int64_t d = 0; d < shape->rank; d++) {
-        below /= shape->dims[d];
-        hlo_text_format(&text, "%s%lld", d ? "," : "", (long long)(flat / below));
-        flat %= below;
-    }
-    hlo_text_char(&text, ']');
+    hlo_shape_print_index(&text, shape, flat);
     search->result->index = hlo_text_to_arena(search->result->arena, &text);
 }
 
@@ -67,15 +61,12 @@ static const char *name_of(const Search *search, const HloInstruction *instructi
 
 static AdviceValue describe(const Search *search, const HloInstruction *instruction) {
     HloArena *arena = search->result->arena;
-    const char *file;
-    int64_t line;
-    hlo_instruction_source(instruction, &file, &line);
     const HloMetadata *metadata = instruction->metadata;
     return (AdviceValue){.name = hlo_arena_text(arena, name_of(search, instruction)),
                          .opcode = hlo_op_text(instruction->opcode),
                          .shape = "",
                          .scope = metadata && metadata->op_name ? hlo_arena_text(arena, metadata->op_name) : "",
-                         .source = file ? hlo_arena_format(arena, "%s:%lld", file, (long long)line) : ""};
+                         .source = hlo_instruction_source_text(arena, instruction)};
 }
 
 // Notes the worst array of a value.
@@ -223,10 +214,9 @@ static void add_arrays(Search *search, Group *group, HloInstruction *owner, HloI
         add_arrays(search, group, owner, hlo_pass_get(owner, value, i));
 }
 
+// True for ops whose result is work in progress, not a value.
 static bool is_half(HloOpcode opcode) {
-    const char *text = hlo_op_text(opcode);
-    const size_t length = strlen(text);
-    return (length > 6 && strcmp(text + length - 6, "-start") == 0) || strstr(text, "async") != NULL;
+    return hlo_op_is(opcode, HLO_OP_IS_ASYNC_START) || opcode == HLO_OP_ASYNC_UPDATE || opcode == HLO_OP_ASYNC_DONE;
 }
 
 // Compares the values of the entry computation whose ids are at least `from`, group by group, until one differs.
@@ -236,9 +226,9 @@ static HloStatus search_place(Search *search, int32_t from) {
     hlo_computation_sort(module->entry);
     HloInstruction **order = hlo_computation_post_order(module->entry, arena_of(search), &count);
     const bool *manual = mark_manual(search, order, count);
-    search->errors = HLO_ARENA_NEW(arena_of(search), double, module->instruction_limit + 1);
-    search->findings.count = 0;
     const int64_t limit = module->instruction_limit;
+    search->errors = HLO_ARENA_NEW(arena_of(search), double, limit + 1);
+    search->findings.count = 0;
     Group group = {0};
     HloInstruction *last = module->entry->last;
     bool found = false, any = false;
@@ -269,6 +259,17 @@ static HloInstruction *first_differing(const Search *search) {
 
 // ---- entering a value
 
+// Removes a limited loop, and what was made for it after `last`.
+static void remove_limited(Search *search, HloInstruction *limited, const HloInstruction *last) {
+    const HloComputation *computation = last->parent;
+    while (computation->last != last) {
+        if (computation->last == limited)
+            probe_remove(&search->probe, limited);
+        else
+            hlo_instruction_remove(computation->last);
+    }
+}
+
 // Compares the loop's state after `limit` iterations; *error is its largest error.
 static HloStatus compare_state(Search *search, HloInstruction *loop, int64_t limit, bool *differs, double *error) {
     Group group = {0};
@@ -285,12 +286,7 @@ static HloStatus compare_state(Search *search, HloInstruction *loop, int64_t lim
         if (!(difference.largest_relative <= *error)) *error = difference.largest_relative;
     }
     probe_forget(&search->probe);
-    while (loop->parent->last != last) {
-        if (loop->parent->last == limited)
-            probe_remove(&search->probe, limited);
-        else
-            hlo_instruction_remove(loop->parent->last);
-    }
+    remove_limited(search, limited, last);
     return HLO_SUCCESS;
 }
 
@@ -302,14 +298,9 @@ static HloStatus count_iterations(Search *search, HloInstruction *loop, int64_t 
     int64_t counts[2];
     for (int side = 0; side < 2; side++)
         counts[side] = hlo_literal_get_int64(search->probe.values[side][search->probe.result_count], 0);
-    *count = counts[0] > counts[1] ? counts[0] : counts[1];
+    *count = hlo_larger(counts[0], counts[1]);
     probe_forget(&search->probe);
-    while (loop->parent->last != last) {
-        if (loop->parent->last == limited)
-            probe_remove(&search->probe, limited);
-        else
-            hlo_instruction_remove(loop->parent->last);
-    }
+    remove_limited(search, limited, last);
     return HLO_SUCCESS;
 }
 
@@ -355,6 +346,11 @@ static void enter_body(Search *search, HloInstruction *value, const HloComputati
     }
 }
 
+// Names the value that is entered.
+static void extend_place(Search *search, const HloInstruction *value) {
+    hlo_text_format(&search->place, "%s%s", search->place.length ? "; " : "", name_of(search, value));
+}
+
 static HloStatus enter_loop(Search *search, HloInstruction *loop, bool *entered) {
     int64_t iteration;
     HLO_TRY(first_iteration(search, loop, &iteration));
@@ -364,8 +360,8 @@ static HloStatus enter_loop(Search *search, HloInstruction *loop, bool *entered)
         HloInstruction *limited = probe_limited_loop(&search->probe, loop, iteration - 1);
         state = probe_loop_state(loop, limited);
     }
-    hlo_text_format(&search->place, "%s%s, iteration %lld", search->place.length ? "; " : "", name_of(search, loop),
-                    (long long)iteration);
+    extend_place(search, loop);
+    hlo_text_format(&search->place, ", iteration %lld", (long long)iteration);
     enter_body(search, loop, loop->called[1], &state);
     *entered = true;
     return HLO_SUCCESS;
@@ -380,8 +376,8 @@ static HloStatus enter_branch(Search *search, HloInstruction *conditional, bool 
     else if (branch < 0 || branch >= conditional->called_count)
         branch = conditional->called_count - 1;
     probe_forget(&search->probe);
-    hlo_text_format(&search->place, "%s%s, branch %lld", search->place.length ? "; " : "", name_of(search, conditional),
-                    (long long)branch);
+    extend_place(search, conditional);
+    hlo_text_format(&search->place, ", branch %lld", (long long)branch);
     enter_body(search, conditional, conditional->called[branch], &conditional->operands[1 + branch]);
     *entered = true;
     return HLO_SUCCESS;
@@ -395,7 +391,7 @@ static HloStatus enter(Search *search, HloInstruction *value, bool *entered) {
         case HLO_OP_CONDITIONAL: return enter_branch(search, value, entered);
         case HLO_OP_CALL:
         case HLO_OP_FUSION:
-            hlo_text_format(&search->place, "%s%s", search->place.length ? "; " : "", name_of(search, value));
+            extend_place(search, value);
             enter_body(search, value, value->called[0], value->operands);
             *entered = true;
             return HLO_SUCCESS;
@@ -502,13 +498,10 @@ HloStatus advice_first_difference(const HloModule *module, const HloLiteral *con
     hlo_module_free(search.probe.module);
     hlo_arena_free(search.probe.arena);
     hlo_text_free(&search.place);
-    if (status && search.result && search.result->arena) {
+    if (status)
         advice_difference_free(search.result);
-    } else if (status) {
-        hlo_free(search.result);
-    } else {
+    else
         *difference = search.result;
-    }
     return status;
 }
 

@@ -19,15 +19,7 @@ void probe_forget(Probe *probe) {
 
 // ---- running
 
-// Puts the leaves of a literal into a list; takes the literal apart.
-static void take_leaves(HloLiteral *literal, HloLiteral **leaves, int64_t *next) {
-    if (literal->shape->type != HLO_TUPLE) {
-        leaves[(*next)++] = hlo_literal_copy(literal);
-        return;
-    }
-    for (int32_t i = 0; i < literal->shape->element_count; i++) take_leaves(literal->elements[i], leaves, next);
-}
-
+// Appends the leaves of a literal to a list.
 static void list_leaves(const HloLiteral *literal, const HloLiteral **leaves, int64_t *next) {
     if (literal->shape->type != HLO_TUPLE) {
         leaves[(*next)++] = literal;
@@ -40,13 +32,15 @@ static HloStatus run_evaluator(Probe *probe, const HloModule *module, const Advi
     const HloEvalOptions options = {
         .numerics = run->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT,
         .device_count = module->num_partitions};
+    const HloLiteral **leaves = HLO_ARENA_NEW(probe->arena, const HloLiteral *, probe->value_count + 1);
     HloLiteral *result;
-    HLO_TRY(hlo_evaluate(module, probe->arguments, probe->argument_count, &options, &result));
+    bool copied = true;
     int64_t next = 0;
-    take_leaves(result, values, &next);
+    HLO_TRY(hlo_evaluate(module, probe->arguments, probe->argument_count, &options, &result));
+    list_leaves(result, leaves, &next);
+    for (int64_t i = 0; i < next; i++) copied &= (values[i] = hlo_literal_copy(leaves[i])) != NULL;
     hlo_literal_free(result);
-    for (int64_t i = 0; i < probe->value_count; i++)
-        HLO_FAIL_IF(!values[i], HLO_RESOURCE_EXHAUSTED, "no memory for the values of the program");
+    HLO_FAIL_IF(!copied, HLO_RESOURCE_EXHAUSTED, "no memory for the values of the program");
     return HLO_SUCCESS;
 }
 

@@ -14,8 +14,7 @@ typedef struct Probe {
     int64_t argument_count;
     const AdviceRun *runs[2];
     TargetClient *clients[2];  // of runs with a machine
-    const HloInstruction *root;
-    HloLiteral **values[2];  // of the last probe_run(): the leaves of the results, then the probes
+    HloLiteral **values[2];    // of the last probe_run(): the leaves of the results, then the probes
     int64_t value_count, result_count;
 } Probe;
 

@@ -671,6 +671,13 @@ typedef struct SimulateCall {
     EmuReport *report;
 } SimulateCall;
 
+static void describe_devices(const SimulateCall *call, const int64_t *places, int64_t count) {
+    int64_t *ids = HLO_ARENA_NEW(call->report->arena, int64_t, count);
+    for (int64_t i = 0; i < count; i++) ids[i] = call->topology->devices[places[i]].id;
+    call->report->devices = ids;
+    call->report->num_partitions = call->module->num_partitions;
+}
+
 // Sets everything up, runs the entry computation on one clock, waits for all transfers in flight, and fills the report.
 // The slowest device sets the pace for all: they run the same program and synchronise at every collective.
 static HloStatus simulate(void *argument) {
@@ -736,11 +743,8 @@ static HloStatus simulate(void *argument) {
     collect_memory(simulation);
     report->is_sustained = simulation->program->is_sustained;
     report->routes_tokens = routes_tokens(module);
+    describe_devices(call, places, participants);
     emu_parameters_find(report, module);
-    int64_t *ids = HLO_ARENA_NEW(arena, int64_t, participants);
-    for (int64_t i = 0; i < participants; i++) ids[i] = call->topology->devices[places[i]].id;
-    report->devices = ids;
-    report->num_partitions = module->num_partitions > 0 ? module->num_partitions : 1;
     emu_range_find(report, chip->name);
     return HLO_SUCCESS;
 }

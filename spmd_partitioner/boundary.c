@@ -28,26 +28,6 @@ bool spmd_is_partitioned(const HloModule *module) {
     return false;
 }
 
-// Channels connect the collectives of different devices. The channels that a program already uses must not collide with
-// ours.
-int64_t spmd_next_channel(const HloModule *module) {
-    assert(module); /* whose channels are numbered */
-    int64_t next = 1;
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            int64_t id = 0;
-            switch (hlo_op_info(at->opcode)->family) {
-                case HLO_FAMILY_Collective: id = HLO_ATTRIBUTES(at, Collective)->channel_id; break;
-                case HLO_FAMILY_Permute: id = HLO_ATTRIBUTES(at, Permute)->channel_id; break;
-                case HLO_FAMILY_Transfer: id = HLO_ATTRIBUTES(at, Transfer)->channel_id; break;
-                default: break;
-            }
-            if (id >= next && id < INT64_MAX) next = id + 1;
-        }
-    }
-    return next;
-}
-
 // ---- writing ----
 
 // "8,128;4": the dims of each leaf.

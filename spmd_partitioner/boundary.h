@@ -23,7 +23,5 @@ SpmdResultMarks spmd_boundary_take_results(HloModule *module);
 void spmd_boundary_put_results(HloModule *module, const SpmdResultMarks *marks);
 // Number of parts into which a written sharding splits dimension `dim`; 1 where it has no entry.
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim);
-// A channel id that no collective of the module uses, nor any greater one.
-int64_t spmd_next_channel(const HloModule *module);
 
 #endif

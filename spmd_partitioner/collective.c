@@ -296,15 +296,10 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
 static SpmdAxes tile_axes(const SpmdMesh *mesh, const SpmdSharding *sharding, SpmdAtomSet fixed) {
     SpmdAxes order = {0};
     SpmdAtomSet used = spmd_sharding_used(sharding);
-    for (int pass = 0; pass < 2; pass++) {
-        for (int32_t i = 0; i < mesh->atom_count && pass == 0; i++) {
-            if (fixed >> i & 1) spmd_axes_push(&order, i);
-        }
-        for (int32_t i = 0; i < sharding->rank && pass == 0; i++) spmd_axes_append(&order, &sharding->dims[i]);
-        for (int32_t i = 0; i < mesh->atom_count && pass == 1; i++) {
-            if (!((fixed | used) >> i & 1)) spmd_axes_push(&order, i);
-        }
-    }
+    const SpmdAtomSet all = ((SpmdAtomSet)1 << mesh->atom_count) - 1;
+    spmd_axes_push_set(&order, fixed);
+    for (int32_t i = 0; i < sharding->rank; i++) spmd_axes_append(&order, &sharding->dims[i]);
+    spmd_axes_push_set(&order, all & ~(fixed | used));
     return order;
 }
 

@@ -534,14 +534,6 @@ static void tile_order(const SpmdMesh *mesh, const SpmdSharding *sharding, int64
     }
 }
 
-// Writes out the device list of a tiled annotation.
-static const int64_t *device_list(HloArena *arena, const HloSharding *sharding, int64_t count) {
-    if (!sharding->iota.dims.count) return sharding->devices.items;
-    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, count);
-    hlo_iota_devices_expand(&sharding->iota, devices);
-    return devices;
-}
-
 // An order that the mesh cannot hold: the same tile counts on the mesh, and where each device's part belongs.
 static HloStatus annotation_foreign(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                     SpmdAnnotation *annotation) {
@@ -557,7 +549,7 @@ static HloStatus annotation_foreign(HloArena *arena, const SpmdMesh *mesh, const
     int64_t count = mesh->device_count;
     int64_t *ours = HLO_ARENA_NEW(arena, int64_t, count), *map = HLO_ARENA_NEW(arena, int64_t, count);
     tile_order(mesh, annotation->sharding, ours);
-    const int64_t *theirs = device_list(arena, sharding, count);
+    const int64_t *theirs = hlo_sharding_devices(arena, sharding);
     for (int64_t i = 0; i < count; i++) map[ours[i]] = theirs[i];
     annotation->devices = map;
     return HLO_SUCCESS;
@@ -815,9 +807,7 @@ const HloSharding *spmd_sharding_to_hlo(HloArena *arena, const SpmdMesh *mesh, c
     }
     for (int g = 0; g < 3; g++) {
         if (!groups[g]) continue;
-        for (int32_t i = 0; i < mesh->atom_count; i++) {
-            if (groups[g] >> i & 1) spmd_axes_push(&order, i);
-        }
+        spmd_axes_push_set(&order, groups[g]);
         subgroups[out->subgroup_count] = kinds[g];
         tiles[sharding->rank + out->subgroup_count++] = spmd_atoms_product(mesh, groups[g]);
     }

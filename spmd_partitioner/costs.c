@@ -48,14 +48,6 @@ static const HloOpcode OPCODES[SPMD_TRANSFER_KINDS] = {
     [SPMD_TRANSFER_PERMUTE] = HLO_OP_COLLECTIVE_PERMUTE, [SPMD_TRANSFER_SHIFT] = HLO_OP_COLLECTIVE_PERMUTE,
 };
 
-// The atoms of a set, major to minor.
-static SpmdAxes axes_of(const SpmdMesh *mesh, SpmdAtomSet atoms) {
-    SpmdAxes axes = {0};
-    for (int32_t i = 0; i < mesh->atom_count; i++)
-        if (atoms >> i & 1) spmd_axes_push(&axes, i);
-    return axes;
-}
-
 // `device` at position `place` along the axes.
 static int64_t device_at(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device, int64_t place) {
     for (int32_t i = axes->count - 1; i >= 0; i--) {
@@ -110,7 +102,8 @@ static HloInstruction *make_operand(const SpmdCosts *costs, int64_t group, int n
 
 // Asks the machine. What it does not know costs its bytes.
 static SpmdPrice ask(SpmdCosts *costs, SpmdTransferKind kind, SpmdAtomSet atoms) {
-    const SpmdAxes axes = axes_of(costs->mesh, atoms);
+    SpmdAxes axes = {0};
+    spmd_axes_push_set(&axes, atoms);
     const int64_t group = spmd_axes_product(costs->mesh, &axes);
     double seconds[2], sent[2];
     if (!costs->module) {

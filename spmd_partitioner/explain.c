@@ -134,10 +134,7 @@ static void add_collective(Builder *builder, const HloInstruction *op, const Ite
     collective.trip_count = iterations->unknown ? -1 : iterations->known;
     collective.reason = keep(arena, hlo_instruction_frontend_attribute(op, "meshlo.reason"));
     collective.remedy = keep(arena, hlo_instruction_frontend_attribute(op, "meshlo.remedy"));
-    const char *file;
-    int64_t line;
-    hlo_instruction_source(op, &file, &line);
-    collective.source = file ? hlo_arena_format(arena, "%s:%lld", file, (long long)line) : "";
+    collective.source = hlo_instruction_source_text(arena, op);
     hlo_vector_push(arena, &builder->items, collective);
     const int64_t trips = collective.trip_count > 0 ? collective.trip_count : 1;
     builder->report->total_bytes_per_device =

@@ -224,9 +224,7 @@ static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *sour
 static SpmdLocal spread(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomSet axes) {
     assert(local.hlo && axes && !(local.partial & axes)); /* a complete array, over axes that it is not a sum over */
     SpmdAxes list = {0};
-    for (int32_t i = 0; i < partitioner->mesh->atom_count; i++) {
-        if (axes >> i & 1) spmd_axes_push(&list, i);
-    }
+    spmd_axes_push_set(&list, axes);
     const HloShape *shape = local.hlo->shape;
     HloInstruction *first =
         spmd_emit_compare(partitioner, HLO_ComparisonDirection_EQ, spmd_emit_index(partitioner, &list),
@@ -607,7 +605,7 @@ HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     partitioner.locals = HLO_ARENA_NEW(plan->arena, SpmdLocal *, leaves);
     partitioner.clones = HLO_ARENA_NEW(plan->arena, HloComputation *, plan->module->computation_limit);
     partitioner.written = HLO_ARENA_NEW(plan->arena, struct SpmdWritten *, plan->module->computation_limit);
-    partitioner.next_channel = spmd_next_channel(plan->module);
+    partitioner.next_channel = hlo_module_next_channel(plan->module);
     const SpmdArray **wanted = HLO_ARENA_NEW(plan->arena, const SpmdArray *, plan->result_count);
     for (int64_t i = 0; i < plan->result_count; i++) wanted[i] = &plan->arrays.items[plan->results[i]];
     hlo_module_copy_header(module, plan->module);

@@ -160,9 +160,7 @@ static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet 
                 (SpmdStep){.kind = SPMD_STEP_REDUCE_SCATTER, .dim = dim, .axes = run});
     }
     SpmdStep step = {.kind = SPMD_STEP_ALL_REDUCE};
-    for (int32_t i = 0; i < search->mesh->atom_count; i++) {
-        if (open >> i & 1) spmd_axes_push(&step.axes, i);
-    }
+    spmd_axes_push_set(&step.axes, open);
     send_to(search, spmd_sharding_copy(search->arena, now), partial & ~open, SPMD_TRANSFER_REDUCE, open,
             spmd_times_bytes(ring(bytes, spmd_atoms_product(search->mesh, open)), 2), step);
 }
@@ -344,9 +342,7 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
     SpmdPath path = {.steps = steps, .fell_back = true};
     SpmdSharding *now = spmd_sharding_copy(search->arena, from);
     SpmdStep reduce = {.kind = SPMD_STEP_ALL_REDUCE};
-    for (int32_t i = 0; i < search->mesh->atom_count; i++) {
-        if (partial & ~search->keep & ((SpmdAtomSet)1 << i)) spmd_axes_push(&reduce.axes, i);
-    }
+    spmd_axes_push_set(&reduce.axes, partial & ~search->keep);
     partial &= search->keep;
     reduce.after = from;
     reduce.partial = partial;
@@ -362,12 +358,11 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
                                              .axes = *axes,
                                              .after = now,
                                              .partial = partial};
-            int64_t group = spmd_axes_product(search->mesh, axes);
-            const int64_t sent = pass ? 0 : ring(local_bytes(search, now), group);
+            if (pass) continue;
+            const int64_t sent = ring(local_bytes(search, now), spmd_axes_product(search->mesh, axes));
             path.bytes = spmd_add_bytes(path.bytes, sent);
-            if (!pass)
-                path.cost = spmd_add_bytes(path.cost, spmd_transfer_cost(search->costs, SPMD_TRANSFER_GATHER,
-                                                                         spmd_axes_set(axes), sent, false));
+            path.cost = spmd_add_bytes(
+                path.cost, spmd_transfer_cost(search->costs, SPMD_TRANSFER_GATHER, spmd_axes_set(axes), sent, false));
         }
     }
     return path;

@@ -78,6 +78,12 @@ void spmd_axes_push(SpmdAxes *axes, int32_t atom) {
     axes->items[axes->count++] = (uint8_t)atom;
 }
 
+void spmd_axes_push_set(SpmdAxes *axes, SpmdAtomSet atoms) {
+    for (int32_t i = 0; atoms >> i; i++) {
+        if (atoms >> i & 1) spmd_axes_push(axes, i);
+    }
+}
+
 // Most lists that are appended are empty or replace an empty one.
 void spmd_axes_append(SpmdAxes *axes, const SpmdAxes *tail) {
     assert(!(spmd_axes_set(axes) & spmd_axes_set(tail))); /* an axis cuts a dimension once */

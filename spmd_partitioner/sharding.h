@@ -42,6 +42,8 @@ bool spmd_axes_equal(const SpmdAxes *a, const SpmdAxes *b);
 bool spmd_axes_is_prefix(const SpmdAxes *a, const SpmdAxes *b);
 // Appends one atom. A list never holds more than the mesh has.
 void spmd_axes_push(SpmdAxes *axes, int32_t atom);
+// Appends the atoms of a set, major to minor.
+void spmd_axes_push_set(SpmdAxes *axes, SpmdAtomSet atoms);
 // Appends all of `tail`.
 void spmd_axes_append(SpmdAxes *axes, const SpmdAxes *tail);
 // The first `count` atoms.

@@ -235,20 +235,6 @@ static HloStatus evaluate(Run *run) {
     return evaluate_per_device(run);
 }
 
-// Row-major, from the most major dimension; `flat` is below the number of elements, so no size is zero.
-static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
-    assert(flat >= 0);
-    HloInts dims = {shape->dims, shape->rank};
-    hlo_text_char(text, '[');
-    int64_t below = hlo_shape_elements(shape);
-    for (int64_t i = 0; i < dims.count; ++i) {
-        below /= dims.items[i];
-        hlo_text_format(text, "%s%lld", i ? "," : "", (long long)(flat / below));
-        flat %= below;
-    }
-    hlo_text_char(text, ']');
-}
-
 // The first element that is a NaN, in either part; -1 without one.
 // Both parts of a complex number are looked at. Types without NaN are converted too, and have none.
 static int64_t first_nan(const HloLiteral *literal) {
@@ -269,7 +255,7 @@ static HloStatus trap_nan(Run *run) {
         const int64_t at = first_nan(run->results.items[i]);
         if (at < 0) continue;
         HloText place = {0};
-        print_index(&place, run->results.items[i]->shape, at);
+        hlo_shape_print_index(&place, run->results.items[i]->shape, at);
         const HloStatus status = cli_fail(run->context, CLI_EXIT_RUN_TIME, "error: result %lld is not a number at %s",
                                           (long long)i, place.data ? place.data : "?");
         hlo_text_free(&place);
@@ -293,7 +279,7 @@ static HloStatus compare_array(Run *run, const char *what, int64_t index, const 
     if (!(difference.largest_relative <= *worst)) *worst = difference.largest_relative;
     if (difference.count == 0 || context->exit_code != CLI_EXIT_OK) return HLO_SUCCESS;
     HloText place = {0}, verdict = {0};
-    print_index(&place, expected->shape, difference.first);
+    hlo_shape_print_index(&place, expected->shape, difference.first);
     const bool excused = index >= 0 && is_ill_conditioned(run, index, tolerance, &verdict);
     const char *words = hlo_arena_format(
         context->arena,
@@ -345,7 +331,7 @@ static HloStatus compare(Run *run, double *worst) {
 }
 
 // Names the first instruction that differs. A program that cannot be searched keeps its verdict, with a note.
-static HloStatus find_first_difference(Run *run) {
+static void find_first_difference(Run *run) {
     CliContext *context = run->context;
     const CliArrays parameters = cli_arrays_to_parameters(context, run->program.original->entry, &run->inputs);
     const AdviceRun whole = {.numerics = run->execution.numerics};
@@ -360,7 +346,6 @@ static HloStatus find_first_difference(Run *run) {
                                                parameters.count, &whole, &machine, &options, &run->first);
     if (status) hlo_text_format(&context->complaint, "note: no first difference: %s\n", hlo_status_message(status));
     hlo_status_free(status);
-    return HLO_SUCCESS;
 }
 
 static void print_results(HloText *text, const CliArrays *results) {
@@ -475,7 +460,7 @@ static HloStatus report(Run *run) {
     }
     if (compared) HLO_TRY(compare(run, &worst));
     if (compared && cli_flag(context, "first-difference") && context->exit_code == CLI_EXIT_CHECK_FAILED)
-        HLO_TRY(find_first_difference(run));
+        find_first_difference(run);
     context->stage = CLI_STAGE_USAGE;
     if (folder) HLO_TRY(cli_arrays_write(folder, &run->results));
     if (folder) HLO_TRY(cli_feeds_write(folder, &run->feeds));

@@ -117,6 +117,15 @@ static int64_t number_of_shape(Page *page, const HloShape *shape) {
     return number_of(page, hlo_text_to_arena(page->arena, &text));
 }
 
+// Numbers as runs, in each of which one is `step` more than the one before: the first number, and the length.
+static void write_runs(Page *page, const int64_t *numbers, int64_t count, int64_t step) {
+    for (int64_t i = 0, run; i < count; i += run) {
+        for (run = 1; i + run < count && numbers[i + run] == numbers[i] + step * run;) run++;
+        hlo_json_int64(&page->writer, numbers[i]);
+        hlo_json_int64(&page->writer, run);
+    }
+}
+
 // The layouts of the parameters, each once: the shardings of a model are few. `layouts` gets the number of each
 // parameter's.
 static void write_layouts(Page *page, int64_t *layouts) {
@@ -140,11 +149,7 @@ static void write_layouts(Page *page, int64_t *layouts) {
         hlo_json_key(&page->writer, "tiles");
         hlo_json_int64_array(&page->writer, parts.tiles.items, parts.tiles.count);
         begin_array(page, "of");
-        for (int64_t p = 0, run; p < parts.count; p += run) {
-            for (run = 1; p + run < parts.count && parts.holders[p + run] == parts.holders[p];) run++;
-            hlo_json_int64(&page->writer, parts.holders[p]);
-            hlo_json_int64(&page->writer, run);
-        }
+        write_runs(page, parts.holders, parts.count, 0);
         hlo_json_end_array(&page->writer);
         hlo_json_end_object(&page->writer);
     }
@@ -156,11 +161,7 @@ static void write_parameters(Page *page) {
     int64_t *layouts = HLO_ARENA_NEW(page->arena, int64_t, report->parameter_count + 1);
     write_layouts(page, layouts);
     begin_array(page, "devices");
-    for (int64_t p = 0, run; p < report->num_partitions; p += run) {
-        for (run = 1; p + run < report->num_partitions && report->devices[p + run] == report->devices[p] + run;) run++;
-        hlo_json_int64(&page->writer, report->devices[p]);
-        hlo_json_int64(&page->writer, run);
-    }
+    write_runs(page, report->devices, report->num_partitions, 1);
     hlo_json_end_array(&page->writer);
     begin_object(page, "parameters");
     const char *const columns[] = {"name", "shape", "local", "bytes", "whole", "layout"};

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/vector.h"
 
 // The sizes of the tiles of a sharding along the dimensions of an array of this rank; none if it has no tiles.
@@ -63,17 +64,11 @@ EmuParts emu_parameter_parts(HloArena *arena, const EmuParameter *parameter, int
     if (sharding && sharding->kind == HLO_SHARDING_MAXIMAL)
         for (int64_t p = 0; p < count; p++) holders[p] = p == sharding->maximal_device ? 0 : -1;
     if (!parts.tiles.count) return parts;
-    int64_t all = 1, tiles = 1;
-    for (int64_t d = 0; d < sharding->tile_dims.count; d++) all *= sharding->tile_dims.items[d];
-    for (int64_t d = 0; d < parts.tiles.count; d++) tiles *= parts.tiles.items[d];
-    int64_t *expanded = HLO_ARENA_NEW(arena, int64_t, all);
-    const int64_t *devices = expanded;
-    if (sharding->iota.dims.count)
-        hlo_iota_devices_expand(&sharding->iota, expanded);
-    else
-        devices = sharding->devices.count == all ? sharding->devices.items : NULL;
+    const int64_t all = hlo_sharding_device_count(sharding), tiles = hlo_product(parts.tiles.items, parts.tiles.count);
+    const bool lists_all = sharding->iota.dims.count || sharding->devices.count == all;
+    const int64_t *devices = hlo_sharding_devices(arena, sharding);
     for (int64_t p = 0; p < count; p++) holders[p] = -1;
-    for (int64_t i = 0; devices && i < all; i++)
+    for (int64_t i = 0; lists_all && i < all; i++)
         if (devices[i] >= 0 && devices[i] < count) holders[devices[i]] = i / (all / tiles);
     return parts;
 }

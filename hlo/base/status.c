@@ -118,6 +118,13 @@ const HloPlace *hlo_status_place(const struct HloError *status) {
     return status && status->has_place ? &status->place : NULL;
 }
 
+HloStatus hlo_status_at_place(HloStatus status, const HloPlace *place) {
+    if (!status || hlo_status_place(status)) return status;
+    HloStatus placed = hlo_error_at(hlo_status_code(status), place, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    return placed;
+}
+
 const char *hlo_code_name(HloCode code) {
     switch (code) {
 #define HLO_CODE(name, number, text) \

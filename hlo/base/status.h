@@ -56,6 +56,9 @@ HLO_EXPORT const char *hlo_status_message(const struct HloError *status);
 
 // The place, or NULL if it is unknown. Lives as long as `status`.
 HLO_EXPORT const HloPlace *hlo_status_place(const struct HloError *status);
+// Adds a place (copied) to an error. The message stays; an error that already has a place keeps it. Takes and returns
+// ownership; NULL stays NULL.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_status_at_place(HloStatus status, const HloPlace *place);
 
 // The absl name of a code ("INVALID_ARGUMENT"). Static storage.
 HLO_EXPORT const char *hlo_code_name(HloCode code);

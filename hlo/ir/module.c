@@ -393,6 +393,24 @@ uint64_t hlo_module_hash(const HloModule *module) {
 
 // Takes the source from the metadata itself, or from its stack frame: frame -> location -> file and line. Invalid
 // numbers give no source: tables come from files.
+int64_t hlo_module_next_channel(const HloModule *module) {
+    assert(module);
+    int64_t next = 1;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            int64_t id = 0;
+            switch (hlo_op_info(at->opcode)->family) {
+                case HLO_FAMILY_Collective: id = HLO_ATTRIBUTES(at, Collective)->channel_id; break;
+                case HLO_FAMILY_Permute: id = HLO_ATTRIBUTES(at, Permute)->channel_id; break;
+                case HLO_FAMILY_Transfer: id = HLO_ATTRIBUTES(at, Transfer)->channel_id; break;
+                default: break;
+            }
+            if (id >= next && id < INT64_MAX) next = id + 1;
+        }
+    }
+    return next;
+}
+
 void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line) {
     assert(instruction && file && line);
     *file = NULL;
@@ -415,12 +433,17 @@ void hlo_instruction_source(const HloInstruction *instruction, const char **file
     *line = place->line;
 }
 
+const char *hlo_instruction_source_text(HloArena *arena, const HloInstruction *instruction) {
+    const char *file;
+    int64_t line;
+    hlo_instruction_source(instruction, &file, &line);
+    return file ? hlo_arena_format(arena, "%s:%lld", file, (long long)line) : "";
+}
+
 HloStatus hlo_status_at_instruction(HloStatus status, const HloInstruction *instruction) {
     assert(instruction);
     if (!status || hlo_status_place(status)) return status;
     HloPlace place = {.instruction = instruction->name};
     hlo_instruction_source(instruction, &place.file, &place.line);
-    HloStatus placed = hlo_error_at(hlo_status_code(status), &place, "%s", hlo_status_message(status));
-    hlo_status_free(status);
-    return placed;
+    return hlo_status_at_place(status, &place);
 }

@@ -129,6 +129,9 @@ HLO_EXPORT void hlo_stack_end_cycles(HloStackTables *stack, HloArena *scratch);
 // Removes the rows of the stack tables that no instruction refers to, numbers the others by first use, as XLA does, and
 // merges equal ones. Ids of frames that do not exist become 0. Memory errors jump to hlo_protect().
 HLO_EXPORT void hlo_module_renumber_frames(HloModule *module);
+// A channel id, at least 1, that no collective or transfer of the module uses, nor any greater one: new collectives
+// must not share a channel with those that are there.
+HLO_EXPORT int64_t hlo_module_next_channel(const HloModule *module);
 // A hash of everything that printing shows except names and, of the metadata, all but op_name; equal modules have equal
 // hashes. The pass runner compares it, and the fingerprint of an executable is made of it. Memory errors jump to
 // hlo_protect().
@@ -136,6 +139,8 @@ HLO_EXPORT uint64_t hlo_module_hash(const HloModule *module);
 // Finds the source file and line of an instruction, through metadata or stack tables; *file is NULL and *line 0 if
 // unknown.
 HLO_EXPORT void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line);
+// The same as "file:line" in the arena; "" if unknown.
+HLO_EXPORT const char *hlo_instruction_source_text(HloArena *arena, const HloInstruction *instruction);
 // Adds the place to an error about an instruction: its name and, if known, the line of the user's program. The message
 // stays; an error that already has a place keeps it. Takes and returns ownership; NULL stays NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_status_at_instruction(HloStatus status, const HloInstruction *instruction);

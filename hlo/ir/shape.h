@@ -164,6 +164,8 @@ HLO_EXPORT bool hlo_reshape_next_group(const HloShape *from, const HloShape *to,
 // Appends "f32[8,128]{1,0:T(8,128)}", or the same without the layout; tuples with /*index=5*/ comments, as XLA prints
 // them.
 HLO_EXPORT void hlo_shape_print(HloText *text, const HloShape *shape, bool with_layout);
+// Appends the index of element number `flat`, row-major, of an array: "[3,5]".
+HLO_EXPORT void hlo_shape_print_index(HloText *text, const HloShape *shape, int64_t flat);
 
 HLO_END_C
 

@@ -76,6 +76,14 @@ void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices) {
     }
 }
 
+const int64_t *hlo_sharding_devices(HloArena *arena, const HloSharding *sharding) {
+    assert(sharding->kind == HLO_SHARDING_TILED);
+    if (!sharding->iota.dims.count) return sharding->devices.items;
+    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, hlo_sharding_device_count(sharding));
+    hlo_iota_devices_expand(&sharding->iota, devices);
+    return devices;
+}
+
 void hlo_mesh_copy(HloArena *arena, HloMesh *mesh) {
     const char **names = HLO_ARENA_NEW(arena, const char *, mesh->axis_sizes.count);
     for (int64_t i = 0; mesh->axis_names && i < mesh->axis_sizes.count; i++) {

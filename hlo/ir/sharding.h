@@ -106,6 +106,9 @@ HLO_EXPORT bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b);
 HLO_EXPORT uint64_t hlo_mesh_hash(const HloMesh *mesh);
 // Writes the devices of an iota order to `devices`: as many as the product of its dims.
 HLO_EXPORT void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices);
+// The devices of a tiled sharding, tile by tile, as many as the product of its tile_dims: its own list, or in the arena
+// the order that an iota describes.
+HLO_EXPORT const int64_t *hlo_sharding_devices(HloArena *arena, const HloSharding *sharding);
 // Rewrites the order in XLA's shortest form: without dimensions of size 1, and with dimensions merged that stay
 // neighbours. The lists are new, in the arena. Does nothing above rank 64, which no text reaches.
 HLO_EXPORT void hlo_iota_devices_simplify(HloArena *arena, HloIotaDevices *iota);

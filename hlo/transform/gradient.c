@@ -89,7 +89,6 @@ static void bind_parameters(Derive *d, HloInstruction ***tangents) {
         hlo_jvp_bind(j, d->from->parameters.items[i], copy_parameter(j, d->from->parameters.items[i], i), NULL);
     for (int64_t i = 0; i < d->wrt.count && !j->b->status; i++) {
         const HloInstruction *parameter = d->from->parameters.items[d->wrt.items[i]];
-        const int64_t *bound = hlo_int_map_find(&j->primals, (uint64_t)parameter->id);
         tangents[i] = HLO_ARENA_NEW(d->scratch, HloInstruction *, leaf_count(parameter) + 1);
         for (int64_t k = 0; k < leaf_count(parameter); k++) {
             const HloShape *shape = hlo_shape_leaf(parameter->shape, k);
@@ -98,7 +97,7 @@ static void bind_parameters(Derive *d, HloInstruction ***tangents) {
             if (tangent && !hlo_shape_is_tuple(parameter->shape)) tangent->sharding = parameter->sharding;
             tangents[i][k] = tangent;
         }
-        hlo_jvp_bind(j, parameter, (HloInstruction *)(intptr_t)*bound, tangents[i]);
+        hlo_jvp_bind(j, parameter, hlo_jvp_primal_of(j, parameter), tangents[i]);
     }
 }
 

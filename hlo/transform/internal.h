@@ -68,6 +68,10 @@ typedef void HloJvpRule(HloJvp *j, HloInstruction **out);
 HloJvpRule *hlo_jvp_rule(HloOpcode opcode);
 // The new instruction for operand `index` of j->old.
 HloInstruction *hlo_jvp_operand(const HloJvp *j, int64_t index);
+// The new instruction for an old one that comes before j->old; NULL if there is none.
+HloInstruction *hlo_jvp_primal_of(const HloJvp *j, const HloInstruction *old);
+// The tangents of the leaves of an old instruction; NULL if all are zero.
+HloInstruction **hlo_jvp_tangents_of(const HloJvp *j, const HloInstruction *old);
 // The copy of j->old, appended at the first call.
 HloInstruction *hlo_jvp_result(HloJvp *j);
 // The tangent of operand `index`, an array; NULL for zero.
@@ -106,7 +110,7 @@ struct HloTransposer {
     HloIntMap cotangents;            // by id: an array of leaves
     HloInstruction *instruction;     // the one that is being transposed
     struct HloRegionQuery *queries;  // regions.c
-    int64_t channel;                 // the last one of the module; 0: not known yet
+    int64_t channel;                 // the next one that is free; 0: not known yet
 };
 
 // A transpose rule: adds to the cotangents of the linear operands of t->instruction; its own is `cotangent`.

@@ -34,8 +34,12 @@ static void store(HloArena *arena, HloIntMap *map, const HloInstruction *instruc
     hlo_int_map_set(arena, map, (uint64_t)instruction->id, (int64_t)(intptr_t)value);
 }
 
+HloInstruction *hlo_jvp_primal_of(const HloJvp *j, const HloInstruction *old) {
+    return lookup(&j->primals, old);
+}
+
 HloInstruction *hlo_jvp_operand(const HloJvp *j, int64_t index) {
-    return lookup(&j->primals, j->old->operands[index]);
+    return hlo_jvp_primal_of(j, j->old->operands[index]);
 }
 
 static HloInstruction *clone(HloJvp *j, HloInstruction *const *operands, int64_t count, const HloShape *shape) {
@@ -60,8 +64,12 @@ HloInstruction *hlo_jvp_apply(HloJvp *j, HloInstruction *const *operands, int64_
     return clone(j, operands, count, j->old->shape);
 }
 
+HloInstruction **hlo_jvp_tangents_of(const HloJvp *j, const HloInstruction *old) {
+    return lookup(&j->tangents, old);
+}
+
 HloInstruction **hlo_jvp_tangents(const HloJvp *j, int64_t index) {
-    return lookup(&j->tangents, j->old->operands[index]);
+    return hlo_jvp_tangents_of(j, j->old->operands[index]);
 }
 
 HloInstruction *hlo_jvp_tangent(const HloJvp *j, int64_t index) {

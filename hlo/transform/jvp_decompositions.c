@@ -9,14 +9,21 @@ HloInstruction *hlo_transform_adjoint(HloBuilder *b, HloInstruction *x) {
     return hlo_transform_conjugate(b, hlo_transform_transposed(b, x));
 }
 
-HloInstruction *hlo_transform_corner(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns) {
-    int64_t zeros[HLO_MAXIMUM_RANK] = {0}, limits[HLO_MAXIMUM_RANK];
+HloInstruction *hlo_transform_block(HloBuilder *b, HloInstruction *x, int64_t first_row, int64_t limit_row,
+                                    int64_t first_column, int64_t limit_column) {
+    int64_t starts[HLO_MAXIMUM_RANK] = {0}, limits[HLO_MAXIMUM_RANK];
     if (!x) return NULL;
     const int64_t rank = x->shape->rank;
     for (int64_t i = 0; i < rank; i++) limits[i] = x->shape->dims[i];
-    limits[rank - 2] = rows;
-    limits[rank - 1] = columns;
-    return hlo_build_slice(b, x, (HloInts){zeros, rank}, (HloInts){limits, rank}, HLO_DIMS());
+    starts[rank - 2] = first_row;
+    limits[rank - 2] = limit_row;
+    starts[rank - 1] = first_column;
+    limits[rank - 1] = limit_column;
+    return hlo_build_slice(b, x, (HloInts){starts, rank}, (HloInts){limits, rank}, HLO_DIMS());
+}
+
+HloInstruction *hlo_transform_corner(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns) {
+    return hlo_transform_block(b, x, 0, rows, 0, columns);
 }
 
 HloInstruction *hlo_transform_widened(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns) {
@@ -319,6 +326,12 @@ static void gesdd(HloJvp *j, HloInstruction **out) {
     out[3] = hlo_transform_adjoint(b, dv);
 }
 
+bool hlo_transform_calls(const HloInstruction *i, const char *part) {
+    if (!hlo_is(i, HLO_OP_CUSTOM_CALL)) return false;
+    const char *target = HLO_ATTRIBUTES(i, CustomCall)->target, *found = strstr(target, part);
+    return found && !found[strlen(part)] && hlo_custom_call_row(i) >= 0;
+}
+
 bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out) {
     static const struct {
         const char *part;  // of the target
@@ -340,10 +353,8 @@ bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out) {
                  {"ProductOfElementaryHouseholderReflectors", hlo_transform_reflectors},
                  {"gtsv_ffi", hlo_transform_tridiagonal},
                  {"geev_ffi", hlo_transform_eigenvalues}};
-    const char *target = HLO_ATTRIBUTES(j->old, CustomCall)->target;
     for (size_t i = 0; i < HLO_COUNT_OF(RULES); i++) {
-        const char *found = strstr(target, RULES[i].part);
-        if (!found || found[strlen(RULES[i].part)] || hlo_custom_call_row(j->old) < 0) continue;
+        if (!hlo_transform_calls(j->old, RULES[i].part)) continue;
         RULES[i].rule(j, out);
         return true;
     }

@@ -36,7 +36,7 @@ static const HloInstruction *unscaled(const HloInstruction *i, double *factor) {
 }
 
 // The operands a and b of max(a, b) + log1p(exp(-s |a - b|)) / s, and s; false for anything else.
-static bool smooth_maximum(const HloInstruction *sum, int64_t *first, const HloInstruction *of[2], double *scale) {
+static bool smooth_maximum(const HloInstruction *sum, const HloInstruction *of[2], double *scale) {
     double outer = 1, inner = 1;
     if (!hlo_is(sum, HLO_OP_ADD)) return false;
     for (int64_t k = 0; k < 2; k++) {
@@ -46,7 +46,6 @@ static bool smooth_maximum(const HloInstruction *sum, int64_t *first, const HloI
         const HloInstruction *negated = unscaled(rest->operands[0]->operands[0], &inner);
         if (!hlo_is(negated, HLO_OP_NEGATE) || !hlo_is(negated->operands[0], HLO_OP_ABS)) return false;
         const HloInstruction *difference = negated->operands[0]->operands[0];
-        *first = k;
         *scale = inner;
         for (int64_t i = 0; i < 2; i++) of[i] = most->operands[i];
         return hlo_is(difference, HLO_OP_SUBTRACT) && same_value(difference->operands[0], of[0]) &&
@@ -54,17 +53,6 @@ static bool smooth_maximum(const HloInstruction *sum, int64_t *first, const HloI
                outer * inner < 1.001;
     }
     return false;
-}
-
-static HloInstruction *primal(const HloJvp *j, const HloInstruction *old) {
-    const int64_t *found = hlo_int_map_find(&j->primals, (uint64_t)old->id);
-    return found ? (HloInstruction *)(intptr_t)*found : NULL;
-}
-
-static HloInstruction *tangent(const HloJvp *j, const HloInstruction *old) {
-    const int64_t *found = hlo_int_map_find(&j->tangents, (uint64_t)old->id);
-    HloInstruction **leaves = found ? (HloInstruction **)(intptr_t)*found : NULL;
-    return leaves ? leaves[0] : NULL;
 }
 
 // x, and 0 where `magnitude`, which is x or its absolute value, is positive infinity.
@@ -81,21 +69,18 @@ static HloInstruction *without_infinity(HloBuilder *b, HloInstruction *x, HloIns
 bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out) {
     const HloInstruction *old = j->old, *test = old->operands[0], *of[2];
     HloBuilder *b = j->b;
-    int64_t first;
     double scale;
     if (!hlo_is(test, HLO_OP_COMPARE) || test->operands[0] != test->operands[1] ||
         HLO_ATTRIBUTES(test, Compare)->direction != HLO_ComparisonDirection_NE || !hlo_is(old->operands[1], HLO_OP_ADD))
         return false;
-    if (!hlo_is(test->operands[0], HLO_OP_SUBTRACT) || !smooth_maximum(old->operands[2], &first, of, &scale))
-        return false;
+    if (!hlo_is(test->operands[0], HLO_OP_SUBTRACT) || !smooth_maximum(old->operands[2], of, &scale)) return false;
     HloInstruction *plain = hlo_jvp_result(j), *result = without_infinity(b, plain, hlo_build_abs(b, plain));
     for (int64_t i = 0; i < 2; i++) {
-        HloInstruction *t = tangent(j, of[i]);
-        if (!t) continue;
-        HloInstruction *operand = primal(j, of[i]);
+        HloInstruction **t = hlo_jvp_tangents_of(j, of[i]), *operand = hlo_jvp_primal_of(j, of[i]);
+        if (!t || !t[0]) continue;
         HloInstruction *distance = hlo_build_sub(b, without_infinity(b, operand, operand), result);
         if (scale != 1) distance = hlo_transform_scale(b, distance, scale);
-        out[0] = hlo_transform_sum(b, out[0], hlo_build_mul(b, t, hlo_build_exp(b, distance)));
+        out[0] = hlo_transform_sum(b, out[0], hlo_build_mul(b, t[0], hlo_build_exp(b, distance)));
     }
     return true;
 }

@@ -5,20 +5,6 @@
 // reflectors have none, so every other use of them is refused.
 #include "hlo/transform/structure.h"
 
-// The first `rows` rows and columns from `first` up to `limit` of a matrix.
-static HloInstruction *block(HloBuilder *b, HloInstruction *x, int64_t first_row, int64_t limit_row, int64_t first,
-                             int64_t limit) {
-    int64_t starts[HLO_MAXIMUM_RANK] = {0}, limits[HLO_MAXIMUM_RANK];
-    if (!x) return NULL;
-    const int64_t rank = x->shape->rank;
-    for (int64_t i = 0; i < rank; i++) limits[i] = x->shape->dims[i];
-    starts[rank - 2] = first_row;
-    limits[rank - 2] = limit_row;
-    starts[rank - 1] = first;
-    limits[rank - 1] = limit;
-    return hlo_build_slice(b, x, (HloInts){starts, rank}, (HloInts){limits, rank}, HLO_DIMS());
-}
-
 // The matrix with zeros below the diagonal, in the form that sees_only_r() knows.
 static HloInstruction *upper_triangle(HloBuilder *b, HloInstruction *x) {
     if (!x) return NULL;
@@ -52,19 +38,13 @@ static const HloInstruction *extent_source(const HloInstruction *i) {
     return hlo_is(i, HLO_OP_COPY) ? i->operands[0] : NULL;
 }
 
-static bool ends_with(const HloInstruction *i, const char *part) {
-    if (!hlo_is(i, HLO_OP_CUSTOM_CALL)) return false;
-    const char *target = HLO_ATTRIBUTES(i, CustomCall)->target, *found = strstr(target, part);
-    return found && !found[strlen(part)] && hlo_custom_call_row(i) >= 0;
-}
-
 static bool multiplies_reflectors(const HloInstruction *i) {
-    return ends_with(i, "orgqr_ffi") || ends_with(i, "ungqr_ffi") ||
-           ends_with(i, "ProductOfElementaryHouseholderReflectors");
+    return hlo_transform_calls(i, "orgqr_ffi") || hlo_transform_calls(i, "ungqr_ffi") ||
+           hlo_transform_calls(i, "ProductOfElementaryHouseholderReflectors");
 }
 
 static bool is_pivoted(const HloInstruction *qr) {
-    return ends_with(qr, "geqp3_ffi");
+    return hlo_transform_calls(qr, "geqp3_ffi");
 }
 
 // The decomposition of which `i` is element `index`, or NULL.
@@ -72,12 +52,12 @@ static const HloInstruction *decomposition_of(const HloInstruction *i, int64_t i
     if (!hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT)) return NULL;
     const HloInstruction *qr = i->operands[0];
     const int64_t wanted = index && is_pivoted(qr) ? 2 : index;
-    bool decomposes = ends_with(qr, "geqrf_ffi") || ends_with(qr, "Qr") || is_pivoted(qr);
+    bool decomposes = hlo_transform_calls(qr, "geqrf_ffi") || hlo_transform_calls(qr, "Qr") || is_pivoted(qr);
     return decomposes && HLO_ATTRIBUTES(i, TupleIndex)->index == wanted ? qr : NULL;
 }
 
 // The decomposition whose reflectors a call multiplies, all of them; NULL if they come from elsewhere.
-static const HloInstruction *decomposition_behind(const HloInstruction *call) {
+static const HloInstruction *decomposition_multiplied(const HloInstruction *call) {
     const HloInstruction *vectors = call->operands[0];
     for (const HloInstruction *source; (source = extent_source(vectors));) vectors = source;
     const HloInstruction *qr = decomposition_of(vectors, 0);
@@ -131,7 +111,7 @@ static bool is_below_diagonal(const HloInstruction *predicate) {
 // True if a use of the packed factors sees only R: it chooses something else below the diagonal, or multiplies the
 // reflectors as orgqr does.
 static bool sees_only_r(const HloInstruction *use, const HloInstruction *value) {
-    if (multiplies_reflectors(use)) return use->operands[0] == value && decomposition_behind(use);
+    if (multiplies_reflectors(use)) return use->operands[0] == value && decomposition_multiplied(use);
     if (hlo_is(use, HLO_OP_SELECT))
         return use->operands[1] != value && use->operands[2] == value && is_below_diagonal(use->operands[0]);
     if (hlo_is(use, HLO_OP_TRIANGULAR_SOLVE)) {
@@ -153,8 +133,9 @@ static bool reflectors_are_hidden(HloJvp *j) {
         bool hidden = packed || factors || hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT);
         for (int64_t k = 0; k < element->users.count && hidden && (packed || factors); k++) {
             const HloInstruction *use = element->users.items[k];
-            hidden = packed ? sees_only_r(use, element)
-                            : multiplies_reflectors(use) && use->operands[1] == element && decomposition_behind(use);
+            hidden = packed
+                         ? sees_only_r(use, element)
+                         : multiplies_reflectors(use) && use->operands[1] == element && decomposition_multiplied(use);
         }
         if (hidden && (element->parent->root != element || !(packed || factors))) continue;
         hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
@@ -173,7 +154,7 @@ static HloInstruction *orthogonal_factor(HloJvp *j, HloInstruction *packed, HloI
     if (!packed || !factors) return NULL;
     const HloShape *shape = packed->shape;
     const char *target = "ProductOfElementaryHouseholderReflectors";
-    if (!ends_with(j->old, "Qr"))
+    if (!hlo_transform_calls(j->old, "Qr"))
         target = hlo_arena_format(j->scratch, "lapack_%c%s_ffi", LETTERS[shape->type],
                                   hlo_type_is_complex(shape->type) ? "ungqr" : "orgqr");
     return hlo_build_custom_call(j->b, target, (HloInstruction *[]){packed, factors}, 2, shape);
@@ -206,11 +187,11 @@ static HloInstruction *complement_tangent(HloBuilder *b, HloInstruction *packed,
         .lower = true, .unit_diagonal = true, .transpose_a = HLO_Transpose_NO_TRANSPOSE};
     if (!packed || !whole || !dq) return NULL;
     const int64_t rank = packed->shape->rank, m = packed->shape->dims[rank - 2], n = packed->shape->dims[rank - 1];
-    HloInstruction *z =
-        hlo_build_triangular_solve(b, block(b, packed, 0, n, 0, n), block(b, packed, n, m, 0, n), &by_unit);
-    HloInstruction *q = block(b, whole, 0, m, 0, n), *rest = block(b, whole, 0, m, n, m);
-    HloInstruction *inner =
-        hlo_build_sub(b, block(b, dq, n, m, 0, n), hlo_transform_product(b, z, block(b, dq, 0, n, 0, n)));
+    HloInstruction *z = hlo_build_triangular_solve(b, hlo_transform_block(b, packed, 0, n, 0, n),
+                                                   hlo_transform_block(b, packed, n, m, 0, n), &by_unit);
+    HloInstruction *q = hlo_transform_block(b, whole, 0, m, 0, n), *rest = hlo_transform_block(b, whole, 0, m, n, m);
+    HloInstruction *inner = hlo_build_sub(b, hlo_transform_block(b, dq, n, m, 0, n),
+                                          hlo_transform_product(b, z, hlo_transform_block(b, dq, 0, n, 0, n)));
     HloInstruction *left = hlo_build_add(b, q, hlo_transform_product(b, rest, z));
     return hlo_build_sub(b, hlo_transform_product(b, dq, hlo_transform_adjoint(b, z)),
                          hlo_transform_product(b, left, hlo_transform_adjoint(b, inner)));
@@ -237,11 +218,15 @@ void hlo_transform_qr(HloJvp *j, HloInstruction **out) {
     if (!packed || !factors) return;
     const int64_t rank = packed->shape->rank, m = packed->shape->dims[rank - 2], n = packed->shape->dims[rank - 1],
                   k = m < n ? m : n;
-    HloInstruction *q = orthogonal_factor(j, k < n ? block(b, packed, 0, m, 0, k) : packed, factors), *dq, *dr;
-    thin_tangents(b, q, hlo_transform_corner(b, packed, k, k), k < n ? block(b, t, 0, m, 0, k) : t, &dq, &dr);
+    HloInstruction *q = orthogonal_factor(j, k < n ? hlo_transform_block(b, packed, 0, m, 0, k) : packed, factors), *dq,
+                   *dr;
+    thin_tangents(b, q, hlo_transform_corner(b, packed, k, k), k < n ? hlo_transform_block(b, t, 0, m, 0, k) : t, &dq,
+                  &dr);
     if (k < n) {
-        HloInstruction *rest = hlo_transform_product(b, hlo_transform_adjoint(b, dq), block(b, a, 0, m, k, n));
-        rest = hlo_build_add(b, rest, hlo_transform_product(b, hlo_transform_adjoint(b, q), block(b, t, 0, m, k, n)));
+        HloInstruction *rest =
+            hlo_transform_product(b, hlo_transform_adjoint(b, dq), hlo_transform_block(b, a, 0, m, k, n));
+        rest = hlo_build_add(
+            b, rest, hlo_transform_product(b, hlo_transform_adjoint(b, q), hlo_transform_block(b, t, 0, m, k, n)));
         dr = side_by_side(b, dr, rest);
     }
     out[0] = hlo_transform_widened(b, dr, m, n);
@@ -250,7 +235,7 @@ void hlo_transform_qr(HloJvp *j, HloInstruction **out) {
 
 void hlo_transform_reflectors(HloJvp *j, HloInstruction **out) {
     HloBuilder *b = j->b;
-    const HloInstruction *qr = decomposition_behind(j->old);
+    const HloInstruction *qr = decomposition_multiplied(j->old);
     const int64_t *found = qr ? hlo_int_map_find(&j->orthogonal, (uint64_t)qr->id) : NULL;
     if (!found) {
         hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
@@ -265,6 +250,5 @@ void hlo_transform_reflectors(HloJvp *j, HloInstruction **out) {
     if (!whole || dq->shape->dims[rank - 1] == whole->shape->dims[rank - 1]) return;
     const HloInstruction *packed = j->old->operands[0];
     for (const HloInstruction *source; (source = extent_source(packed));) packed = source;
-    HloInstruction *factors = (HloInstruction *)(intptr_t)*hlo_int_map_find(&j->primals, (uint64_t)packed->id);
-    out[0] = side_by_side(b, dq, complement_tangent(b, factors, whole, dq));
+    out[0] = side_by_side(b, dq, complement_tangent(b, hlo_jvp_primal_of(j, packed), whole, dq));
 }

@@ -74,13 +74,9 @@ static bool tile_numbers(HloArena *scratch, const HloSharding *sharding, HloShar
     if (!sharding || sharding->kind == HLO_SHARDING_REPLICATED) return skipped == HLO_SHARDING_REPLICATED;
     if (sharding->kind == HLO_SHARDING_MANUAL) return skipped == HLO_SHARDING_MANUAL;
     if (sharding->kind != HLO_SHARDING_TILED || hlo_sharding_device_count(sharding) != devices) return false;
-    int64_t *order = HLO_ARENA_NEW(scratch, int64_t, devices + 1);
+    const int64_t *order = hlo_sharding_devices(scratch, sharding);
     const int64_t rank = sharding->tile_dims.count;
     const int64_t subgroups = sharding->subgroup_count ? sharding->subgroup_count : sharding->last_tile_dim_replicate;
-    if (sharding->iota.dims.count)
-        hlo_iota_devices_expand(&sharding->iota, order);
-    else
-        memcpy(order, sharding->devices.items, (size_t)devices * sizeof *order);
     for (int64_t place = 0; place < devices; place++) {
         int64_t number = 0, rest = place, factor = 1;
         for (int64_t k = rank - 1; k >= 0; k--) {
@@ -255,19 +251,8 @@ void hlo_transpose_all_reduce(HloTransposer *t, HloInstruction *cotangent) {
 
 // A channel that no collective of the module has.
 static int64_t next_channel(HloTransposer *t) {
-    const HloComputationVector *all = &t->b->module->computations;
-    if (t->channel) return ++t->channel;
-    for (int64_t n = 0; n < all->count; n++) {
-        for (const HloInstruction *i = all->items[n]->first; i; i = i->next) {
-            const HloFamily family = hlo_op_info(i->opcode)->family;
-            int64_t channel = family == HLO_FAMILY_Collective ? HLO_ATTRIBUTES(i, Collective)->channel_id
-                              : family == HLO_FAMILY_Permute  ? HLO_ATTRIBUTES(i, Permute)->channel_id
-                              : family == HLO_FAMILY_Transfer ? HLO_ATTRIBUTES(i, Transfer)->channel_id
-                                                              : 0;
-            if (channel > t->channel) t->channel = channel;
-        }
-    }
-    return ++t->channel;
+    if (!t->channel) t->channel = hlo_module_next_channel(t->b->module);
+    return t->channel++;
 }
 
 // The sum over the devices that hold copies.

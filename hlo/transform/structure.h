@@ -32,6 +32,9 @@ HloInstruction *hlo_transform_solution_tangent(HloJvp *j, const HloTriangularSol
 HloInstruction *hlo_transform_transposed(HloBuilder *b, HloInstruction *x);
 // The conjugate of it.
 HloInstruction *hlo_transform_adjoint(HloBuilder *b, HloInstruction *x);
+// The rows and columns of a matrix from the first ones up to the limits.
+HloInstruction *hlo_transform_block(HloBuilder *b, HloInstruction *x, int64_t first_row, int64_t limit_row,
+                                    int64_t first_column, int64_t limit_column);
 // The first `rows` rows and `columns` columns of a matrix.
 HloInstruction *hlo_transform_corner(HloBuilder *b, HloInstruction *x, int64_t rows, int64_t columns);
 // A matrix with rows and columns of zeros appended, up to these sizes.
@@ -55,6 +58,8 @@ void hlo_transform_qr(HloJvp *j, HloInstruction **out);
 void hlo_transform_reflectors(HloJvp *j, HloInstruction **out);
 void hlo_transform_tridiagonal(HloJvp *j, HloInstruction **out);
 void hlo_transform_eigenvalues(HloJvp *j, HloInstruction **out);
+// True for a custom call of the table whose target ends with `part`.
+bool hlo_transform_calls(const HloInstruction *i, const char *part);
 // The tangents of a decomposition by custom call; false if its target has none.
 bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out);
 

@@ -200,8 +200,7 @@ static HloStatus name_tiling(const Remesh *remesh, const HloSharding *sharding, 
     for (int64_t i = 0; i < rank && whole; i++)
         whole = whole_axes(remesh, remesh->before, &annotation.sharding->dims[i], &dims[i]);
     SpmdAxes sum = {0};
-    for (int32_t i = 0; i < remesh->before->atom_count; i++)
-        if (annotation.sharding->unreduced >> i & 1) spmd_axes_push(&sum, i);
+    spmd_axes_push_set(&sum, annotation.sharding->unreduced);
     *named = (HloNamedSharding){.mesh = *remesh->old, .whole = HLO_SHARDING_TILED, .dims = dims, .dim_count = rank};
     whole = whole && whole_axes(remesh, remesh->before, &sum, &named->unreduced);
     HLO_FAIL_IF(annotation.sharding->manual, HLO_INVALID_ARGUMENT,

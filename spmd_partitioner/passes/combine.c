@@ -61,22 +61,9 @@ static uint64_t closure(const Combiner *combiner, uint64_t set) {
     return set;
 }
 
-// The attributes of a collective without those in which members of a group may differ: the number of the channel, and
-// the dimension of the blocks of an exchange.
-typedef union Kind {
-    HloCollectiveAttributes collective;
-    HloPermuteAttributes permute;
-} Kind;
-
-static Kind kind_of(const HloInstruction *at) {
-    Kind kind = {0};
-    if (hlo_is(at, HLO_OP_COLLECTIVE_PERMUTE)) {
-        kind.permute = *HLO_ATTRIBUTES(at, Permute);
-        kind.permute.channel_id = kind.permute.channel_id != 0;
-        return kind;
-    }
-    kind.collective = *HLO_ATTRIBUTES(at, Collective);
-    kind.collective.channel_id = kind.collective.channel_id != 0;
+// The attributes in which members of a group agree: not the dimension of the blocks of an exchange.
+static SpmdExchange kind_of(const HloInstruction *at) {
+    SpmdExchange kind = spmd_exchange_of(at);
     if (hlo_is(at, HLO_OP_ALL_TO_ALL)) kind.collective.dimensions = (HloInts){0};
     return kind;
 }
@@ -88,7 +75,7 @@ static bool has_one_type(const HloInstruction *at) {
 
 // Equal for collectives of one kind.
 static uint64_t kind_hash(const HloInstruction *at) {
-    const Kind kind = kind_of(at);
+    const SpmdExchange kind = kind_of(at);
     uint64_t hash = hlo_attributes_hash(hlo_op_info(at->opcode)->family, &kind);
     hash = hlo_hash_mix(hash, (uint64_t)at->opcode);
     if (has_one_type(at)) hash = hlo_hash_mix(hash, (uint64_t)at->shape->type);
@@ -102,7 +89,7 @@ static int64_t block_dimension(const HloInstruction *exchange) {
 
 // One collective can do both: the same groups or pairs, the same reducer.
 static bool same_kind(const HloInstruction *a, const HloInstruction *b) {
-    const Kind x = kind_of(a), y = kind_of(b);
+    const SpmdExchange x = kind_of(a), y = kind_of(b);
     if (a->opcode != b->opcode || a->called_count != b->called_count) return false;
     if (has_one_type(a) && a->shape->type != b->shape->type) return false;
     if (a->called_count && a->called[0] != b->called[0]) return false;

@@ -7,27 +7,18 @@
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/passes/passes.h"
 
-// True if two collectives do the same to whatever they are given: they differ in names, numbers of
-// channels and operands only. Without a channel the groups are of replicas, with one of partitions.
-// Computations are compared by identity.
+// True if two collectives do the same to whatever they are given: they differ in names, numbers of channels and
+// operands only. Computations are compared by identity.
 static bool same_exchange(const HloInstruction *a, const HloInstruction *b) {
     assert(a != b);
     if (a->opcode != b->opcode || a->operand_count != b->operand_count) return false;
     for (int32_t i = 0; i < a->called_count; i++) {
         if (a->called[i] != b->called[i]) return false;
     }
-    HloFamily family = hlo_op_info(a->opcode)->family;
-    if (family == HLO_FAMILY_Permute) {
-        HloPermuteAttributes x = *HLO_ATTRIBUTES(a, Permute);
-        if ((x.channel_id != 0) != (HLO_ATTRIBUTES(b, Permute)->channel_id != 0)) return false;
-        x.channel_id = HLO_ATTRIBUTES(b, Permute)->channel_id;
-        return hlo_attributes_equal(family, &x, b->attributes);
-    }
-    if (family != HLO_FAMILY_Collective) return false;
-    HloCollectiveAttributes x = *HLO_ATTRIBUTES(a, Collective);
-    if ((x.channel_id != 0) != (HLO_ATTRIBUTES(b, Collective)->channel_id != 0)) return false;
-    x.channel_id = HLO_ATTRIBUTES(b, Collective)->channel_id;
-    return hlo_attributes_equal(family, &x, b->attributes);
+    const HloFamily family = hlo_op_info(a->opcode)->family;
+    if (family != HLO_FAMILY_Permute && family != HLO_FAMILY_Collective) return false;
+    const SpmdExchange x = spmd_exchange_of(a), y = spmd_exchange_of(b);
+    return hlo_attributes_equal(family, &x, &y);
 }
 
 // Operands are compared by identity.

@@ -10,6 +10,18 @@
 // What XLA's combiners take for one message, about.
 enum { COMBINE_BYTES = 32 << 20 };
 
+SpmdExchange spmd_exchange_of(const HloInstruction *at) {
+    SpmdExchange exchange = {0};
+    if (hlo_op_info(at->opcode)->family == HLO_FAMILY_Permute) {
+        exchange.permute = *HLO_ATTRIBUTES(at, Permute);
+        exchange.permute.channel_id = exchange.permute.channel_id != 0;
+    } else {
+        exchange.collective = *HLO_ATTRIBUTES(at, Collective);
+        exchange.collective.channel_id = exchange.collective.channel_id != 0;
+    }
+    return exchange;
+}
+
 HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch) {
     HLO_TRY(spmd_merge_collectives(module, scratch));
     spmd_hoist_collectives(module, scratch);

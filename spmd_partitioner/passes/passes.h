@@ -17,6 +17,14 @@ void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
 void spmd_accumulate_parts(HloModule *module, HloArena *scratch);
 // An all-reduce of which each device keeps only its slice becomes a reduce-scatter.
 void spmd_form_reduce_scatters(HloModule *module, HloArena *scratch);
+// The attributes of a collective with 1 for the number of its channel: numbers only tell collectives apart, but with a
+// channel the groups are of partitions, and without one of replicas. Compare them by hlo_attributes_equal().
+typedef union SpmdExchange {
+    HloCollectiveAttributes collective;
+    HloPermuteAttributes permute;
+} SpmdExchange;
+// Of an instruction whose family is Collective or Permute.
+SpmdExchange spmd_exchange_of(const HloInstruction *at);
 // Joins independent collectives of one kind into one: all-reduces up to `limit` bytes, others if they are small.
 void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limit);
 // Splits all-gathers, all-reduces and permutes into start and done, so that computation runs beside them. The done

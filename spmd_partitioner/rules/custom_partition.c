@@ -88,7 +88,7 @@ HloStatus spmd_author_infer(const SpmdPlan *plan, const HloInstruction *op, Spmd
 // Gives the channels of the author's program numbers that differ from ours.
 static void renumber_channels(SpmdPartitioner *partitioner, HloModule *body) {
     const int64_t base = partitioner->next_channel - 1;
-    partitioner->next_channel += spmd_next_channel(body) - 1;
+    partitioner->next_channel += hlo_module_next_channel(body) - 1;
     for (int64_t c = 0; c < body->computations.count; c++) {
         for (HloInstruction *at = body->computations.items[c]->first; at; at = at->next) {
             if (hlo_op_info(at->opcode)->family == HLO_FAMILY_Collective) {

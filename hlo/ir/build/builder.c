@@ -36,11 +36,8 @@ HloBuilder *hlo_builder_new(HloModule *module, const char *name) {
 // Adds the place that HLO_AT() or the metadata has set, unless the error has one.
 static HloStatus at_source(const HloBuilder *builder, HloStatus status) {
     const HloMetadata *metadata = builder->metadata;
-    if (!status || !metadata || !metadata->source_file || hlo_status_place(status)) return status;
-    const HloPlace place = {.file = metadata->source_file, .line = metadata->source_line};
-    HloStatus placed = hlo_error_at(hlo_status_code(status), &place, "%s", hlo_status_message(status));
-    hlo_status_free(status);
-    return placed;
+    if (!metadata || !metadata->source_file) return status;
+    return hlo_status_at_place(status, &(HloPlace){.file = metadata->source_file, .line = metadata->source_line});
 }
 
 void hlo_builder_run(HloBuilder *builder, HloStatus (*body)(void *), void *argument) {

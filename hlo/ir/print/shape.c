@@ -119,3 +119,16 @@ void hlo_shape_print(HloText *text, const HloShape *shape, bool with_layout) {
         if (with_layout && shape->layout) print_layout(text, shape->layout);
     }
 }
+
+// `flat` is below the number of elements, so no size is zero.
+void hlo_shape_print_index(HloText *text, const HloShape *shape, int64_t flat) {
+    assert(flat >= 0);
+    int64_t below = hlo_shape_elements(shape);
+    hlo_text_char(text, '[');
+    for (int32_t i = 0; i < shape->rank; i++) {
+        below /= shape->dims[i];
+        hlo_text_format(text, "%s%lld", i ? "," : "", (long long)(flat / below));
+        flat %= below;
+    }
+    hlo_text_char(text, ']');
+}
