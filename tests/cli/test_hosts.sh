@@ -32,11 +32,13 @@ says err "--engine eval runs in one process, but MESHLO_PROCESS_ADDRESSES has 2"
 # As mpirun and srun start processes: without addresses, on one machine.
 # started VARIABLES…: runs two processes of a scheduler, whose number replaces %.
 started() {
-    local codes=0 i
-    for i in 0 1; do env TMPDIR="$PWD" "${@//%/$i}" "$MESHLO" run step.hlo --on v5e:2x4 --seed 3 --print >"out.$i" 2>"err.$i" & done
-    wait -n || codes=$?
-    wait -n || codes=$?
-    return $codes
+    local code=0 i pid pids=()
+    for i in 0 1; do
+        env TMPDIR="$PWD" "${@//%/$i}" "$MESHLO" run step.hlo --on v5e:2x4 --seed 3 --print >"out.$i" 2>"err.$i" &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || code=$?; done
+    return $code
 }
 check "hosts: Open MPI" started OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=% OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=job1
 check "hosts: Open MPI: the same results" diff one.txt out.0

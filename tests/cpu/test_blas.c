@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "hlo/base/memory.h"
@@ -21,6 +20,7 @@
 #include "targets/cpu/blas/blas.h"
 #include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matrix.h"
+#include "tests/support/child.h"
 #include "tests/support/compiled.h"
 
 static bool is_installed(void) {
@@ -266,24 +266,19 @@ static void *factor_on(void *argument) {
     return NULL;
 }
 
+static int factor_once(void *context) {
+    atomic_store(&stop, true);
+    factor_on(context);
+    return 7;
+}
+
 // A fork while other threads are inside: the child can still call the library.
 Test(blas, the_child_of_a_fork_can_call_it) {
     if (!is_installed()) cr_skip_test("not installed");
     CpuPool *pool = new_pool(1, CPU_BLAS_OPENBLAS);
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) cr_assert_eq(pthread_create(&threads[i], NULL, factor_on, pool), 0);
-    for (int i = 0; i < 5; i++) {
-        const pid_t child = fork();
-        if (child == 0) {
-            alarm(60);
-            atomic_store(&stop, true);
-            factor_on(pool);
-            _exit(7);
-        }
-        int outcome = 0;
-        cr_assert_eq(waitpid(child, &outcome, 0), child);
-        cr_expect(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 7);
-    }
+    for (int i = 0; i < 5; i++) cr_expect_eq(run_in_child(factor_once, pool), 7);
     atomic_store(&stop, true);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     cpu_pool_free(pool);

@@ -514,7 +514,8 @@ static bool holds(TargetBuffer *buffer, const char *words) {
 }
 
 // In a child: what ran is lost, what stood behind it runs, and so does what comes.
-static int goes_on(Line *line) {
+static int goes_on(void *context) {
+    Line *line = context;
     TargetBuffer *next = NULL;
     float value = 0;
     if (launch(line, NULL, line->ready, &next)) return 1;
@@ -524,7 +525,8 @@ static int goes_on(Line *line) {
 }
 
 // In a child that gets no thread nothing in line can run.
-static int gives_up(const Line *line) {
+static int gives_up(void *context) {
+    const Line *line = context;
     refuse_threads();
     target_client_synchronize(line->machine.client);
     return holds(line->behind, "cannot create a thread to run programs on") ? 0 : 1;
@@ -543,12 +545,8 @@ Test(buffer_states, a_fork_in_the_middle_of_a_line) {
     must_succeed(launch(&line, NULL, line.ready, &line.behind));
     pthread_create(&waiting, NULL, wait_in_line, &line);
     usleep(20000);  // for the thread to stand in line, which changes nothing that is asked here
-    const pid_t first = fork_with_threads();
-    if (first == 0) child_exit(goes_on(&line));
-    cr_expect(child_succeeds(first));
-    const pid_t second = fork_with_threads();
-    if (second == 0) child_exit(gives_up(&line));
-    cr_expect(child_succeeds(second));
+    cr_expect_eq(run_in_child(goes_on, &line), 0);
+    cr_expect_eq(run_in_child(gives_up, &line), 0);
     sem_post(&line.go);
     pthread_join(waiting, NULL);
     cr_expect(holds(line.running, ""));

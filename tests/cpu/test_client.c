@@ -697,8 +697,9 @@ Test(compile, names_collectives_that_device_numbers_part) {
 
 // ---- forks and memory
 
-static int use_after_fork(TargetClient *client, TargetExecutable *executable) {
-    TargetBuffer *buffer = vector(client, 0, 4, 41), *result = NULL;
+static int use_after_fork(void *context) {
+    TargetExecutable *executable = context;
+    TargetBuffer *buffer = vector(target_executable_client(executable), 0, 4, 41), *result = NULL;
     if (run_one(executable, buffer, &result)) return 1;
     return first_of(result) == 42 ? 0 : 2;
 }
@@ -711,9 +712,7 @@ Test(fork, child_goes_on) {
     must_succeed(run_one(slow, buffer, &result));
     must_succeed(run_one(increment, result, &after));
     cr_expect_float_eq(first_of(after), 2, 0);
-    const pid_t child = fork_with_threads();
-    if (child == 0) child_exit(use_after_fork(client, increment));
-    cr_expect(child_succeeds(child));
+    cr_expect_eq(run_in_child(use_after_fork, increment), 0);
     target_buffer_release(buffer);
     target_buffer_release(result);
     target_buffer_release(after);

@@ -3,9 +3,8 @@
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/compiled.h"
 #include "tests/support/hosts.h"
 
@@ -189,29 +188,37 @@ Test(hosts_launches, before_leaving) {
 
 // ---- fork
 
+typedef struct Launch {
+    TargetExecutable *executable;
+    TargetDevice *device;
+    int64_t process;
+} Launch;
+
+static int launch_in_a_child(void *context) {
+    const Launch *step = context;
+    float value = 0;
+    TargetBuffer *result = launch(step->executable, step->process, new_buffer(step->device, 1), NULL);
+    const HloStatus status = target_buffer_to_host_raw(result, &value, 0, sizeof value);
+    return hlo_status_code(status) == HLO_FAILED_PRECONDITION ? 7 : 1;
+}
+
 // The child of a fork is no process of the machine; the parent goes on.
 static void fork_between(Hosts *hosts, int64_t process, void *context) {
     float *values = context;
     TargetClient *client = hosts->clients[process];
     TargetDevice *device = target_client_device(client, process);
     TargetExecutable *executable = compiled_must_compile(client, kStep, NULL);
-    const pid_t child = process == 0 ? fork() : -1;
+    if (process == 0) cr_expect_eq(run_in_child(launch_in_a_child, &(Launch){executable, device, process}), 7);
     TargetBuffer *result = launch(executable, process, new_buffer(device, 1), NULL);
-    HloStatus status = target_buffer_to_host_raw(result, &values[process], 0, sizeof(float));
-    if (child == 0) _exit(hlo_status_code(status) == HLO_FAILED_PRECONDITION ? 7 : 1);
-    must_succeed(status);
+    must_succeed(target_buffer_to_host_raw(result, &values[process], 0, sizeof(float)));
     target_buffer_release(result);
     target_executable_release(executable);
-    int code = 0;
-    if (child < 0) return;
-    cr_expect_eq(waitpid(child, &code, 0), child);
-    cr_expect(WIFEXITED(code) && WEXITSTATUS(code) == 7, "the child ends with %x", (unsigned)code);
 }
 
-Test(hosts_launches, not_in_the_child_of_a_fork, .timeout = 60) {
+Test(hosts_launches, not_in_the_child_of_a_fork) {
     float values[kProcesses] = {0};
     Hosts hosts;
-    hosts_new(&hosts, kProcesses, kProcesses, HOSTS_IN_ROWS, 1, 60);
+    hosts_new(&hosts, kProcesses, kProcesses, HOSTS_IN_ROWS, 1, kChildTrials * kChildSeconds + 60);
     hosts_run(&hosts, fork_between, values);
     for (int p = 0; p < kProcesses; p++) cr_expect_eq(values[p], 0.75F, "%g", values[p]);
     hosts_free(&hosts);

@@ -98,17 +98,17 @@ Test(cpu_pool, serves_several_threads_at_once) {
     cpu_pool_free(cover.pool);
 }
 
-Test(cpu_pool, starts_threads_again_after_fork, .timeout = 60) {
+static int use_pool(void *context) {
+    check_all_forms(context);
+    cpu_pool_free(context);
+    return 0;
+}
+
+Test(cpu_pool, starts_threads_again_after_fork) {
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_BASELINE, &pool));
     check_all_forms(pool);
-    const pid_t child = fork_with_threads();
-    if (child == 0) {
-        check_all_forms(pool);
-        cpu_pool_free(pool);
-        child_exit(0);
-    }
-    cr_assert(child_succeeds(child));
+    cr_assert_eq(run_in_child(use_pool, pool), 0);
     check_all_forms(pool);
     cpu_pool_free(pool);
 }
@@ -242,8 +242,14 @@ Test(cpu_pool, runs_where_the_affinity_may_not_be_asked, .timeout = 60) {
     cpu_pool_free(pool);
 }
 
+static int use_wiped_pool(void *context) {
+    const bool wiped = atomic_load(cpu_pool_fork_flag(context)) == 0;
+    use_pool(context);
+    return wiped ? 0 : 1;
+}
+
 // bug: no pool could be made where madvise() is refused.
-Test(cpu_pool, notices_a_fork_where_pages_may_not_be_marked, .timeout = 60) {
+Test(cpu_pool, notices_a_fork_where_pages_may_not_be_marked) {
     CpuPool *pool, *other;
     if (!refuse(SYS_madvise)) cr_skip_test("no system call filters here");
     cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_BASELINE, &pool));
@@ -251,14 +257,7 @@ Test(cpu_pool, notices_a_fork_where_pages_may_not_be_marked, .timeout = 60) {
     cpu_pool_free(other);
     check_all_forms(pool);
     atomic_store(cpu_pool_fork_flag(pool), 5);
-    const pid_t child = fork_with_threads();
-    if (child == 0) {
-        const bool wiped = atomic_load(cpu_pool_fork_flag(pool)) == 0;
-        check_all_forms(pool);
-        cpu_pool_free(pool);
-        child_exit(wiped ? 0 : 1);
-    }
-    cr_assert(child_succeeds(child));
+    cr_assert_eq(run_in_child(use_wiped_pool, pool), 0);
     cr_expect_eq(atomic_load(cpu_pool_fork_flag(pool)), 5);
     check_all_forms(pool);
     cpu_pool_free(pool);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/child.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,14 +10,32 @@
 void __gcov_dump(void);  // of gcc: _exit() leaves out what writes the counters
 #endif
 
-void child_exit(int code) {
-#ifdef MESHLO_COVERAGE
-    __gcov_dump();
+#ifdef __SANITIZE_ADDRESS__
+static const int kTrials = kChildTrials;
+#else
+static const int kTrials = 1;
 #endif
-    _exit(code);
+
+static int run_once(int (*body)(void *context), void *context) {
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child < 0) return -SIGCHLD;
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(kChildSeconds);
+        const int code = body(context);
+#ifdef MESHLO_COVERAGE
+        __gcov_dump();
+#endif
+        _exit(code);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child) return -SIGCHLD;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-bool child_succeeds(pid_t child) {
-    int status = -1;
-    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+int run_in_child(int (*body)(void *context), void *context) {
+    int result = -SIGALRM;
+    for (int i = 0; i < kTrials && result == -SIGALRM; i++) result = run_once(body, context);
+    return result;
 }
