@@ -4,8 +4,9 @@
 
 Prints a row for each case with both times and their ratio: a psum of 8 bytes, an all-reduce of 64 MiB, a data-parallel
 step of an MLP, and the time from the start to the first collective. Both sides run one after the other, several times in
-turn, and the best time of each counts. The last row is a plain copy of 64 MiB between two processes, through shared
-memory.
+turn, and the best time of each counts. The last rows are plain copies of 64 MiB out of shared memory, by one process
+and by four at once, and how much of their rate the all-reduce reaches: each process receives 2 (N - 1) / N of the
+array in it, and all share the processors and the memory of this machine.
 """
 
 import argparse
@@ -131,22 +132,24 @@ import sys, time
 import numpy as np
 source = np.memmap("/dev/shm/" + sys.argv[1], np.uint8, "r")[:64 << 20]
 target = np.zeros(64 << 20, np.uint8)
-times = []
-for _ in range(7):
-    begin = time.perf_counter()
+target[:] = source
+count, begin = 0, time.perf_counter()
+while time.perf_counter() < begin + 2:
     target[:] = source
-    times.append(time.perf_counter() - begin)
-print(min(times))
+    count += 1
+print((time.perf_counter() - begin) / count)
 """
 
 
-def copy_seconds(python):
-    """A process reads what another one has written."""
+def copy_seconds(python, processes):
+    """The mean time in which processes, all at once, read what another one has written."""
     from multiprocessing import shared_memory
     block = shared_memory.SharedMemory(create=True, size=64 * MIB)
     block.buf[:] = b"\1" * (64 * MIB)
     try:
-        return float(subprocess.run([python, "-c", COPY, block.name], capture_output=True, text=True, check=True).stdout)
+        command = [python, "-c", COPY, block.name]
+        started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+        return sum(float(process.communicate()[0]) for process in started) / processes
     finally:
         block.close()
         block.unlink()
@@ -174,7 +177,11 @@ def main():
     for name in ours[0]:
         a, b = (min(run[name] for run in runs) * 1e3 for runs in (ours, theirs))
         print(f"{name}\t{a:.4g}\t{b:.4g}\t{b / a:.2f}", flush=True)
-    print(f"copy of 64 MiB between processes\t{copy_seconds(options.python) * 1e3:.4g}")
+    reduce = min(run["all-reduce of 64 MiB"] for run in ours)
+    for processes in (1, COUNT):
+        copy = min(copy_seconds(options.python, processes) for _ in range(options.rounds))
+        share = 2 * (COUNT - 1) / COUNT * copy / reduce
+        print(f"copy of 64 MiB, {processes} at once\t{copy * 1e3:.4g}\t\t{share:.2f} of its rate in the all-reduce", flush=True)
     return None
 
 
