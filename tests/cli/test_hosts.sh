@@ -45,6 +45,12 @@ check "hosts: Open MPI: the same results" diff one.txt out.0
 check "hosts: Open MPI: printed once" test ! -s out.1
 check "hosts: Slurm" started SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=n SLURM_NTASKS=2 SLURM_PROCID=% SLURM_LOCALID=% SLURM_TASKS_PER_NODE=2
 check "hosts: Slurm: the same results" diff one.txt out.0
+if command -v mpirun >/dev/null; then
+    exits 0 "hosts: mpirun" env TMPDIR="$PWD" mpirun --allow-run-as-root --oversubscribe -n 2 "$MESHLO" run step.hlo --on v5e:2x4 --seed 3 --print
+    check "hosts: mpirun: the same results" diff one.txt out
+else
+    echo "NOT RUN: mpirun: this machine does not have Open MPI"
+fi
 check "hosts: nothing is left behind" test -z "$(find . -maxdepth 1 -name 'meshlo-*')"
 
 # Processes that do not fit together.
