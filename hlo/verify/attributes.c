@@ -211,6 +211,25 @@ static HloStatus check_replication(const HloInstruction *parameter) {
     return HLO_SUCCESS;
 }
 
+// Checks what XLA demands of a call that stands for an operation of another dialect.
+static HloStatus check_composite(const HloInstruction *call) {
+    if (!HLO_ATTRIBUTES(call, Call)->is_composite) return HLO_SUCCESS;
+    const char *name = hlo_instruction_frontend_attribute(call, "composite.name");
+    const char *version = hlo_instruction_frontend_attribute(call, "composite.version");
+    const char *attributes = hlo_instruction_frontend_attribute(call, "composite.attributes");
+    int64_t number = 0;
+    HLO_VERIFY_FAIL_IF(!name || !*name, "a call with is_composite=true needs the frontend attribute composite.name");
+    HLO_VERIFY_FAIL_IF(attributes && !*attributes, "the frontend attribute composite.attributes is empty");
+    for (const char *c = version; c && *c; c++) {
+        const bool is_digit = *c >= '0' && *c <= '9';
+        if (is_digit && number <= INT32_MAX) number = number * 10 + (*c - '0');
+        HLO_VERIFY_FAIL_IF(!is_digit || number > INT32_MAX,
+                           "composite.version must be an integer of at least 0, not %s", version);
+    }
+    HLO_VERIFY_FAIL_IF(version && !*version, "the frontend attribute composite.version is empty");
+    return HLO_SUCCESS;
+}
+
 static HloStatus check_prefetch(const HloInstruction *start) {
     const int64_t index = HLO_ATTRIBUTES(start, CopyStart)->cross_program_prefetch_index;
     HLO_VERIFY_FAIL_IF(index != HLO_ABSENT && (index < INT32_MIN || index > INT32_MAX),
@@ -237,6 +256,7 @@ HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *ins
     if (family == HLO_FAMILY_Fusion) {
         return check_aliasing(verifier, instruction, HLO_ATTRIBUTES(instruction, Fusion)->aliasing);
     }
+    if (family == HLO_FAMILY_Call) return check_composite(instruction);
     if (family != HLO_FAMILY_CustomCall) return HLO_SUCCESS;
     HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, CustomCall)->target, "custom call without a target");
     return check_aliasing(verifier, instruction, HLO_ATTRIBUTES(instruction, CustomCall)->aliasing);

@@ -67,6 +67,23 @@ static const RefusedCase cases[] = {
      "output_to_operand_aliasing 0 aliases output f32[3] to f32[2], which has a different shape"},
     {"f32[4]", "f32[4] fusion(p0), kind=kLoop, calls=c, output_to_operand_aliasing={{}: (4, {})}", SAME("c", "f32[4]"),
      "output_to_operand_aliasing 0 names operand 4 or a part of it that does not exist"},
+    // composites without what XLA demands of them
+    {"f32[4]", "f32[4] call(p0), to_apply=c, is_composite=true", SAME("c", "f32[4]"),
+     "needs the frontend attribute composite.name"},
+    {"f32[4]", "f32[4] call(p0), to_apply=c, is_composite=true, frontend_attributes={composite.name=\"\"}",
+     SAME("c", "f32[4]"), "needs the frontend attribute composite.name"},
+    {"f32[4]",
+     "f32[4] call(p0), to_apply=c, is_composite=true, "
+     "frontend_attributes={composite.name=\"a.b\",composite.version=\"-1\"}",
+     SAME("c", "f32[4]"), "composite.version must be an integer of at least 0, not -1"},
+    {"f32[4]",
+     "f32[4] call(p0), to_apply=c, is_composite=true, "
+     "frontend_attributes={composite.name=\"a.b\",composite.version=\"2147483648\"}",
+     SAME("c", "f32[4]"), "composite.version must be an integer of at least 0, not 2147483648"},
+    {"f32[4]",
+     "f32[4] call(p0), to_apply=c, is_composite=true, "
+     "frontend_attributes={composite.attributes=\"\",composite.name=\"a.b\"}",
+     SAME("c", "f32[4]"), "the frontend attribute composite.attributes is empty"},
     // calls and collectives whose result does not follow from what they are given
     {"f32[6]", "f32[4] reduce-scatter(p0), dimensions={0}, to_apply=c", ADD, "dimension 0 goes from size 6 to 4"},
     {"f32[0]", "f32[4] all-gather(p0), dimensions={0}", "", "dimension 0 goes from size 0 to 4"},

@@ -46,6 +46,14 @@ typedef struct RefusedText {
 #define CONSTANT(value, type) \
     "func.func @main() -> " type " {\n  %0 = stablehlo.constant " value " : " type "\n  return %0 : " type "\n}"
 
+#define COMPOSITE(name, function, more)                                                                    \
+    MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = " name ", decomposition = @" function more           \
+         "}> : (tensor<4xf32>) -> tensor<4xf32>")                                                          \
+    "\nfunc.func private @shorter(%x: tensor<3xf32>) -> tensor<3xf32> {\n  return %x : tensor<3xf32>\n}\n" \
+    "func.func private @other(%x: tensor<4xf32>) -> tensor<4xi32> {\n"                                     \
+    "  %0 = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xi32>\n  return %0 : tensor<4xi32>\n}\n"     \
+    "func.func private @two(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}"
+
 static const RefusedText imports[] = {
     // what is passed over unread, and numbers of operands and results
     {"func.func @main() attributes {x = #foo.bar@@<[", "'<' is not closed"},
@@ -347,11 +355,24 @@ static const RefusedText imports[] = {
     {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"x\", api_version = 4 : i32, backend_config = {k "
           "= #stablehlo.bounds<2>}}> : (tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.custom_call: an option of a custom call is of an unknown dialect"},
-    {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x\"}> : (tensor<4xf32>) -> tensor<4xf32>"),
-     "stablehlo.composite: a composite has no decomposition"},
-    {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x\", decomposition = @nobody}> : (tensor<4xf32>) -> "
-          "tensor<4xf32>"),
-     "stablehlo.composite: there is no function @nobody"},
+    {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x.y\"}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.composite: composite x.y has no decomposition"},
+    {COMPOSITE("\"x.y\"", "nobody", ""), "stablehlo.composite: there is no function @nobody"},
+    // bug: a composite with a name that we know was taken for it whatever else it said.
+    {COMPOSITE("\"chlo.sinh\"", "nobody", ""), "stablehlo.composite: there is no function @nobody"},
+    {COMPOSITE("\"chlo.erf\"", "shorter", ""),
+     "call: computation shorter takes f32[3] as parameter 0, but f32[4] is passed"},
+    {COMPOSITE("\"chlo.acosh\"", "other", ""), "s32[4] follows from the operands, but the text says f32[4]"},
+    {COMPOSITE("\"chlo.cosh\"", "two", ""), "call: computation two takes 2 parameters, but 1 are passed"},
+    {"func.func @main(%a: tensor<4xf32>) {\n  %0 = stablehlo.composite \"chlo.sinh\" %a {decomposition = @d} : "
+     "(tensor<4xf32>) -> tensor<4xf32>\n  return\n}\nfunc.func private @d(%x: tensor<4xf32>) -> tensor<4xf32> {\n  "
+     "%0 = @@stablehlo.reshape %x : (tensor<4xf32>) -> tensor<5xf32>\n  return %x : tensor<4xf32>\n}",
+     "stablehlo.reshape: reshape: f32[4] has 4 elements, f32[5] has 5"},
+    {COMPOSITE("\"sinh\"", "shorter", ""), "a composite needs a name like \"dialect.operation\""},
+    {COMPOSITE("\"chlo..sinh\"", "shorter", ""), "a composite needs a name like \"dialect.operation\""},
+    {COMPOSITE("\"chlo.sinh\"", "shorter", ", version = -1 : i32"), "composite chlo.sinh has version -1"},
+    {COMPOSITE("\"chlo.sinh\"", "shorter", ", composite_attributes = [1]"),
+     "the attributes of composite chlo.sinh are no dictionary"},
     {MAIN("@@func.call @nobody(%a) : (tensor<4xf32>) -> ()"), "func.call: there is no function @nobody"},
     {"func.func @main(%a: tensor<f32>) {\n  return\n}\n@@func.func private @main(%a: tensor<f32>) {\n  return\n}",
      "function @main is defined twice"},
@@ -877,6 +898,13 @@ static const RefusedText exports[] = {
     {ENTRY("i = s32[2] constant({0,0})\n  ROOT r = f32[2,2] dynamic-slice(p, i), dynamic_slice_sizes={2,2}"),
      "start indices in one array"},
     {ENTRY("ROOT r = (f32[], f32[]) constant((1, 2))"), "a constant of a structure"},
+    // bug: attributes of a composite that are none, and a name that no reader takes, came out as nothing.
+    {ENTRY("ROOT r = f32[] call(z, z), to_apply=c, is_composite=true, frontend_attributes={composite.attributes=\"{n = "
+           "\",composite.name=\"a.b\"}"),
+     "composite.attributes is no dictionary of MLIR: {n = "},
+    {ENTRY("ROOT r = f32[] call(z, z), to_apply=c, is_composite=true, "
+           "frontend_attributes={composite.attributes={},composite.name=\"ab\",composite.version=\"1\"}"),
+     "composite.name must be like \"dialect.operation\", not \"ab\""},
     {ENTRY("ROOT r = (f32[8,8], f32[8,8]) all-to-all(p, p), replica_groups={{0,1}}"), "all-to-all"},
     {ENTRY("ROOT r = u1[8,8] convert(p)"), "StableHLO has no type for u1"},
     {ENTRY("ROOT r = f32[8,8] dot(p, p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),

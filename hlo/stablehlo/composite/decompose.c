@@ -295,6 +295,26 @@ static void add_parameters(ImportPlace *place, const MlirOperation *operation, H
     }
 }
 
+// Converts what was computed to the operation's types: a module that was HLO before may have results of another
+// precision than its operands.
+static HloStatus convert_results(ImportPlace *place, const MlirOperation *operation, HloInstruction **result) {
+    HloInstruction *parts[2] = {*result};
+    const int64_t count = operation->result_count;
+    bool differ = false;
+    assert(count >= 1 && count <= 2 && (count == 1 || hlo_is(*result, HLO_OP_TUPLE)));
+    for (int64_t i = 0; i < count; i++) {
+        if (count > 1) parts[i] = (*result)->operands[i];
+        const HloShape *shape = operation->results[i]->type->shape;
+        if (parts[i]->shape->type == shape->type) continue;
+        shape = hlo_shape_with_type(import_arena(place), parts[i]->shape, shape->type);
+        HLO_TRY(import_emit(place, HLO_OP_CONVERT, shape, &parts[i], 1, NULL, NULL, 0, &parts[i]));
+        differ = true;
+    }
+    if (count > 1 && differ) return import_emit(place, HLO_OP_TUPLE, NULL, parts, count, NULL, NULL, 0, result);
+    if (count == 1) *result = parts[0];
+    return HLO_SUCCESS;
+}
+
 // Makes the composite's function, which readers use that do not know the composite: a formula of one operand, a
 // truncated sort (top_k), the upper half of a product by parts (mulhi), or a product of a masked operand (ragged_dot).
 HloStatus composite_decompose(Importer *importer, const MlirOperation *operation, HloComputation **computation) {
@@ -323,6 +343,7 @@ HloStatus composite_decompose(Importer *importer, const MlirOperation *operation
         result = mulhi_of(&math, operands[0], operands[1]);
         HLO_TRY(math.status);
     }
+    HLO_TRY(convert_results(&place, operation, &result));
     hlo_computation_set_root(place.computation, result);
     *computation = place.computation;
     return HLO_SUCCESS;

@@ -11,6 +11,7 @@
 // of an asynchronous operation become one operation at the position of the start. Anything that HLO can express and
 // StableHLO cannot is refused with the instruction's name.
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/base/hexadecimal.h"
@@ -38,7 +39,7 @@ static const MlirAttribute *parse_dictionary(const ExportPlace *place, const cha
 }
 
 // Composites are calls with frontend attributes (composite.name and so on), which import_composite() and XLA write as
-// text.
+// text, and the verifier has checked.
 static HloStatus export_composite(ExportPlace *place, const char *function, ExportLeaves *result) {
     const HloInstruction *call = place->instruction;
     const char *name = hlo_instruction_frontend_attribute(call, "composite.name");
@@ -46,14 +47,16 @@ static HloStatus export_composite(ExportPlace *place, const char *function, Expo
     const char *attributes = hlo_instruction_frontend_attribute(call, "composite.attributes");
     const MlirAttribute *dictionary = parse_dictionary(place, attributes);
     MlirOperation *operation;
-    int64_t number = 0;
-    for (const char *c = version ? version : ""; *c >= '0' && *c <= '9' && number < 1000000; c++) {
-        number = number * 10 + (*c - '0');
-    }
+    if (attributes && !dictionary)
+        return export_error(place, HLO_UNIMPLEMENTED, "composite.attributes is no dictionary of MLIR: %s", attributes);
+    if (!mlir_is_operation_name(name))
+        return export_error(place, HLO_UNIMPLEMENTED, "composite.name must be like \"dialect.operation\", not \"%s\"",
+                            name ? name : "");
     HLO_TRY(export_plain(place, "stablehlo.composite", result, &operation));
     if (dictionary && dictionary->count) export_attribute(place, operation, "composite_attributes", dictionary);
     export_attribute(place, operation, "decomposition", symbol(place, function));
     export_attribute(place, operation, "name", export_string(place, name));
+    const int64_t number = version ? strtoll(version, NULL, 10) : 0;
     if (number) export_attribute(place, operation, "version", export_i32(place, number));
     return HLO_SUCCESS;
 }
@@ -62,8 +65,9 @@ static HloStatus export_composite(ExportPlace *place, const char *function, Expo
 static HloStatus call_function(ExportPlace *place, const HloComputation *computation, ExportLeaves *result) {
     MlirOperation *operation;
     HLO_TRY(export_function(place, computation));
-    const char *composite = hlo_instruction_frontend_attribute(place->instruction, "composite.name");
-    if (composite) return export_composite(place, computation->name, result);
+    const HloInstruction *call = place->instruction;
+    if (hlo_is(call, HLO_OP_CALL) && HLO_ATTRIBUTES(call, Call)->is_composite)
+        return export_composite(place, computation->name, result);
     HLO_TRY(export_plain(place, "func.call", result, &operation));
     export_attribute(place, operation, "callee", symbol(place, computation->name));
     return HLO_SUCCESS;

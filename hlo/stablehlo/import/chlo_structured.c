@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Imports operations of chlo that are more than a function of elements: implicit broadcasts, top_k, scan; and the
-// composites that represent chlo operations in portable artifacts, which cannot contain chlo itself.
+// Imports operations of chlo that are more than a function of elements: implicit broadcasts, top_k, scan.
 //
 // An implicit broadcast is NumPy's: shapes are aligned at their last dimensions (or as given by broadcast_dimensions),
 // and a size of 1 stretches.
@@ -12,7 +11,6 @@
 
 #include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/import/import.h"
-#include "hlo/stablehlo/mlir/dialect.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Implicit broadcasts
@@ -224,65 +222,7 @@ static HloStatus import_scan(ImportPlace *place) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Composites
-
-// Ragged dots write their six lists of dimensions as an array of tensors, in the order of the fields of
-// #chlo.ragged_dot.
-static HloStatus composite_ragged_dot(ImportPlace *place) {
-    enum { LISTS = 6 };
-    static const char kind[] = "ragged_dot";
-    const MlirAttribute *options = mlir_attribute(place->operation, "composite_attributes");
-    const MlirAttribute *lists = mlir_entry(options, "ragged_dot_dimension_numbers");
-    const MlirAttribute *precision = mlir_entry(options, "precision_config");
-    if (!lists || lists->kind != MLIR_ARRAY || lists->count != LISTS)
-        return import_error(place, HLO_INVALID_ARGUMENT, "the dimensions of a ragged dot must be six lists");
-    const char *all_names[LISTS + 1];
-    const MlirAttribute *values[LISTS + 1];
-    const char *fields = mlir_fields(kind, sizeof(kind) - 1);
-    MlirFieldInfo field;
-    for (int i = 0; i < LISTS && mlir_next_field(&fields, &field); i++) {
-        all_names[i] = hlo_arena_string(place->importer->arena, field.flat, field.flat_length);
-        values[i] = lists->items[i];
-    }
-    all_names[LISTS] = "precision_config";
-    values[LISTS] = precision;
-    MlirOperation operation = *place->operation;
-    operation.attribute_names = all_names;
-    operation.attributes = values;
-    operation.attribute_count = precision ? LISTS + 1 : LISTS;
-    ImportPlace at = {place->importer, place->computation, &operation};
-    return import_with_fields(&at, HLO_OP_RAGGED_DOT);
-}
-
-// k is in the composite's dictionary here, not an attribute of the operation.
-static HloStatus composite_top_k(ImportPlace *place) {
-    const MlirAttribute *k = mlir_entry(mlir_attribute(place->operation, "composite_attributes"), "k");
-    if (!k || k->kind != MLIR_INTEGER) return import_error(place, HLO_INVALID_ARGUMENT, "a top_k has no k");
-    const HloTopKAttributes attributes = {.k = k->integer, .largest = true};
-    return import_plain(place, HLO_OP_TOPK, &attributes);
-}
-
-// Finds the row of the chlo operation by the composite's name.
-static HloStatus composite_elementwise(ImportPlace *place) {
-    HloInstruction **operands, *result;
-    HLO_TRY(import_operands(place, &operands));
-    const char *name = import_string(place, "name");
-    HLO_TRY(import_chlo_value(place, name, operands, place->operation->operand_count, &result));
-    return import_set_results(place, result);
-}
-
-const ImportRow *import_composites(int64_t *count) {
-    static const ImportRow rows[] = {
-        {"chlo.acos", composite_elementwise, 1},      {"chlo.acosh", composite_elementwise, 1},
-        {"chlo.asin", composite_elementwise, 1},      {"chlo.asinh", composite_elementwise, 1},
-        {"chlo.atanh", composite_elementwise, 1},     {"chlo.cosh", composite_elementwise, 1},
-        {"chlo.erf", composite_elementwise, 1},       {"chlo.mulhi", composite_elementwise, 2},
-        {"chlo.ragged_dot", composite_ragged_dot, 3}, {"chlo.sinh", composite_elementwise, 1},
-        {"chlo.top_k", composite_top_k, 1},
-    };
-    *count = (int64_t)HLO_COUNT_OF(rows);
-    return rows;
-}
+// The rows
 
 const ImportRow *import_chlo_structured_rows(int64_t *count) {
     static const ImportRow rows[] = {{"chlo.constant_like", import_constant_like, 1},

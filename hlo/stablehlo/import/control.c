@@ -431,8 +431,7 @@ static HloStatus import_after_all(ImportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Calls
 
-// Functions with open sizes are converted for this call's shapes (import_function()).
-static HloStatus call_function(ImportPlace *place, const char *name, bool is_composite, HloInstruction **result) {
+HloStatus import_call_of(ImportPlace *place, const char *name, bool is_composite, HloInstruction **result) {
     HloInstruction **operands = NULL;
     const HloShape *shape = NULL;
     HloComputation *computation = NULL;
@@ -448,7 +447,7 @@ static HloStatus import_call(ImportPlace *place) {
     const char *name = import_string(place, "callee");
     HloInstruction *result;
     if (!name) return import_error(place, HLO_INVALID_ARGUMENT, "a call names no function");
-    HLO_TRY(call_function(place, name, false, &result));
+    HLO_TRY(import_call_of(place, name, false, &result));
     return import_set_results(place, result);
 }
 
@@ -460,29 +459,6 @@ static const ImportRow *find_row(const ImportRow *(*table)(int64_t *count), cons
         if (strcmp(rows[i].name, name) == 0) return &rows[i];
     }
     return NULL;
-}
-
-// A composite that represents a chlo operation becomes that operation, which we compute better than its decomposition.
-// All others become calls that record their origin in frontend attributes (as in XLA), so that they can be exported
-// again.
-static HloStatus import_composite(ImportPlace *place) {
-    const char *name = import_string(place, "name"), *decomposition = import_string(place, "decomposition");
-    const ImportRow *row = find_row(import_composites, name);
-    if (row && row->operands == place->operation->operand_count) return row->handler(place);
-    if (!decomposition) return import_error(place, HLO_UNIMPLEMENTED, "a composite has no decomposition");
-    HloInstruction *result;
-    int64_t version;
-    HLO_TRY(call_function(place, decomposition, true, &result));
-    HLO_TRY(import_int(place, "version", 0, &version));
-    char number[24];
-    const MlirAttribute *attributes = mlir_attribute(place->operation, "composite_attributes");
-    const bool is_said = attributes && attributes->kind == MLIR_DICTIONARY && mlir_can_write(attributes);
-    hlo_instruction_set_frontend_attribute(result, "composite.attributes",
-                                           is_said ? mlir_attribute_text(import_arena(place), attributes) : "{}");
-    hlo_instruction_set_frontend_attribute(result, "composite.name", name ? name : "");
-    hlo_instruction_set_frontend_attribute(result, "composite.version",
-                                           (snprintf(number, sizeof(number), "%lld", (long long)version), number));
-    return import_set_results(place, result);
 }
 
 static HloStatus custom_call_attributes(ImportPlace *place, HloCustomCallAttributes *attributes) {
@@ -627,7 +603,6 @@ const ImportRow *import_control_rows(int64_t *count) {
         {"stablehlo.after_all", import_after_all, 0},
         {"stablehlo.create_token", import_after_all, 0},
         {"func.call", import_call, 0},
-        {"stablehlo.composite", import_composite, 0},
         {"stablehlo.custom_call", import_custom_call, 0},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);

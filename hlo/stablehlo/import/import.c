@@ -96,8 +96,8 @@ static HloStatus import_elementwise(ImportPlace *place, HloOpcode opcode) {
 // Puts all families into one map. A name occurs in one family only.
 static void note_rows(Importer *importer) {
     static const ImportRow *(*const families[])(int64_t *) = {
-        import_data_rows, import_compute_rows, import_control_rows, import_collective_rows,     import_sdy_rows,
-        import_chlo_rows, import_dynamic_rows, import_legacy_rows,  import_chlo_structured_rows};
+        import_data_rows, import_compute_rows, import_control_rows, import_collective_rows,      import_sdy_rows,
+        import_chlo_rows, import_dynamic_rows, import_legacy_rows,  import_chlo_structured_rows, import_composite_rows};
     for (size_t f = 0; f < HLO_COUNT_OF(families); f++) {
         int64_t count;
         const ImportRow *rows = families[f](&count);
@@ -125,8 +125,7 @@ static HloStatus import_operation(ImportPlace *place, const ImportPlan *plan) {
     return import_error(place, HLO_UNIMPLEMENTED, "this operation has no HLO form");
 }
 
-// Adds the operation's position in the text to an error, unless there is no text, or the error has a more specific one.
-static HloStatus with_place(Importer *importer, const MlirOperation *operation, HloStatus status) {
+HloStatus import_with_place(const Importer *importer, const MlirOperation *operation, HloStatus status) {
     if (!status || !importer->text || !operation->offset || hlo_status_place(status)) return status;
     const AsmText *text = importer->text;
     assert(operation->offset <= text->end - text->begin); /* it was read from there */
@@ -146,14 +145,14 @@ HloStatus import_block(Importer *importer, HloComputation *computation, const Ml
         if (plan->is_return) {
             *terminator = operation;
             if (i + 1 == block->operation_count) return HLO_SUCCESS;
-            return with_place(importer, block->operations[i + 1],
-                              hlo_error(HLO_INVALID_ARGUMENT, "%s follows the terminator of its block",
-                                        block->operations[i + 1]->name));
+            return import_with_place(importer, block->operations[i + 1],
+                                     hlo_error(HLO_INVALID_ARGUMENT, "%s follows the terminator of its block",
+                                               block->operations[i + 1]->name));
         }
         ImportPlace place = {importer, computation, operation};
         if (plan->repeats && import_repeated(&place)) continue;
         const HloInstruction *before = computation->last;
-        HLO_TRY(with_place(importer, operation, import_operation(&place, plan)));
+        HLO_TRY(import_with_place(importer, operation, import_operation(&place, plan)));
         if (plan->repeats) import_note_repeat(&place, before);
     }
     return hlo_error(HLO_INVALID_ARGUMENT, "a block does not end with a return");
@@ -292,7 +291,7 @@ static HloStatus convert_body(Importer *importer, ImportedFunction *function, co
 
 static HloStatus convert_function(Importer *importer, ImportedFunction *function, const char *name,
                                   HloInstruction *const *operands, HloComputation **result) {
-    return with_place(importer, function->operation, convert_body(importer, function, name, operands, result));
+    return import_with_place(importer, function->operation, convert_body(importer, function, name, operands, result));
 }
 
 // The key of a refined function: the shapes of its operands, and the values of those that are known.
@@ -360,7 +359,7 @@ static bool carries_nothing(const MlirOperation *operation) {
 
 static void note_skipped(Importer *importer, const MlirOperation *operation) {
     if (!importer->notes) return;
-    HloStatus status = with_place(importer, operation, hlo_error(HLO_UNIMPLEMENTED, "note"));
+    HloStatus status = import_with_place(importer, operation, hlo_error(HLO_UNIMPLEMENTED, "note"));
     const HloPlace *place = hlo_status_place(status);
     if (place && place->file)
         hlo_text_format(importer->notes, "%s:%lld:%lld: ", place->file, (long long)place->line,
@@ -380,18 +379,20 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
         if (strcmp(operation->name, "sdy.mesh") == 0) {
             for (int64_t k = 0; name && name->string && k < meshes.count; k++) {
                 if (strcmp(mesh_names.items[k], name->string) != 0) continue;
-                return with_place(importer, operation,
-                                  hlo_error(HLO_INVALID_ARGUMENT, "mesh @%s is defined twice", name->string));
+                return import_with_place(importer, operation,
+                                         hlo_error(HLO_INVALID_ARGUMENT, "mesh @%s is defined twice", name->string));
             }
             hlo_vector_push(importer->arena, &meshes, mlir_attribute(operation, "mesh"));
             hlo_vector_push(importer->arena, &mesh_names, name && name->string ? name->string : "");
         } else if (strcmp(operation->name, "func.func") == 0) {
             if (!name || !name->string || !*name->string) {
-                return with_place(importer, operation, hlo_error(HLO_INVALID_ARGUMENT, "a function has no name"));
+                return import_with_place(importer, operation,
+                                         hlo_error(HLO_INVALID_ARGUMENT, "a function has no name"));
             }
             if (hlo_string_map_get(&importer->functions, name->string, strlen(name->string))) {
-                return with_place(importer, operation,
-                                  hlo_error(HLO_INVALID_ARGUMENT, "function @%s is defined twice", name->string));
+                return import_with_place(
+                    importer, operation,
+                    hlo_error(HLO_INVALID_ARGUMENT, "function @%s is defined twice", name->string));
             }
             ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
             function->operation = operation;
@@ -400,8 +401,8 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
         } else if (carries_nothing(operation)) {
             note_skipped(importer, operation);
         } else {
-            return with_place(importer, operation,
-                              hlo_error(HLO_UNIMPLEMENTED, "%s at the top level of a module", operation->name));
+            return import_with_place(importer, operation,
+                                     hlo_error(HLO_UNIMPLEMENTED, "%s at the top level of a module", operation->name));
         }
     }
     importer->meshes = (HloSdyMeshes){mesh_names.items, meshes.items, meshes.count};
@@ -496,12 +497,12 @@ static HloStatus no_main(const MlirBlock *body) {
 static HloStatus import_entry(Importer *importer, const MlirOperation *top, const MlirBlock *body) {
     static const char name[] = "main";
     ImportedFunction *entry = hlo_string_map_get(&importer->functions, name, strlen(name));
-    if (!entry) return with_place(importer, top, no_main(body));
+    if (!entry) return import_with_place(importer, top, no_main(body));
     importer->entry = entry->operation;
     HLO_TRY(convert_function(importer, entry, name, NULL, &entry->computation));
     hlo_module_set_entry(importer->module, entry->computation);
-    HLO_TRY(with_place(importer, entry->operation, import_result_shardings(importer, entry->operation)));
-    return with_place(importer, entry->operation, import_entry_layouts(importer, entry->operation));
+    HLO_TRY(import_with_place(importer, entry->operation, import_result_shardings(importer, entry->operation)));
+    return import_with_place(importer, entry->operation, import_entry_layouts(importer, entry->operation));
 }
 
 // Converts the entry first: functions that it does not reach are not converted, and need not be expressible in HLO.
@@ -516,15 +517,16 @@ HloStatus mlir_import_module(const MlirOperation *top, const ImportOptions *opti
                          .size_count = options->size_count};
     note_rows(&importer);
     if (top->region_count != 1 || top->regions[0].block_count != 1)
-        return with_place(&importer, top, hlo_error(HLO_INVALID_ARGUMENT, "the module has no body"));
+        return import_with_place(&importer, top, hlo_error(HLO_INVALID_ARGUMENT, "the module has no body"));
     const MlirAttribute *name = mlir_attribute(top, "sym_name");
     if (name && name->string && *name->string) module->name = name_of_symbol(module->arena, name->string);
     module->replica_count = module_count(top, "mhlo.num_replicas");
     module->num_partitions = module_count(top, "mhlo.num_partitions");
     module->use_spmd_partitioning = module->num_partitions > 1;
     HLO_TRY(collect_symbols(&importer, &top->regions[0].blocks[0]));
-    HLO_TRY(with_place(&importer, top, import_meshes(&importer, top)));
+    HLO_TRY(import_with_place(&importer, top, import_meshes(&importer, top)));
     HLO_TRY(import_entry(&importer, top, &top->regions[0].blocks[0]));
-    HLO_TRY(with_place(&importer, top, import_module_layouts(&importer, top)));
-    return import_donation(&importer, importer.entry);
+    HLO_TRY(import_with_place(&importer, top, import_module_layouts(&importer, top)));
+    HLO_TRY(import_donation(&importer, importer.entry));
+    return import_check_composites(&importer);
 }

@@ -23,8 +23,9 @@ typedef struct Importer {
     int64_t refined_count;
     const HloInts *sizes;  // of the entry's arguments; no items where the program gives them
     int64_t size_count;
-    const MlirOperation *entry;  // the function that they belong to
-    HloSdyMeshes meshes;         // of sdy.mesh operations
+    const MlirOperation *entry;            // the function that they belong to
+    HloSdyMeshes meshes;                   // of sdy.mesh operations
+    struct ImportedComposite *composites;  // those that became operations, the last one first
     // The file of the last metadata, as the MLIR module and the HLO module have it: whole programs come from few files.
     const char *picture_file, *module_file;
     int depth;
@@ -64,8 +65,11 @@ const ImportRow *import_collective_calls(int64_t *count);
 const ImportRow *import_chlo_rows(int64_t *count);
 // Operations of chlo with implicit broadcasts, and those that correspond to several of StableHLO's.
 const ImportRow *import_chlo_structured_rows(int64_t *count);
-// Composites that represent an operation, by name; all others become their decompositions.
-const ImportRow *import_composites(int64_t *count);
+// Composites: those that represent an operation become it, all others calls of their decompositions.
+const ImportRow *import_composite_rows(int64_t *count);
+// INVALID_ARGUMENT unless the decompositions of the composites that became operations exist, fit them and are valid.
+// Call it when the module is complete: the functions are converted for it, and removed again.
+HLO_NODISCARD HloStatus import_check_composites(Importer *importer);
 // Operations whose sizes are operands, and those of the dialects that compute such sizes.
 const ImportRow *import_dynamic_rows(int64_t *count);
 // Custom calls that represent operations with dynamic sizes, by target.
@@ -88,6 +92,8 @@ void import_note_repeat(const ImportPlace *place, const HloInstruction *before);
 // A location as metadata; NULL if it has no information.
 const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute *location);
 
+// Adds the operation's position in the text to an error, unless there is no text, or the error has a more specific one.
+HLO_NODISCARD HloStatus import_with_place(const Importer *importer, const MlirOperation *operation, HloStatus status);
 // An error about the current operation, with its name and source line.
 HLO_NODISCARD HloStatus import_error(const ImportPlace *place, HloCode code, const char *format, ...) HLO_PRINTF(3, 4);
 
@@ -159,6 +165,10 @@ HLO_NODISCARD HloStatus import_with_region(ImportPlace *place, HloOpcode opcode,
 // Converts the operations of a block into a computation, up to its return, whose operands are returned.
 HLO_NODISCARD HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
                                      const MlirOperation **terminator);
+// A call of the function with the operation's operands and results. One with open sizes is converted for this call's
+// shapes.
+HLO_NODISCARD HloStatus import_call_of(ImportPlace *place, const char *name, bool is_composite,
+                                       HloInstruction **result);
 // The computation of a function by its symbol name, converted on first use. A function with types of unbounded sizes is
 // converted anew for every list of shapes and known values that it is called with, given by `operands` (which may be
 // NULL if it is not called from here).

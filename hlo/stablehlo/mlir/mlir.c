@@ -340,6 +340,19 @@ bool mlir_is_foreign(const char *name) {
     return strchr(name, '.') != NULL;
 }
 
+bool mlir_is_operation_name(const char *name) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const char others[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
+    bool has_dot = false;
+    if (!name || !*name || !strchr(letters, *name)) return false;
+    for (const char *c = name; *c; c++) {
+        const bool is_dot = *c == '.' && c[1] && c[1] != '.';
+        if (!is_dot && (!strchr(others, *c) || (*c == '$' && !has_dot))) return false;
+        has_dot |= is_dot;
+    }
+    return has_dot;
+}
+
 bool mlir_is_cast(const char *name) {
     return name[0] == 'b' && strcmp(name, "builtin.unrealized_conversion_cast") == 0;
 }

@@ -209,6 +209,9 @@ void mlir_accuracy_set_mode(HloAccuracy *accuracy, int64_t ordinal);
 
 // True for an operation of an unknown dialect: "llvm.module_flags".
 bool mlir_is_foreign(const char *name);
+// True for what StableHLO takes as the name of a composite: a letter, then at least two words separated by dots,
+// "my_dialect.my_op". False for NULL.
+bool mlir_is_operation_name(const char *name);
 
 // The frontend attribute of a custom call @annotate_device_placement that names the memory kind of its result.
 #define MLIR_BUFFER_PLACEMENT "_xla_buffer_placement"
