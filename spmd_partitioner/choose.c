@@ -172,12 +172,11 @@ static int64_t sent_cost(const Choice *choice, const SpmdAxes *factors) {
     SpmdAtomSet partial = spmd_partial_axes(rule, factors);
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         if (!choice->now[t]) continue;
-        const HloShape *shape = rule->tensors[t].shape;
         SpmdSharding *wanted =
             spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
         if (t < rule->operand_count) {
-            SpmdLocal local = spmd_operand(partitioner, t);
-            cost = spmd_add_bytes(cost, path_cost(choice, shape, local.sharding, local.partial, wanted));
+            const SpmdLocal local = spmd_operand(partitioner, t);
+            cost = spmd_add_bytes(cost, spmd_form_cost(partitioner, &local, wanted));
         } else {
             cost = spmd_add_bytes(cost, result_cost(choice, t, wanted, partial));
         }

@@ -276,10 +276,27 @@ static SpmdLocal demand_unreduced(SpmdPartitioner *partitioner, const HloInstruc
     return local;
 }
 
+// The instructions carry the metadata of the op that is computed again, not of the one that needs the array.
+static SpmdLocal remake(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to) {
+    const HloInstruction *op = partitioner->op;
+    const HloMetadata *metadata = partitioner->metadata;
+    set_op(partitioner, local->source);
+    const SpmdLocal made = spmd_remake(partitioner, local, to);
+    partitioner->op = op;
+    partitioner->metadata = metadata;
+    return made;
+}
+
+bool spmd_has_form(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to) {
+    if (!local->hlo) return true;
+    if (!local->partial && spmd_sharding_equal(local->sharding, to)) return true;
+    return cache_find(&partitioner->scope->reshards, local->hlo->id, to, 0) != NULL;
+}
+
 // In order: a free array is made in the wanted form; an array that is in it already is returned; one that was made
-// before comes from the scope's cache (instructions of another computation would be out of reach); otherwise the
-// planner's path is emitted. An array that is wanted unreduced, as a sum over axes, becomes one by zeros everywhere but
-// on the first device.
+// before comes from the scope's cache (instructions of another computation would be out of reach); one that is better
+// computed again from its operands is remade (remake.c); otherwise the planner's path is emitted. An array that is
+// wanted unreduced, as a sum over axes, becomes one by zeros everywhere but on the first device.
 SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
                        SpmdReason reason) {
     if (!local.hlo) return demand_unreduced(partitioner, local.source, to);
@@ -289,6 +306,11 @@ SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const Spmd
     const Cached *cached = cache_find(&partitioner->scope->reshards, local.hlo->id, to, keep);
     if (cached) return cached->local;
     const HloInstruction *before = local.hlo;
+    if (spmd_should_remake(partitioner, &local, to)) {
+        const SpmdLocal made = remake(partitioner, &local, to);
+        cache_add(partitioner->arena, &partitioner->scope->reshards, before->id, to, keep, made);
+        return made;
+    }
     SpmdAtomSet spread_over = to->unreduced & spmd_sharding_used(local.sharding) & ~local.partial;
     if (spread_over && (!local.partial || local.reduction == HLO_OP_ADD)) {
         local = spread_shards(partitioner, local, spread_over);
@@ -412,6 +434,7 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
     const HloInstruction *op = partitioner->op;
     const SpmdArray *array = spmd_plan_array(partitioner->plan, op, leaf);
     SpmdLocal local = {.hlo = hlo,
+                       .source = hlo_shape_is_array(op->shape) ? op : NULL,
                        .global = hlo_shape_leaf(op->shape, leaf),
                        .sharding = sharding,
                        .partial = partial,

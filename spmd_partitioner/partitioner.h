@@ -9,7 +9,7 @@
 // A partitioned array: what one device holds of it.
 typedef struct SpmdLocal {
     HloInstruction *hlo;           // NULL for a free array: spmd_reshard() makes it
-    const HloInstruction *source;  // of a free array
+    const HloInstruction *source;  // of a free array, or the op whose only result the array is; NULL if it is not known
     const HloShape *global;
     const SpmdSharding *sharding;
     SpmdAtomSet partial;           // axes over which the devices' values still have to be combined
@@ -69,6 +69,14 @@ SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction 
 // Reshards to `to`, finishing partial results except over `keep`. Free arrays are made.
 SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
                        SpmdReason reason);
+// Whether a free array or one that has been made in a sharding before costs nothing in it.
+bool spmd_has_form(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to);
+// What spmd_reshard() of an array that must be complete costs.
+int64_t spmd_form_cost(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to);
+// Whether it costs less to compute an array in another sharding from operands that are sent than to send it.
+bool spmd_should_remake(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to);
+// Computes it there. Only after spmd_should_remake().
+SpmdLocal spmd_remake(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to);
 // "operand 1": what a reason calls it.
 const char *spmd_operand_name(SpmdPartitioner *partitioner, int64_t index);
 // Operand `index` of the current op in sharding `to`, complete.
