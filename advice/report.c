@@ -14,18 +14,6 @@
 // Groups that cost less than this share are one line.
 #define FOLDED 0.01
 
-// Powers of 1024 by their IEC names; bytes by themselves have no fraction.
-static void print_bytes(HloText *text, int64_t bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024 && unit + 1 < HLO_COUNT_OF(units)) {
-        value /= 1024;
-        unit++;
-    }
-    hlo_text_format(text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-}
-
 // Appends `cell` right-aligned in `width` columns, and empties it.
 static void align(HloText *text, HloText *cell, int width) {
     hlo_text_format(text, "%*s", width, cell->data ? cell->data : "");
@@ -44,7 +32,7 @@ static void print_amount(HloText *text, const AdviceReport *report, const Advice
     } else {
         hlo_text_format(text, "%7.1f %%", 100 * advice_share(report, amount));
     }
-    print_bytes(&cell, amount->bytes);
+    emu_print_size(amount->bytes, &cell);
     align(text, &cell, 12);
 }
 
@@ -68,7 +56,7 @@ static void print_head(HloText *text, const AdviceReport *report) {
     hlo_text_format(text, "%s%lld collective%s on %lld devices, ", text->length ? ": " : "",
                     (long long)report->collectives->collective_count,
                     report->collectives->collective_count == 1 ? "" : "s", (long long)report->num_partitions);
-    print_bytes(text, report->bytes_per_device);
+    emu_print_size(report->bytes_per_device, text);
     hlo_text_string(text, " sent by each device\n");
     if (!report->step_picoseconds) return;
     hlo_text_string(text, "step ");
@@ -77,7 +65,7 @@ static void print_head(HloText *text, const AdviceReport *report) {
     emu_print_time(report->exposed_picoseconds, text);
     hlo_text_format(text, " (%.1f %%) for the network; peak memory ",
                     100 * (double)report->exposed_picoseconds / (double)report->step_picoseconds);
-    print_bytes(text, report->hbm_peak_bytes);
+    emu_print_size(report->hbm_peak_bytes, text);
     hlo_text_string(text, report->fits ? "\n" : ", which does not fit\n");
 }
 
@@ -146,26 +134,22 @@ static void print_warnings(HloText *text, const AdviceReport *report) {
     }
 }
 
-static void print_change(HloText *text, int64_t before, int64_t after, void (*print)(HloText *, int64_t)) {
-    print(text, after);
+static void print_change(HloText *text, int64_t before, int64_t after, void (*print)(int64_t, HloText *)) {
+    print(after, text);
     if (before == after) return;
     hlo_text_string(text, " instead of ");
-    print(text, before);
-}
-
-static void print_time(HloText *text, int64_t picoseconds) {
-    emu_print_time(picoseconds, text);
+    print(before, text);
 }
 
 static void print_suggestion(HloText *text, const AdviceReport *report, const AdviceSuggestion *one) {
     hlo_text_string(text, "  step ");
-    print_change(text, report->step_picoseconds, one->step_picoseconds, print_time);
+    print_change(text, report->step_picoseconds, one->step_picoseconds, emu_print_time);
     hlo_text_format(text, " (%+.1f %%), peak ",
                     100 * ((double)one->step_picoseconds / (double)report->step_picoseconds - 1));
-    print_change(text, report->hbm_peak_bytes, one->hbm_peak_bytes, print_bytes);
+    print_change(text, report->hbm_peak_bytes, one->hbm_peak_bytes, emu_print_size);
     if (one->fits != report->fits) hlo_text_string(text, one->fits ? ", which fits" : ", which does not fit");
     hlo_text_string(text, ", sends ");
-    print_change(text, report->bytes_per_device, one->bytes_per_device, print_bytes);
+    print_change(text, report->bytes_per_device, one->bytes_per_device, emu_print_size);
     hlo_text_format(text, "\n    %s\n   ", one->text);
     for (int64_t i = 0; i < one->option_count; i++)
         hlo_text_format(text, one->options[i][0] == '-' ? " %s" : " \"%s\"", one->options[i]);

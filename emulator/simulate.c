@@ -151,16 +151,23 @@ static void note_unknown_call(Simulation *simulation, const EmuKernel *kernel) {
     }
 }
 
-// Whether the products of a kernel are made again for the backward pass: jax.checkpoint marks the scopes of what it
-// recomputes (jax/_src/ad_checkpoint.py).
-static bool is_recomputed(const EmuKernel *kernel) {
+// The scope of the products of a kernel, or NULL.
+static const char *scope_of_products(const EmuKernel *kernel) {
     for (int64_t i = 0; i < kernel->member_count; i++) {
         const HloInstruction *at = kernel->members[i];
         const bool works = emu_instruction_class(at) == EMU_OP_MATRIX || hlo_is(at, HLO_OP_CUSTOM_CALL);
-        const char *scope = works && at->metadata ? at->metadata->op_name : NULL;
-        if (works) return scope && strstr(scope, "rematted_computation");
+        if (works) return at->metadata ? at->metadata->op_name : NULL;
     }
-    return false;
+    return NULL;
+}
+
+// Counts the products that are made again for the backward pass: jax.checkpoint marks the scopes of what it
+// recomputes (jax/_src/ad_checkpoint.py).
+static void count_recomputed(EmuReport *report, const EmuKernel *kernel, double flops) {
+    const char *scope = scope_of_products(kernel);
+    if (!scope || !*scope) return;
+    report->names_scopes = true;
+    if (strstr(scope, "rematted_computation")) report->recomputed_flops_per_device += flops;
 }
 
 // Runs a kernel of the device. `repeat` is the product of the trip counts of all enclosing loops: a body is timed once
@@ -183,8 +190,7 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     simulation->now = emu_add(simulation->now, cost.picoseconds);
     report->flops_per_device += (cost.matrix_flops + cost.other_flops) * simulation->repeat;
     report->matrix_flops_per_device += cost.matrix_flops * simulation->repeat;
-    if (cost.matrix_flops > 0 && is_recomputed(kernel))
-        report->recomputed_flops_per_device += cost.matrix_flops * simulation->repeat;
+    if (cost.matrix_flops > 0) count_recomputed(report, kernel, cost.matrix_flops * simulation->repeat);
     report->hbm_bytes_per_device += (cost.read_bytes + cost.written_bytes) * simulation->repeat;
     int64_t *part = cost.bound == EMU_BOUND_MEMORY ? &report->memory_picoseconds : &report->compute_picoseconds;
     *part = emu_add(*part, emu_times(cost.picoseconds, simulation->repeat));

@@ -109,6 +109,7 @@ typedef struct EmuReport {
     double recomputed_flops_per_device;  // of products that are made again for the backward pass (jax.checkpoint)
     double hfu;                          // matrix operations over what the device could do in a step at its bf16 peak
     double mfu;                          // the same without what is recomputed: model FLOP utilisation
+    bool names_scopes;  // products have scopes (op_name), so that recomputed ones are recognised; without, mfu is hfu
     int64_t argument_bytes, output_bytes, alias_bytes, temp_bytes;
     int64_t hbm_peak_bytes, hbm_capacity_bytes, hbm_reserved_bytes;
     int64_t collective_bytes_per_device;  // sum of what one device sends, ring algorithm

@@ -171,7 +171,7 @@ static int stdout_failed(void) {
 // Prints the message of a status and returns its exit code. Takes ownership. Errors that name an instruction but have
 // no position in the text get one here: the program's text is still in the context, and docs/cli.md promises
 // FILE:LINE:COL with the line and a caret.
-static int report_status(const CliContext *context, HloStatus status) {
+static int report_status(CliContext *context, HloStatus status) {
     const HloPlace *place = hlo_status_place(status);
     if (place && place->instruction && !place->line_text && context->source.data) {
         HloParseOptions options = {.file = context->source_name};
@@ -180,6 +180,9 @@ static int report_status(const CliContext *context, HloStatus status) {
     char *message = hlo_status_to_text(status);
     fputs(message ? message : "error: out of memory\n", stderr);
     int exit_code = cli_exit_code(hlo_status_code(status), context->stage);
+    if (exit_code == CLI_EXIT_USAGE && context->environment_count)
+        fprintf(stderr, "note: MESHLO_FLAGS inserts options before those of the command line: %s\n",
+                cli_printable(context, getenv("MESHLO_FLAGS")));
     if (exit_code == CLI_EXIT_BUG) fputs("This is a bug in Meshlo; please report it with the program.\n", stderr);
     hlo_free(message);
     hlo_status_free(status);
@@ -236,6 +239,16 @@ static void print_complaint(const HloText *complaint) {
     hlo_text_free(&text);
 }
 
+// Texts have no control characters but those of lines and colours; bytecode, protobufs and arrays do.
+static bool is_binary(const HloText *text) {
+    for (size_t i = 0; i < text->length; ++i) {
+        const unsigned char c = (unsigned char)text->data[i];
+        if (c < 0x20 && !strchr("\t\n\r\x1b", c)) return true;
+        if (!c) return true;  // strchr() finds the end of its own text
+    }
+    return false;
+}
+
 // Results are written after the verb has succeeded, in one go, so that a failing verb leaves no partial output.
 static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     CliContext context = {.verb = verb, .arena = hlo_arena_new()};
@@ -252,6 +265,9 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     cli_progress(&context, "");
     if (!status) status = hlo_text_status(&context.out);
     int exit_code = context.exit_code;
+    if (!status && isatty(STDOUT_FILENO) && is_binary(&context.out))
+        status = cli_usage_error(&context,
+                                 "the output is binary and would garble the terminal: -o FILE writes it to a file");
     if (status) {
         exit_code = report_status(&context, status);
     } else if (!write_stream(STDOUT_FILENO, context.out.data, context.out.length)) {

@@ -147,6 +147,13 @@ static void warn_of_groups(CliContext *context, const HloModule *module) {
     }
 }
 
+// A parser would expect the first word of some format, which is not what the user needs to know.
+static HloStatus empty_program(CliContext *context, const char *path, HloFileContent *content) {
+    hlo_file_content_free(content);
+    if (strcmp(path, "-") == 0) return hlo_error(HLO_INVALID_ARGUMENT, "standard input is empty");
+    return hlo_error(HLO_INVALID_ARGUMENT, "%s is empty", cli_printable(context, path));
+}
+
 // The text of an HLO program stays in the context, because errors of later steps name instructions, and cli.c looks up
 // their positions in it. hlo_file_read() expands compressed files, up to MAX_PROGRAM_BYTES.
 HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module) {
@@ -155,6 +162,7 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     cli_progress(context, "reading");
     context->stage = CLI_STAGE_PROGRAM;
     HLO_TRY(hlo_file_read(path, MAX_PROGRAM_BYTES, &content));
+    if (!content.size) return empty_program(context, path, &content);
     const char *name = strcmp(path, "-") == 0 ? "<stdin>" : cli_printable(context, path);
     HloStatus status = parse_program(context, name, &content, module);
     if (!status) warn_of_groups(context, *module);

@@ -36,11 +36,9 @@ bool cli_duration_parse(const char *text, double *seconds) {
 }
 
 const char *cli_size(CliContext *context, int64_t bytes) {
-    static const char *const kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < HLO_COUNT_OF(kUnits); ++unit) value /= 1024;
-    return hlo_arena_format(context->arena, unit ? "%.1f %s" : "%.0f %s", value, kUnits[unit]);
+    HloText text = {0};
+    emu_print_size(bytes, &text);
+    return hlo_text_to_arena(context->arena, &text);
 }
 
 const char *cli_time(CliContext *context, int64_t picoseconds) {

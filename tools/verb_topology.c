@@ -6,6 +6,8 @@
 // which follows JAX's mesh_utils.
 #include "tools/machine.h"
 
+#include <string.h>
+
 #include "hlo/base/file.h"
 
 static const CliOption kOptions[] = {
@@ -74,6 +76,22 @@ static void print_json(HloText *text, const Report *report) {
     hlo_text_char(text, '\n');
 }
 
+static void print_chip(HloText *text, const EmuChip *chip) {
+    hlo_text_format(text, "chip: %.4g bf16 TFLOP/s, %.4g GB/s of HBM, ", chip->bf16_flops_per_chip * 1e-12,
+                    chip->hbm_bytes_per_second_per_chip * 1e-9);
+    emu_print_size(chip->hbm_bytes_per_device, text);
+    hlo_text_format(text, " a device, links of %.4g GB/s each way\n", chip->link_bytes_per_second * 1e-9);
+}
+
+// The drawing without its title, which repeats what is above it.
+static void print_drawing(HloText *text, const EmuTopology *topology) {
+    HloText drawing = {0};
+    emu_draw_topology(topology, &drawing);
+    const char *rest = drawing.data ? strchr(drawing.data, '\n') : NULL;
+    if (rest) hlo_text_string(text, rest);
+    hlo_text_free(&drawing);
+}
+
 static void print_slice(HloText *text, const Report *report) {
     const EmuTopology *topology = report->topology;
     hlo_text_format(text, "%s: %s, %lld devices on %lld chips\nshape: ", topology->name, topology->device_kind,
@@ -89,9 +107,11 @@ static void print_slice(HloText *text, const Report *report) {
         hlo_text_format(text, "%s%c", any ? " " : "", "xyz"[i]);
         any = true;
     }
-    hlo_text_format(text, "%s\nlinks: %lld ICI, %lld between slices\n\n", any ? "" : "none",
+    hlo_text_format(text, "%s\nlinks: %lld ICI, %lld between slices\n", any ? "" : "none",
                     (long long)report->links[EMU_LINK_ICI], (long long)report->links[EMU_LINK_DCN]);
-    if (emu_topology_is_tpu(topology)) emu_draw_topology(topology, text);
+    if (!emu_topology_is_tpu(topology)) return;
+    print_chip(text, &topology->chip);
+    print_drawing(text, topology);
 }
 
 static void print_ids(HloText *text, const Report *report) {

@@ -371,6 +371,9 @@ static HloStatus write_page(void *argument) {
     hlo_json_member_string(&page->writer, "basis", range.length ? range.data : "");
     hlo_text_free(&range);
     hlo_json_member_double(&page->writer, "mfu", report->mfu);
+    hlo_json_member_double(&page->writer, "hfu", report->hfu);
+    hlo_json_key(&page->writer, "scopes");
+    hlo_json_bool(&page->writer, report->names_scopes);
     hlo_json_member_double(&page->writer, "flops", report->flops_per_device);
     hlo_json_member_double(&page->writer, "hbm", report->hbm_bytes_per_device);
     hlo_json_member_int64(&page->writer, "sent", report->collective_bytes_per_device);

@@ -294,6 +294,18 @@ void emu_print_bytes(int64_t bytes, HloText *text) {
         hlo_text_format(text, "%.2f%c", value, units[unit]);
 }
 
+void emu_print_size(int64_t bytes, HloText *text) {
+    assert(text);
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < HLO_COUNT_OF(units)) {
+        value /= 1024;
+        unit++;
+    }
+    hlo_text_format(text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
 void emu_print_time(int64_t picoseconds, HloText *text) {
     assert(text);
     const double t = (double)picoseconds;
@@ -314,7 +326,7 @@ static void print_part(HloText *text, const char *name, int64_t picoseconds, int
 
 static void print_amount(HloText *text, const char *name, int64_t bytes) {
     hlo_text_format(text, "  %-22s ", name);
-    emu_print_bytes(bytes, text);
+    emu_print_size(bytes, text);
     hlo_text_char(text, '\n');
 }
 
@@ -358,9 +370,9 @@ static void print_busiest_link(const EmuReport *report, HloText *text) {
     }
     if (!busiest) return;
     hlo_text_format(text, "links: %lld carry ", (long long)report->link_count);
-    emu_print_bytes(total < 0x1p62 ? (int64_t)total : INT64_MAX, text);
+    emu_print_size(total < 0x1p62 ? (int64_t)total : INT64_MAX, text);
     hlo_text_format(text, "; the busiest, %lld to %lld, ", (long long)busiest->from, (long long)busiest->to);
-    emu_print_bytes(busiest->bytes < 0x1p62 ? (int64_t)busiest->bytes : INT64_MAX, text);
+    emu_print_size(busiest->bytes < 0x1p62 ? (int64_t)busiest->bytes : INT64_MAX, text);
     hlo_text_format(text, " in %.1f %% of the step\n",
                     100 * (double)busiest->busy / (double)(report->step_picoseconds ? report->step_picoseconds : 1));
 }
@@ -398,14 +410,17 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
         emu_range_print_basis(report, text);
         hlo_text_char(text, '\n');
     }
-    hlo_text_format(text, "work: %.4g flop a device, model flop utilisation %.1f %%", report->flops_per_device,
-                    100 * report->mfu);
+    hlo_text_format(text, "work: %.4g flop a device, ", report->flops_per_device);
+    if (report->names_scopes)
+        hlo_text_format(text, "model flop utilisation %.1f %%", 100 * report->mfu);
+    else
+        hlo_text_format(text, "hardware flop utilisation %.1f %%", 100 * report->hfu);
     if (report->recomputed_flops_per_device > 0)
         hlo_text_format(text, ", with recomputation %.1f %%", 100 * report->hfu);
     hlo_text_string(text, "\nmemory: ");
-    emu_print_bytes(report->hbm_peak_bytes, text);
+    emu_print_size(report->hbm_peak_bytes, text);
     hlo_text_string(text, " of ");
-    emu_print_bytes(report->hbm_capacity_bytes, text);
+    emu_print_size(report->hbm_capacity_bytes, text);
     hlo_text_char(text, '\n');
     print_amount(text, "arguments", report->argument_bytes);
     print_amount(text, "outputs", report->output_bytes);
@@ -415,6 +430,11 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     if (report->num_devices < report->slice_devices)
         hlo_text_format(text, "note: %lld of the slice's %lld devices take no part\n",
                         (long long)(report->slice_devices - report->num_devices), (long long)report->slice_devices);
+    if (!report->names_scopes && report->matrix_flops_per_device > 0)
+        hlo_text_string(
+            text,
+            "note: the program names no scopes, so the utilisation includes what is recomputed, if anything "
+            "(in JAX: as_text(debug_info=True))\n");
     if (report->unknown_trip_counts)
         hlo_text_format(text, "note: %lld loop%s of unknown length counted once\n",
                         (long long)report->unknown_trip_counts, report->unknown_trip_counts == 1 ? "" : "s");

@@ -140,3 +140,9 @@ exits 2 "sizes given twice" meshlo convert open.mlir --sizes p0=4,3 --sizes 0=4,
 exits 2 "sizes that are no numbers" meshlo convert open.mlir --sizes p0=4,b
 exits 3 "sizes of too many arguments" meshlo convert open.mlir --sizes p1=4
 exits 2 "sizes of HLO text" meshlo convert counts.hlo --sizes p0=2
+
+# Bytes that are no text would change the settings of a terminal; texts go there.
+check "text to a terminal" python3 "$SOURCE/tests/cli/terminal.py" "$MESHLO" convert "$SOURCE/examples/mlp_gradient_512.hlo"
+exits 2 "bytecode to a terminal" bash -c 'python3 "$SOURCE/tests/cli/terminal.py" "$MESHLO" convert "$SOURCE/examples/mlp_gradient_512.hlo" --to bytecode 2>&1 | tee got >&2; exit ${PIPESTATUS[0]}'
+says err "the output is binary" "bytecode to a terminal: why"
+exits 2 "a protobuf to a terminal" bash -c 'python3 "$SOURCE/tests/cli/terminal.py" "$MESHLO" convert "$SOURCE/examples/mlp_gradient_512.hlo" --to proto >&2'

@@ -68,3 +68,20 @@ exits 2 "trace that cannot be written" meshlo emulate "$large" --topology v2-8 -
 exits 2 "fault" meshlo emulate "$large" --topology v2-8 --fault link:0-2
 exits 0 "a straggler" meshlo emulate "$small" --topology v2-8 --fault straggler:0:2 --json
 json "j['fault'] == 'straggler:0:2' and j['step_seconds'] > j['healthy_step_seconds'] > 0" "a straggler: what it costs"
+
+# Without scopes nothing tells a recomputed product from another: the utilisation must not be called that of the model.
+cat >scopes.hlo <<'HLO'
+HloModule scopes
+ENTRY main {
+  x = f32[1024,1024] parameter(0)
+  y = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/dot"}
+  ROOT z = f32[1024,1024] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/checkpoint/rematted_computation/dot"}
+}
+HLO
+exits 0 "utilisation with scopes" meshlo emulate scopes.hlo --on v5e-1
+says out "model flop utilisation" "utilisation with scopes: the model's"
+says out "with recomputation" "utilisation with scopes: and with what is recomputed"
+sed 's/, metadata={[^}]*}//' scopes.hlo >no_scopes.hlo
+exits 0 "utilisation without scopes" meshlo emulate no_scopes.hlo --on v5e-1
+says out "hardware flop utilisation" "utilisation without scopes: the hardware's"
+says out "the program names no scopes" "utilisation without scopes: why"

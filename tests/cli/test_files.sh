@@ -97,6 +97,9 @@ check "all closed" bash -c '"$MESHLO" run in.hlo --seed 1 --output closed_run <&
 # Inputs that are none.
 : >empty.hlo
 exits 3 "an empty program" meshlo convert empty.hlo
+says err "error: empty.hlo is empty" "an empty program: why"
+exits 3 "an empty standard input" bash -c '"$MESHLO" convert - </dev/null'
+says err "error: standard input is empty" "an empty standard input: why"
 exits 2 "a folder as program" meshlo convert folder
 : >empty.npy
 exits 2 "an empty array" meshlo run in.hlo --input p0=empty.npy

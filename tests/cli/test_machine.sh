@@ -16,6 +16,8 @@ exits 0 "mesh order, named axes" meshlo topology v2-8 --mesh x=4,y=2 --json
 json "j['ids'] == [0, 1, 2, 3, 6, 7, 4, 5] and j['mesh'] == [4, 2]" "mesh order, named axes: ids"
 exits 0 "topology" meshlo topology v5e:4x4
 says out "4x4" "topology: shape"
+says out "chip: 197 bf16 TFLOP/s, 820 GB/s of HBM, 16.0 GiB a device, links of 50 GB/s each way" "topology: the chip"
+check "topology: one title" test "$(grep -c "TPU v5 lite" out)" = 1
 exits 1 "a mesh that JAX refuses" meshlo topology v4:4x4x4 --mesh 2,32
 exits 0 "a mesh that JAX splits" meshlo topology v4:4x4x4 --mesh 2,32 --split
 exits 2 "unknown slice" meshlo topology v5x-16

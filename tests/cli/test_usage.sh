@@ -25,6 +25,8 @@ exits 0 "version without it" env MESHLO_BLAS=builtin "$MESHLO" version
 says out "blas: builtin" "version without it: says so"
 exits 0 "flags from the environment" env MESHLO_FLAGS=--json "$MESHLO" version
 json "j['version']" "flags from the environment: used"
+exits 2 "an unknown slice from the environment" env MESHLO_FLAGS=--on=v9-8 "$MESHLO" emulate "$SOURCE/examples/mlp_gradient_512.hlo"
+says err "note: MESHLO_FLAGS inserts options before those of the command line: --on=v9-8" "an unknown slice from the environment: where it is from"
 exits 6 "no space left for stdout" bash -c '"$MESHLO" version >/dev/full'
 exits 6 "bug: no space left for stdout, help" bash -c '"$MESHLO" --help >/dev/full'
 check "a reader that closes the pipe is not an error" bash -o pipefail -c '"$MESHLO" --help | head -c 1 >/dev/null'
