@@ -21,6 +21,11 @@ def test_the_blocks_of_a_document_are_one_program(name, tmp_path):
     assert "ms" in done.stdout
 
 
+def test_the_site_has_every_document():
+    listed = re.findall(r": (\S+\.md)$", (DOCUMENTS / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(page.name for page in DOCUMENTS.glob("*.md"))
+
+
 def test_links_between_documents_lead_somewhere():
     broken = []
     for document in (*DOCUMENTS.glob("*.md"), DOCUMENTS.parent / "README.md"):
