@@ -24,7 +24,10 @@ def stage(folder):
         for target, _ in LINK.findall(text):
             copy = folder / "source" / target
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(DOCS.parent / target, copy)
+            if target.endswith(".md"):  # a page too, whose links back to docs/ lead one folder higher here
+                copy.write_text((DOCS.parent / target).read_text().replace("](../docs/", "](../../"))
+            else:
+                shutil.copy(DOCS.parent / target, copy)
         (folder / page.name).write_text(LINK.sub(r"](source/\1\2)", text))
     shutil.copytree(DOCS / "schemas", folder / "schemas")
     for picture in DOCS.glob("*.svg"):

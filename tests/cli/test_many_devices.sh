@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # More devices than any slice has: what the engine keeps for each device, each group and each message must stay right, and
-# linear (docs/performance.md has the times), when there are tens of thousands of them.
+# linear (benchmarks/measurements.md has the times), when there are tens of thousands of them.
 cat >sum.hlo <<'HLO'
 HloModule sum
 add {
