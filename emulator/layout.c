@@ -59,8 +59,8 @@ static double padded_elements(const EmuChip *chip, const HloShape *shape, const 
     return elements;
 }
 
-// Finds the pair of minor dimensions that pads least. All pairs are tried; row-major first, so that
-// it wins among equals.
+// Finds the pair of minor dimensions that pads least. All pairs are tried, row-major first, so that it wins among
+// equals; if it pads nothing, no other pair can be better.
 static Choice choose(const EmuChip *chip, const HloShape *shape) {
     assert(hlo_shape_is_array(shape));
     Choice best = {
@@ -71,8 +71,9 @@ static Choice choose(const EmuChip *chip, const HloShape *shape) {
         best.lanes = vector_tile(chip, shape->rank ? shape->dims[0] : 1);
         return best;
     }
-    double least = padded_elements(chip, shape, &best);
-    for (int64_t minor = shape->rank - 1; minor >= 0; minor--)
+    double least = padded_elements(chip, shape, &best), unpadded = 1;
+    for (int64_t dim = 0; dim < shape->rank; dim++) unpadded *= (double)shape->dims[dim];
+    for (int64_t minor = shape->rank - 1; minor >= 0 && least > unpadded; minor--)
         for (int64_t second = shape->rank - 1; second >= 0; second--) {
             Choice candidate = best;
             candidate.minor = minor;

@@ -46,8 +46,7 @@ typedef struct Liveness {
     const EmuChip *chip;
     HloArena *arena;
     EmuPlan *plan;
-    HloIntMap positions;  // instruction id to position in the plan's order
-    Leaves *leaves;       // by position
+    Leaves *leaves;       // by position in the plan's order
     int64_t *last_reads;  // by position: the last kernel that reads the value as a member's operand; -1 if none does
     LiveVector buffers;
     int64_t now;  // kernel being run
@@ -55,11 +54,16 @@ typedef struct Liveness {
 
 static int64_t temp_peak(EmuProgram *program, const HloComputation *computation);
 
+// The position of an instruction of the computation under analysis in the plan's order.
+static int64_t position_of(const Liveness *liveness, const HloInstruction *instruction) {
+    const int64_t position = liveness->program->position_of[instruction->id];
+    assert(position < liveness->plan->order_count && liveness->plan->order[position] == instruction);
+    return position;
+}
+
 // The buffers of a value in the computation under analysis.
-static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) {
-    const int64_t *position = hlo_int_map_find(&liveness->positions, (uint64_t)instruction->id);
-    assert(position);  // every instruction of the computation is in the plan's order
-    return &liveness->leaves[*position];
+static Leaves *leaves_of(const Liveness *liveness, const HloInstruction *instruction) {
+    return &liveness->leaves[position_of(liveness, instruction)];
 }
 
 // Whether what an instruction makes and reads is in HBM: the network, the host, calls and loops find it there.
@@ -246,14 +250,13 @@ static void note_last_reads(Liveness *liveness) {
         for (int64_t m = 0; m < plan->kernels[k].member_count; m++) {
             const HloInstruction *member = plan->kernels[k].members[m];
             for (int32_t i = 0; i < member->operand_count; i++)
-                liveness->last_reads[*hlo_int_map_find(&liveness->positions, (uint64_t)member->operands[i]->id)] = k;
+                liveness->last_reads[position_of(liveness, member->operands[i])] = k;
         }
 }
 
 // Whether kernel `number` is the last to use a value, which has no other name.
 static bool ends_with(const Liveness *liveness, const HloInstruction *value, int64_t number) {
-    const int64_t *position = hlo_int_map_find(&liveness->positions, (uint64_t)value->id);
-    if (liveness->last_reads[*position] != number || hlo_instruction_is_root(value)) return false;
+    if (liveness->last_reads[position_of(liveness, value)] != number || hlo_instruction_is_root(value)) return false;
     for (int64_t u = 0; u < value->users.count; u++) {
         const HloInstruction *user = value->users.items[u];
         const EmuOpClass op_class = emu_instruction_class(user);
@@ -385,8 +388,7 @@ static Liveness *analyse(EmuProgram *program, HloArena *arena, const HloComputat
     liveness->arena = arena;
     liveness->plan = emu_program_plan(program, computation);
     liveness->leaves = HLO_ARENA_NEW(arena, Leaves, liveness->plan->order_count);
-    for (int64_t i = 0; i < liveness->plan->order_count; i++)
-        hlo_int_map_set(arena, &liveness->positions, (uint64_t)liveness->plan->order[i]->id, i);
+    for (int64_t i = 0; i < liveness->plan->order_count; i++) program->position_of[liveness->plan->order[i]->id] = i;
     define_parameters(liveness, entry);
     note_last_reads(liveness);
     for (int64_t i = 0; i < liveness->plan->order_count; i++) {

@@ -22,6 +22,7 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
     program->topology = topology;
     program->plans = HLO_ARENA_NEW(arena, EmuPlan *, module->computation_limit);
     program->kernel_of = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
+    program->position_of = HLO_ARENA_NEW(arena, int64_t, module->instruction_limit);
     program->resident = HLO_ARENA_NEW(arena, bool, module->instruction_limit);
     program->temp_peaks = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
     program->extra_bytes = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
@@ -77,33 +78,34 @@ static EmuPlan *spread(EmuProgram *program, EmuPlan *tight) {
     return plan;
 }
 
-// Candidates: the order of the walk that made the plan, a depth-first one, and that of the list scheduler. The one that
-// needs the least memory is kept. On chips that do nothing beside a transfer, halves stay together.
+// The order with the least memory among the walk that made the plan, a depth-first one, and `listed`, that of the list
+// scheduler (NULL if it found none).
+static EmuPlan *best_order(EmuProgram *program, EmuPlan *walked, EmuPlan *listed) {
+    EmuPlan **plan = &program->plans[walked->computation->id];
+    int64_t peak = emu_plan_peak(program, walked);
+    emu_plan_number(walked, program->kernel_of);
+    keep_better(program, emu_plan_depth_first(program->arena, walked, &program->topology->chip, program->kernel_of),
+                &peak);
+    keep_better(program, listed, &peak);
+    emu_plan_number(*plan, program->kernel_of);
+    return *plan;
+}
+
+// With transfers, the order is the list scheduler's, the only one that keeps halves together; they stay together on
+// chips that do nothing beside a transfer. Otherwise the best of several.
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation) {
     assert(computation->root);
     const EmuChip *chip = &program->topology->chip;
     EmuPlan **plan = &program->plans[computation->id];
     if (*plan) return *plan;
-    *plan = emu_plan(program->arena, computation, chip, program->kernel_of);
-    emu_plan_estimate(*plan, chip);
-    if (!may_reorder(program, *plan)) return *plan;
-    EmuPlan *walked = *plan;
-    int64_t peak = emu_plan_peak(program, walked);
-    EmuPlan *depth_first = emu_plan_depth_first(program->arena, walked, chip, program->kernel_of);
+    EmuPlan *walked = *plan = emu_plan(program->arena, computation, chip, program->kernel_of);
+    emu_plan_estimate(walked, chip);
+    if (!may_reorder(program, walked)) return walked;
     EmuPlan *listed = emu_plan_list_schedule(program->arena, walked, chip, program->kernel_of);
-    const bool transfers = has_transfers(walked);
-    if (transfers && listed) {
-        // Only the list scheduler keeps halves together.
-        *plan = listed;
-        emu_plan_number(listed, program->kernel_of);
-        peak = emu_plan_peak(program, listed);
-    } else {
-        keep_better(program, depth_first, &peak);
-        emu_plan_number(walked, program->kernel_of);
-        keep_better(program, listed, &peak);
-        emu_plan_number(*plan, program->kernel_of);
-    }
-    if (!transfers || !listed || !chip->overlaps_collectives) return *plan;
+    if (!listed || !has_transfers(walked)) return best_order(program, walked, listed);
+    *plan = listed;
+    emu_plan_number(listed, program->kernel_of);
+    if (!chip->overlaps_collectives) return listed;
     program->tight[computation->id] = listed;
     return *plan = spread(program, listed);
 }

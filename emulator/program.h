@@ -10,14 +10,15 @@ typedef struct EmuProgram {
     HloArena *arena;
     const HloModule *module;
     const EmuTopology *topology;
-    EmuChip chip;         // the topology's, at its sustained rate if the program is long
-    bool is_sustained;    // it is
-    EmuPlan **plans;      // by computation id
-    EmuPlan **tight;      // the same before transfers are spread out; NULL for plans whose order is fixed
-    double ahead;         // of emu_plan_spread()
-    int32_t *kernel_of;   // by instruction id
-    bool *resident;       // by instruction id: the array is in VMEM (memory.c) and its use costs no HBM traffic
-    int64_t *temp_peaks;  // by computation id: most bytes of temporaries at a time; -1 until known
+    EmuChip chip;          // the topology's, at its sustained rate if the program is long
+    bool is_sustained;     // it is
+    EmuPlan **plans;       // by computation id
+    EmuPlan **tight;       // the same before transfers are spread out; NULL for plans whose order is fixed
+    double ahead;          // of emu_plan_spread()
+    int32_t *kernel_of;    // by instruction id
+    int64_t *position_of;  // by instruction id: position in the order of its plan that was analysed last (memory.c)
+    bool *resident;        // by instruction id: the array is in VMEM (memory.c) and its use costs no HBM traffic
+    int64_t *temp_peaks;   // by computation id: most bytes of temporaries at a time; -1 until known
     // By computation id: bytes that the body of a loop holds all the time, since its transfers were started one
     // iteration ahead (pipelining.h).
     int64_t *extra_bytes;
