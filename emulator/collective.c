@@ -16,7 +16,7 @@
 // Over several slices the members of the same rank exchange over the data centre's network first (gather) or last
 // (scatter). All-to-alls and permutes follow the routes of their pairs. Latency is counted by steps and hops,
 // separately from the bytes. Nothing is kept between collectives except the tables of EmuNetwork, which are all zero
-// again when a stage ends.
+// again when a stage ends, and the finished transfers that it remembers.
 #include "emulator/collective.h"
 
 #include <assert.h>
@@ -25,6 +25,7 @@
 
 #include "emulator/amount.h"
 #include "emulator/collective_groups.h"
+#include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 #include "hlo/ir/transfer.h"
 
@@ -427,34 +428,113 @@ static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *co
     return HLO_SUCCESS;
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Transfers that are remembered
+
+// What determines the transfer of a collective over groups on a network.
+typedef struct TransferKey {
+    HloOpcode opcode;  // of the synchronous form
+    int64_t operand_bytes;
+    EmuGroups groups;
+} TransferKey;
+
+typedef struct RememberedTransfer {
+    TransferKey key;
+    EmuTransfer transfer;
+} RememberedTransfer;
+
+// Equal hashes occupy the next numbers.
+typedef struct EmuTransferMemo {
+    HloArena *arena;
+    HloIntMap by_hash;  // to positions in `transfers`
+    HLO_VECTOR(RememberedTransfer) transfers;
+} EmuTransferMemo;
+
+void emu_network_remember(EmuNetwork *network, HloArena *arena) {
+    assert(arena != network->arena);
+    network->memo = HLO_ARENA_NEW(arena, EmuTransferMemo, 1);
+    network->memo->arena = arena;
+}
+
+static bool same_key(const TransferKey *a, const TransferKey *b) {
+    if (a->opcode != b->opcode || a->operand_bytes != b->operand_bytes || a->groups.count != b->groups.count)
+        return false;
+    for (int64_t g = 0; g < a->groups.count; g++)
+        if (!hlo_ints_equal(a->groups.lists[g], b->groups.lists[g])) return false;
+    return true;
+}
+
+// Finds a transfer; NULL if it was not timed yet, and *hash is the number for it.
+static const EmuTransfer *remembered(const EmuTransferMemo *memo, const TransferKey *key, uint64_t *hash) {
+    *hash = hlo_hash_mix((uint64_t)key->opcode, (uint64_t)key->operand_bytes);
+    for (int64_t g = 0; g < key->groups.count; g++) *hash = hlo_hash_mix(*hash, hlo_ints_hash(key->groups.lists[g]));
+    for (const int64_t *at; (at = hlo_int_map_find(&memo->by_hash, *hash)); ++*hash)
+        if (same_key(&memo->transfers.items[*at].key, key)) return &memo->transfers.items[*at].transfer;
+    return NULL;
+}
+
+static void remember(EmuTransferMemo *memo, const TransferKey *key, uint64_t hash, const EmuTransfer *transfer) {
+    RememberedTransfer entry = {*key, *transfer};
+    HloInts *lists = HLO_ARENA_NEW(memo->arena, HloInts, key->groups.count);
+    for (int64_t g = 0; g < key->groups.count; g++)
+        lists[g] = hlo_ints(memo->arena, key->groups.lists[g].items, key->groups.lists[g].count);
+    entry.key.groups.lists = lists;
+    const size_t bytes = (size_t)transfer->link_count * sizeof(EmuLinkBytes);
+    if (bytes) entry.transfer.links = hlo_arena_copy(memo->arena, transfer->links, bytes);
+    hlo_int_map_set(memo->arena, &memo->by_hash, hash, memo->transfers.count);
+    hlo_vector_push(memo->arena, &memo->transfers, entry);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Transfers
+
+// Loads the stages of a collective over groups.
+static void time_groups(Timing *timing, const TransferKey *key) {
+    EmuTransfer *transfer = timing->transfer;
+    const double operands = (double)key->operand_bytes;
+    transfer->group_count = key->groups.count;
+    for (int64_t g = 0; g < key->groups.count; g++)
+        if (key->groups.lists[g].count > transfer->group_size) transfer->group_size = key->groups.lists[g].count;
+    if (key->opcode == HLO_OP_ALL_TO_ALL || key->opcode == HLO_OP_RAGGED_ALL_TO_ALL)
+        time_exchange(timing, &key->groups, operands);
+    else
+        time_rings(timing, &key->groups, key->opcode,
+                   key->opcode == HLO_OP_ALL_GATHER ? operands * (double)transfer->group_size : operands);
+    if (transfer->group_size <= 1) timing->latency = 0;
+}
+
+// Adds up what has been loaded.
+static HloStatus finish_transfer(Timing *timing, const HloInstruction *collective) {
+    EmuTransfer *transfer = timing->transfer;
+    transfer->bytes_per_device = emu_collective_bytes(collective, transfer->group_size);
+    transfer->picoseconds = emu_add(timing->latency, emu_picoseconds(timing->seconds));
+    HLO_TRY(check_alive(timing->network, collective, &timing->links));
+    transfer->links = timing->links.items;
+    transfer->link_count = timing->links.count;
+    return HLO_SUCCESS;
+}
+
 // Time is a latency that does not depend on bytes plus the time of the busiest link for its share. An all-gather is
 // timed by its result, all others by their operand.
 HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, EmuTransfer *transfer) {
     assert(network && collective && transfer);
-    const EmuChip *chip = &network->topology->chip;
-    const HloOpcode opcode = emu_synchronous_opcode(collective);
-    const double operands = (double)operand_bytes(collective);
+    TransferKey key = {.opcode = emu_synchronous_opcode(collective), .operand_bytes = operand_bytes(collective)};
     *transfer = (EmuTransfer){0};
-    Timing timing = {.network = network, .transfer = transfer, .latency = chip->collective_picoseconds};
-    if (opcode == HLO_OP_COLLECTIVE_PERMUTE || opcode == HLO_OP_SEND) {
-        HLO_TRY(time_permute(&timing, collective, operands));
-    } else {
-        EmuGroups groups;
-        HLO_TRY(emu_groups_of(network, collective, &groups));
-        transfer->group_count = groups.count;
-        for (int64_t g = 0; g < groups.count; g++)
-            if (groups.lists[g].count > transfer->group_size) transfer->group_size = groups.lists[g].count;
-        if (opcode == HLO_OP_ALL_TO_ALL || opcode == HLO_OP_RAGGED_ALL_TO_ALL)
-            time_exchange(&timing, &groups, operands);
-        else
-            time_rings(&timing, &groups, opcode,
-                       opcode == HLO_OP_ALL_GATHER ? operands * (double)transfer->group_size : operands);
-        if (transfer->group_size <= 1) timing.latency = 0;
+    Timing timing = {
+        .network = network, .transfer = transfer, .latency = network->topology->chip.collective_picoseconds};
+    if (key.opcode == HLO_OP_COLLECTIVE_PERMUTE || key.opcode == HLO_OP_SEND) {
+        HLO_TRY(time_permute(&timing, collective, (double)key.operand_bytes));
+        return finish_transfer(&timing, collective);
     }
-    transfer->bytes_per_device = emu_collective_bytes(collective, transfer->group_size);
-    transfer->picoseconds = emu_add(timing.latency, emu_picoseconds(timing.seconds));
-    HLO_TRY(check_alive(network, collective, &timing.links));
-    transfer->links = timing.links.items;
-    transfer->link_count = timing.links.count;
+    HLO_TRY(emu_groups_of(network, collective, &key.groups));
+    uint64_t hash = 0;
+    const EmuTransfer *known = network->memo ? remembered(network->memo, &key, &hash) : NULL;
+    if (known) {
+        *transfer = *known;
+        return HLO_SUCCESS;
+    }
+    time_groups(&timing, &key);
+    HLO_TRY(finish_transfer(&timing, collective));
+    if (network->memo) remember(network->memo, &key, hash, transfer);
     return HLO_SUCCESS;
 }

@@ -24,12 +24,17 @@ typedef struct EmuNetwork {
     int64_t *touched;     // links with bytes in this stage
     int64_t touched_count;
     const EmuFaults *faults;
+    struct EmuTransferMemo *memo;  // transfers that were timed; NULL: none are remembered
 } EmuNetwork;
 
 // Makes a network in `arena`; `places` and `faults` are borrowed and must outlive it. Memory errors jump to
 // hlo_protect().
 HLO_EXPORT EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places,
                                        int64_t replica_count, int64_t partition_count, const EmuFaults *faults);
+
+// Makes the network remember the transfers of groups, in `arena`, which must outlive it and is not reset meanwhile:
+// equal collectives of many layers are timed once. Memory errors jump to hlo_protect().
+HLO_EXPORT void emu_network_remember(EmuNetwork *network, HloArena *arena);
 
 // The share of one link in a transfer.
 typedef struct EmuLinkBytes {

@@ -712,6 +712,7 @@ static HloStatus simulate(void *argument) {
     simulation->program = emu_program_new(call->scratch, module, call->topology);
     simulation->network = emu_network_new(call->network_scratch, call->topology, places, module->replica_count,
                                           module->num_partitions, faults);
+    emu_network_remember(simulation->network, call->scratch);
     HLO_TRY(emu_mail_new(call->scratch, module, &simulation->mail));
     simulation->kernel_costs = call->options ? call->options->kernel_costs : EMU_KERNEL_COSTS_BODY;
     simulation->slowness = 1;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "emulator/collective.h"
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
 #include "spmd_partitioner/spmd.h"
@@ -82,6 +83,70 @@ static SliceCase slices[] = {
     {"2xv5e-16", 32, "[16,2]<=[2,16]T(1,0)", 2},
     {"v5e-8", 8, "[2,4]<=[2,2,2]T(1,0,2)", 4},
 };
+
+// Collectives that differ in one respect each: opcode, bytes, groups, order within a group, channel.
+static const char many_collectives[] =
+    "HloModule m, num_partitions=16, is_scheduled=true\n" ADD
+    "ENTRY e {\n p = f32[64] parameter(0)\n q = f32[128] parameter(1)\n"
+    " a = f32[64] all-reduce(p), channel_id=1, replica_groups=[1,16]<=[16], use_global_device_ids=true, to_apply=add\n"
+    " b = f32[64] all-reduce(p), channel_id=2, replica_groups=[1,16]<=[16], use_global_device_ids=true, to_apply=add\n"
+    " c = f32[128] all-reduce(q), channel_id=3, replica_groups=[1,16]<=[16], use_global_device_ids=true, to_apply=add\n"
+    " d = f32[64] all-reduce(p), channel_id=4, replica_groups=[4,4]<=[16], use_global_device_ids=true, to_apply=add\n"
+    " f = f32[64] all-reduce(p), channel_id=5, replica_groups=[4,4]<=[4,4]T(1,0), use_global_device_ids=true, "
+    "to_apply=add\n"
+    " g = f32[256] all-gather(p), channel_id=6, replica_groups=[4,4]<=[16], use_global_device_ids=true, "
+    "dimensions={0}\n"
+    " h = f32[64] all-to-all(p), channel_id=7, replica_groups=[4,4]<=[16], dimensions={0}\n"
+    " i = f32[64] all-to-all(p), channel_id=8, replica_groups=[4,4]<=[16], dimensions={0}\n"
+    " j = f32[64] collective-permute(p), channel_id=9, source_target_pairs={{0,1}}\n"
+    " k = f32[64] collective-permute(p), channel_id=10, source_target_pairs={{0,15}}\n"
+    " l = f32[64] all-reduce(p), replica_groups={{0}}, to_apply=add\n"
+    " ROOT r = (f32[64]) tuple(a)\n}\n";
+
+static void expect_equal_transfers(const EmuTransfer *a, const EmuTransfer *b, const char *name) {
+    cr_expect_eq(a->group_size, b->group_size, "%s", name);
+    cr_expect_eq(a->group_count, b->group_count, "%s", name);
+    cr_expect_eq(a->bytes_per_device, b->bytes_per_device, "%s", name);
+    cr_expect_eq(a->picoseconds, b->picoseconds, "%s", name);
+    cr_expect_eq(a->resources, b->resources, "%s", name);
+    cr_assert_eq(a->link_count, b->link_count, "%s", name);
+    for (int64_t i = 0; i < a->link_count; i++) {
+        cr_expect_eq(a->links[i].link, b->links[i].link, "%s", name);
+        cr_expect_eq(a->links[i].bytes, b->links[i].bytes, "%s", name);
+    }
+}
+
+// A network that remembers transfers gives the same as one that has timed nothing before, also after a reset of its
+// arena.
+Test(emulator_laws, remembered_transfers_are_those_of_a_new_network) {
+    HloModule *module = parse(many_collectives);
+    EmuTopology *topology = NULL;
+    cr_assert_null(emu_topology_parse("v5e-16", &topology));
+    HloArena *arena = hlo_arena_new(), *kept = hlo_arena_new();
+    int64_t places[16], compared = 0;
+    for (int64_t i = 0; i < 16; i++) places[i] = i;
+    const EmuFaults faults = {0};
+    EmuNetwork *remembers = emu_network_new(kept, topology, places, 1, 16, &faults);
+    remembers->arena = arena;
+    emu_network_remember(remembers, kept);
+    for (int turn = 0; turn < 2; turn++)
+        for (const HloInstruction *at = module->entry->first; at; at = at->next) {
+            if (!hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) continue;
+            const HloArenaMark mark = hlo_arena_mark(arena);
+            EmuTransfer once, again;
+            EmuNetwork *fresh = emu_network_new(arena, topology, places, 1, 16, &faults);
+            cr_assert_null(emu_transfer(fresh, at, &once));
+            cr_assert_null(emu_transfer(remembers, at, &again));
+            expect_equal_transfers(&once, &again, at->name);
+            hlo_arena_reset(arena, mark);
+            compared++;
+        }
+    cr_expect_eq(compared, 22);
+    hlo_arena_free(arena);
+    hlo_arena_free(kept);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
 
 // More bytes never take less time, nor do they put fewer bytes on any link; and nothing is sent for nothing.
 CaseList(emulator_laws, more_bytes_take_no_less_time) {

@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
+#include "hlo/base/map.h"
+#include "hlo/base/vector.h"
 #include "targets/cpu/graph/collective.h"
 #include "targets/cpu/lower/lower.h"
 #include "targets/cpu/lower/ragged.h"
@@ -224,18 +226,64 @@ static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *b
     return widen ? cpu_loop_convert(builder, type, sum) : sum;
 }
 
+// Everything that a loop of a collective is made from.
+typedef struct LoopKey {
+    const HloComputation *computation;
+    int64_t type, group_size, stores, outer, dims[2], load[2], store[2];
+} LoopKey;
+
+// The loops that have been made. Equal hashes occupy the next numbers.
+typedef struct CpuCollectiveLoops {
+    HloIntMap by_hash;  // to positions in `loops`
+    HLO_VECTOR(struct {
+        LoopKey key;
+        const CpuLoop *loop;
+    })
+    loops;
+} CpuCollectiveLoops;
+
+static LoopKey key_of(const CollectiveLowering *context, HloType type, const CpuLoopDomain *domain,
+                      const CpuIndexMap *load, const CpuIndexMap *store, int64_t stores) {
+    LoopKey key = {.computation = context->node->instruction->called[0],
+                   .type = type,
+                   .group_size = context->group_size,
+                   .stores = stores,
+                   .outer = domain->outer};
+    assert(domain->outer <= 2 && !load->offset && !store->offset);
+    for (int d = 0; d < domain->outer; d++) {
+        key.dims[d] = domain->dims[d];
+        key.load[d] = load->strides[d];
+        key.store[d] = store->strides[d];
+    }
+    return key;
+}
+
 // Makes one loop that reads the operands of all members and writes the results of all: an all-reduce of N devices is a
 // single pass over N + N arrays. Loads are numbers 0 … members - 1 of the buffers that the exchange passes, stores the
-// ones after them.
+// ones after them. Equal collectives, as those of many layers, share a loop, whose size is that of the group.
 static HloStatus make_loop(const CollectiveLowering *context, HloType type, const CpuLoopDomain *domain,
                            const CpuIndexMap *load, const CpuIndexMap *store, int64_t stores, const CpuLoop **result) {
     assert(stores > 0);
-    CpuLoopBuilder *builder = cpu_loop_builder_new(context->lowering->arena, domain, context->lowering->features);
+    CpuLowering *lowering = context->lowering;
+    if (!lowering->collective_loops) lowering->collective_loops = HLO_ARENA_NEW(lowering->arena, CpuCollectiveLoops, 1);
+    CpuCollectiveLoops *made = lowering->collective_loops;
+    const LoopKey key = key_of(context, type, domain, load, store, stores);
+    uint64_t hash = hlo_hash_bytes(&key, sizeof key);
+    for (const int64_t *at; (at = hlo_int_map_find(&made->by_hash, hash)); hash++)
+        if (memcmp(&made->loops.items[*at].key, &key, sizeof key) == 0) {
+            *result = made->loops.items[*at].loop;
+            return HLO_SUCCESS;
+        }
+    CpuLoopBuilder *builder = cpu_loop_builder_new(lowering->arena, domain, lowering->features);
     const CpuValue sum = combine_all(context, builder, type, load);
     for (int64_t m = 0; m < stores; m++) cpu_loop_store(builder, (int)(context->group_size + m), sum, store);
     CpuLoop *loop = NULL;
     HLO_TRY(cpu_loop_finish(builder, &loop));
     *result = loop;
+    hlo_int_map_set(lowering->arena, &made->by_hash, hash, made->loops.count);
+    hlo_vector_reserve(lowering->arena, &made->loops, made->loops.count + 1);
+    made->loops.items[made->loops.count].key = key;
+    made->loops.items[made->loops.count++].loop = loop;
     return HLO_SUCCESS;
 }
 

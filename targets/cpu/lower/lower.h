@@ -14,7 +14,8 @@ typedef struct CpuLowering {
     bool tpu_numerics;
     bool retry;  // something was marked in the program: lower again
     HLO_VECTOR(const CpuNode *) fallbacks;
-    struct CpuGrouping *grouping;  // of group.c
+    struct CpuGrouping *grouping;                 // of group.c
+    struct CpuCollectiveLoops *collective_loops;  // of collective.c
 } CpuLowering;
 
 // Lowers the whole program: *steps are the entry's.
