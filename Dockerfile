@@ -11,7 +11,8 @@ RUN cmake --preset release -DMESHLO_TESTS=OFF -DMESHLO_EXAMPLES=OFF -DMESHLO_BEN
 
 FROM debian:12-slim
 RUN apt-get update && \
-    apt-get install --yes --no-install-recommends libxml2 libhwloc15 liblzma5 zlib1g libzstd1 && \
+    apt-get install --yes --no-install-recommends libxml2 libhwloc15 liblzma5 zlib1g libzstd1 \
+        libopenblas0-pthread libucx0 libnettle8 && \
     rm -rf /var/lib/apt/lists/*
 COPY --from=build /installed/ /
 RUN ldconfig

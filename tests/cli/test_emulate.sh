@@ -85,3 +85,27 @@ sed 's/, metadata={[^}]*}//' scopes.hlo >no_scopes.hlo
 exits 0 "utilisation without scopes" meshlo emulate no_scopes.hlo --on v5e-1
 says out "hardware flop utilisation" "utilisation without scopes: the hardware's"
 says out "the program names no scopes" "utilisation without scopes: why"
+
+# The predictions of docs/machine-model.md for the programs of examples/ are
+# what the command says, to 1 %.
+cat >documented.py <<'PYTHON'
+import json, os, re, subprocess, sys
+rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in open(os.environ["SOURCE"] + "/docs/machine-model.md") if line.startswith("|")]
+bad = []
+for label, program, options in [
+    ("own program: Llama 3.1 8B, all recomputed", "llama_8b_step.mlir.xz", ["--on", "v6e-8"]),
+    ("own program: MaxText 16B ●", "decoder_16b_step.mlir.xz", ["--on", "v5e-256"]),
+    ("own program: MaxText 32B ●", "decoder_32b_step.mlir.xz", ["--on", "v5p-128"]),
+    ("8-way data parallel as Meshlo partitions it", "mlp_gradient_8192.hlo", ["--on", "v2-8", "--mesh", "batch=8,model=1"]),
+    ("4 × 2 data and tensor parallel as Meshlo partitions it", "mlp_gradient_8192.hlo", ["--on", "v2-8"]),
+]:
+    row, = [row for row in rows if label in row[:2]]
+    number, unit = row[3].split()
+    said = float(number) * {"s": 1, "ms": 1e-3}[unit]
+    done = subprocess.run([os.environ["MESHLO"], "emulate", os.environ["SOURCE"] + "/examples/" + program, "--json", *options], stdout=subprocess.PIPE, check=True)
+    now = json.loads(done.stdout)["step_seconds"]
+    if abs(said / now - 1) > 0.01:
+        bad.append(f"{label}: docs/machine-model.md says {row[3]}, the command {now:.4g} s")
+sys.exit("\n".join(bad) or None)
+PYTHON
+check "docs/machine-model.md has today's predictions" env PYTHONIOENCODING=utf-8 PYTHONUTF8=1 python3 documented.py
