@@ -304,6 +304,18 @@ static HloStatus dispatch(const HloProtoSource *source, const HloProtoRow *rows,
     return HLO_SUCCESS;
 }
 
+// Refuses a field of a nested message that no row reads, unless it is zero, which is the same as absent: what it says
+// would be lost, such as the algorithm of a convolution.
+static HloStatus refuse_unread(const HloProtoRow *rows, int64_t row_count, int32_t message, const HloWireField *field) {
+    for (int64_t i = 0; i < row_count; i++) {
+        if (rows[i].message == message && rows[i].number == field->number) return HLO_SUCCESS;
+    }
+    const bool is_zero = field->type == HLO_WIRE_BYTES ? field->bytes.length == 0 : field->value == 0;
+    HLO_FAIL_IF(!is_zero, HLO_UNIMPLEMENTED, "field %d of field %d of an instruction is not supported for its opcode",
+                (int)field->number, (int)message);
+    return HLO_SUCCESS;
+}
+
 // The fields of a message inside the instruction, as rows of that message.
 static HloStatus read_nested(const HloProtoSource *source, const HloProtoRow *rows, int64_t row_count,
                              const HloWireField *message, int32_t number, void *attributes) {
@@ -313,6 +325,7 @@ static HloStatus read_nested(const HloProtoSource *source, const HloProtoRow *ro
     while (hlo_wire_next(&reader, &field, &status)) {
         // The dot dimensions of a ragged dot nest once more.
         bool inner_dot = number == 90 && field.number == 1;
+        if (!inner_dot) HLO_TRY(refuse_unread(rows, row_count, number, &field));
         HLO_TRY(inner_dot ? read_nested(source, rows, row_count, &field, 30, attributes)
                           : dispatch(source, rows, row_count, number, &field, attributes, NULL));
     }
@@ -346,6 +359,42 @@ static bool has_field(const HloWireField *fields, int64_t count, int32_t number)
     return false;
 }
 
+// Refuses what changes the meaning of an instruction and is not read: sparse operands, in the two fields that XLA has
+// had for them, and fields that are newer than fields.def. XLA wrote others that it has removed since (4 to 84); its
+// own reader ignores those, too.
+static HloStatus refuse_unsupported(const HloWireField *fields, int64_t count, HloOpcode opcode) {
+    enum { DOT_SPARSITY = 86, SPARSITY_CONFIG = 98, LAST = 99 };
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t number = fields[i].number;
+        const bool is_sparse = number == DOT_SPARSITY || (number == SPARSITY_CONFIG && fields[i].bytes.length);
+        HLO_FAIL_IF(is_sparse, HLO_UNIMPLEMENTED, "%s: sparse operands (%s) are not supported", hlo_op_text(opcode),
+                    number == DOT_SPARSITY ? "dot_sparsity" : "sparsity_config");
+        HLO_FAIL_IF(number > LAST, HLO_UNIMPLEMENTED, "%s: field %d of an instruction is newer than this reader",
+                    hlo_op_text(opcode), (int)number);
+    }
+    return HLO_SUCCESS;
+}
+
+// Older files have the channel of an all-reduce in a field of its own, and prefetches across programs as a flag.
+static HloStatus read_older_forms(const HloWireField *fields, int64_t count, HloOpcode opcode, void *attributes) {
+    enum { ALL_REDUCE_ID = 45, IS_CROSS_PROGRAM_PREFETCH = 73 };
+    const bool reduces = opcode == HLO_OP_ALL_REDUCE || opcode == HLO_OP_ALL_REDUCE_START;
+    for (int64_t i = 0; i < count; i++) {
+        const HloWireField *field = &fields[i];
+        if (field->type != HLO_WIRE_VARINT || (int64_t)field->value <= 0) continue;
+        if (reduces && field->number == ALL_REDUCE_ID) {
+            HloCollectiveAttributes *collective = attributes;
+            HLO_FAIL_IF(collective->channel_id > 0, HLO_INVALID_ARGUMENT,
+                        "%s has both a channel_id and an all_reduce_id", hlo_op_text(opcode));
+            collective->channel_id = (int64_t)field->value;
+        } else if (opcode == HLO_OP_COPY_START && field->number == IS_CROSS_PROGRAM_PREFETCH) {
+            HloCopyStartAttributes *copy = attributes;
+            if (copy->cross_program_prefetch_index == HLO_ABSENT) copy->cross_program_prefetch_index = 0;
+        }
+    }
+    return HLO_SUCCESS;
+}
+
 // HloInstructionProto.SliceDimensions, one per dimension.
 static HloStatus read_slices(const HloProtoSource *source, const HloWireField *fields, int64_t count,
                              HloSliceAttributes *slice) {
@@ -374,13 +423,14 @@ static void set_absent(const HloFamilyInfo *family, void *attributes) {
 }
 
 // HloInstructionProto has one flat list of fields for all opcodes, of which each family of attributes knows a few (its
-// rows in fields.def); the others are ignored, as protobuf requires of readers. Three parts are not plain fields of a
+// rows in fields.def); those of other opcodes are ignored, as XLA's reader does. Three parts are not plain fields of a
 // struct: replica groups, which have three forms; the layouts of a custom call, where an empty list differs from an
 // absent one; and messages within messages, which have rows of their own (read_nested).
 HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireField *fields, int64_t field_count,
                                     HloOpcode opcode, void *attributes) {
     assert(attributes && opcode < HLO_OPCODE_COUNT && field_count >= 0);
     HloFamily family = hlo_op_info(opcode)->family;
+    HLO_TRY(refuse_unsupported(fields, field_count, opcode));
     set_absent(hlo_family_info(family), attributes);
     if (family == HLO_FAMILY_Slice) return read_slices(source, fields, field_count, attributes);
     int64_t row_count;
@@ -410,5 +460,5 @@ HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireF
     if (collective && !collective->replica_groups) {
         collective->replica_groups = hlo_replica_groups_list(source->arena, NULL, 0);
     }
-    return HLO_SUCCESS;
+    return read_older_forms(fields, field_count, opcode, attributes);
 }

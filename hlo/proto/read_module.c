@@ -391,7 +391,8 @@ static HloStatus read_instruction(ModuleReader *reader, HloComputation *computat
     HloInstruction **operands = reader->operands.items;
     const int64_t operand_count = reader->operands.count;
     void *attributes = hlo_arena_allocate(reader->scratch, hlo_family_info(hlo_op_info(opcode)->family)->bytes);
-    HLO_TRY(hlo_proto_read_attributes(&reader->source, fields.items, fields.count, opcode, attributes));
+    HLO_TRY(hlo_status_annotate(
+        hlo_proto_read_attributes(&reader->source, fields.items, fields.count, opcode, attributes), "%s", name));
     HLO_TRY(complete_attributes(&reader->source, opcode, operands, operand_count, name, attributes));
     if (opcode == HLO_OP_PARAMETER) {
         int64_t number = ((const HloParameterAttributes *)attributes)->number;

@@ -477,6 +477,15 @@ static int64_t given_bytes(const LiteralParts *parts, int32_t number) {
     return bytes;
 }
 
+// The sizes of dynamic dimensions that a literal has at run time, of which only the first elements count.
+static HloStatus refuse_dynamic_sizes(const LiteralParts *parts) {
+    enum { DYNAMIC_SIZES = 34 };
+    for (int64_t i = 0; parts->shape->dynamic && i < parts->values.count; i++)
+        HLO_FAIL_IF(parts->values.items[i].number == DYNAMIC_SIZES, HLO_UNIMPLEMENTED,
+                    "a literal with dynamic_sizes is not supported");
+    return HLO_SUCCESS;
+}
+
 // A literal whose value field is missing was elided by its writer.
 HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, const HloLiteral **result) {
     assert(result);
@@ -489,6 +498,7 @@ HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, con
     *result = literal;
     if (hlo_shape_is_tuple(parts.shape)) return read_tuple(&inner, &parts, literal);
     if (!hlo_shape_is_array(parts.shape)) return HLO_SUCCESS;
+    HLO_TRY(refuse_dynamic_sizes(&parts));
     LiteralField wanted = literal_field(parts.shape->type);
     for (int64_t i = 0; i < parts.values.count; i++) {
         const HloWireField *field = &parts.values.items[i];

@@ -27,7 +27,17 @@ static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
             HLO_VERIFY_FAIL_IF(!fits || elements > HLO_LARGEST_STEP, "a tile of more than 2^46 elements");
         }
     }
+    for (int64_t i = 0; i < layout->split_count; i++)
+        HLO_VERIFY_FAIL_IF(layout->splits[i].dimension < 0 || layout->splits[i].dimension >= shape->rank,
+                           "a layout splits dimension %lld of %d", (long long)layout->splits[i].dimension,
+                           (int)shape->rank);
     HLO_VERIFY_FAIL_IF(layout->memory_space < 0, "memory space %lld", (long long)layout->memory_space);
+    HLO_VERIFY_FAIL_IF(layout->element_size_in_bits < 0, "a layout with elements of %lld bits",
+                       (long long)layout->element_size_in_bits);
+    HLO_VERIFY_FAIL_IF(layout->tail_padding_alignment < 1, "a layout padded to a multiple of %lld elements",
+                       (long long)layout->tail_padding_alignment);
+    HLO_VERIFY_FAIL_IF(layout->dynamic_metadata_bytes < 0, "a layout with %lld bytes of metadata",
+                       (long long)layout->dynamic_metadata_bytes);
     return HLO_SUCCESS;
 }
 

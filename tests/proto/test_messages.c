@@ -241,6 +241,59 @@ CaseTest(const int *index, proto_messages, say_why_they_are_refused) {
     hlo_text_free(&bytes);
 }
 
+// Fields that a reader must not pass over, with XLA's answers for those that it reads.
+typedef struct MeaningCase {
+    const char *instruction;  // the last one, whose id is 0
+    const char *refused;      // part of the message; NULL where it is read
+    const char *text;         // part of the module as text
+} MeaningCase;
+
+#define OPERAND "2:{1:\"q\" 2:\"parameter\" " F32_4 " 35:7} "
+#define LAST_OF(opcode, more) "2:{1:\"r\" 2:\"" opcode "\" " F32_4 " 35:0 36:[7] " more "}"
+#define CONSTANT(more) "2:{1:\"k\" 2:\"constant\" 3:{2:11 3:[1] 6:[1] 5:{1:[0]}} 35:0 8:{" more "}}"
+
+static const MeaningCase meanings[] = {
+    {LAST_OF("abs", "98:{1:{1:1 2:4}}"), "r: abs: sparse operands (sparsity_config) are not supported", NULL},
+    {LAST_OF("convolution", "98:{2:{1:1 2:4}}"), "convolution: sparse operands (sparsity_config)", NULL},
+    {LAST_OF("dot", "86:{1:1 2:0}"), "dot: sparse operands (dot_sparsity) are not supported", NULL},
+    {LAST_OF("abs", "98:{}"), NULL, "abs(%q)"},
+    {LAST_OF("abs", "100:1"), "abs: field 100 of an instruction is newer than this reader", NULL},
+    {LAST_OF("abs", "78:1 26:3"), NULL, "abs(%q)"},  // removed, and of another opcode
+    {LAST_OF("convolution", "51:{2:3}"), "field 2 of field 51 of an instruction is not supported", NULL},
+    {LAST_OF("convolution", "51:{2:0}"), NULL, "convolution(%q)"},
+    {LAST_OF("gather", "33:{1:0 7:1}"), "field 7 of field 33 of an instruction is not supported", NULL},
+    {LAST_OF("all-reduce", "45:7"), NULL, "channel_id=7"},
+    {LAST_OF("all-reduce", "26:7 45:0"), NULL, "channel_id=7"},
+    {LAST_OF("all-reduce", "26:7 45:7"), "all-reduce has both a channel_id and an all_reduce_id", NULL},
+    {LAST_OF("copy-start", "73:1"), NULL, "cross_program_prefetch_index=0"},
+    {LAST_OF("copy-start", "73:1 80:2"), NULL, "cross_program_prefetch_index=2"},
+    {CONSTANT("1:{2:11 3:[1] 6:[1] 5:{1:[0]}} 34:[1]"), "a literal with dynamic_sizes is not supported", NULL},
+};
+
+Test(proto_messages, bug_fields_with_a_meaning_were_passed_over) {
+    for (size_t i = 0; i < HLO_COUNT_OF(meanings); i++) {
+        HloText instructions = {0}, text = {0};
+        hlo_text_format(&instructions, OPERAND "%s", meanings[i].instruction);
+        HloText bytes = module_of(instructions.data, "");
+        HloModule *module = NULL;
+        HloStatus status = hlo_module_from_proto(bytes.data, bytes.length, &module);
+        cr_expect_eq(status != NULL, meanings[i].refused != NULL, "%s: %s", meanings[i].instruction,
+                     hlo_status_message(status));
+        if (status) {
+            cr_expect(strstr(hlo_status_message(status), meanings[i].refused), "%s: %s", meanings[i].instruction,
+                      hlo_status_message(status));
+        } else {
+            cr_assert_null(hlo_print(module, NULL, &text));
+            cr_expect(strstr(text.data, meanings[i].text), "no '%s' in %s", meanings[i].text, text.data);
+        }
+        hlo_status_free(status);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+        hlo_text_free(&bytes);
+        hlo_text_free(&instructions);
+    }
+}
+
 // Orders that writers may leave unsimplified, and tiles on one device, printed as text that nobody reads.
 Test(proto_messages, bug_shardings_of_messages_print_as_text_that_reads_back) {
     static const struct {
