@@ -357,6 +357,22 @@ static const RefusedText imports[] = {
      "stablehlo.custom_call: an option of a custom call is of an unknown dialect"},
     {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x.y\"}> : (tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.composite: composite x.y has no decomposition"},
+    // bug: an operation of chlo that becomes several could have a result of any sizes.
+    {MAIN("%0 = @@\"chlo.erf_inv\"(%a) : (tensor<4xf32>) -> tensor<5xf32>"),
+     "chlo.erf_inv: f32[4] follows from the operands, but the text says f32[5]"},
+    {MAIN("%0 = @@\"chlo.is_inf\"(%a) : (tensor<4xf32>) -> tensor<4x1xi1>"),
+     "pred[4] follows from the operands, but the text says pred[4,1]"},
+    {MAIN("%0 = @@\"chlo.zeta\"(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<0xf32>"),
+     "f32[4] follows from the operands, but the text says f32[0]"},
+    {MAIN("%z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = @@\"stablehlo.rng\"(%z, %z, %i) <{rng_distribution "
+          "= "
+          "#stablehlo<rng_distribution UNIFORM>}> : (tensor<f32>, tensor<f32>, tensor<4xi32>) -> tensor<8xf32>"),
+     "4 sizes for a result of 1 dimensions"},
+    {MAIN(
+         "%z = stablehlo.constant dense<0.0> : tensor<f32>\n  %s = stablehlo.constant dense<8> : tensor<1xi64>\n  %0 = "
+         "@@\"stablehlo.rng\"(%z, %z, %s) <{rng_distribution = #stablehlo<rng_distribution UNIFORM>}> : (tensor<f32>, "
+         "tensor<f32>, tensor<1xi64>) -> tensor<8xf16>"),
+     "random numbers of type f16 between bounds of type f32"},
     {COMPOSITE("\"x.y\"", "nobody", ""), "stablehlo.composite: there is no function @nobody"},
     // bug: a composite with a name that we know was taken for it whatever else it said.
     {COMPOSITE("\"chlo.sinh\"", "nobody", ""), "stablehlo.composite: there is no function @nobody"},

@@ -603,6 +603,7 @@ static const struct {
     {"dense<18446744073709551615>", "tensor<ui64>", "u64[] constant(18446744073709551615)"},
     {"dense<0x7C01>", "tensor<f16>", "f16[] constant(nan(0x1))"},
     {"dense<1e39>", "tensor<f32>", "f32[] constant(inf)"},
+    {"dense<0.0>", "tensor<f8E8M0FNU>", "f8e8m0fnu[] constant(5.9e-39)"},
     {"dense<(0x7F800000, -1.0)>", "tensor<complex<f32>>", "c64[] constant((inf, -1))"},
     {"dense<\"0xF5\">", "tensor<ui4>", "u4[] constant(5)"},
     {"dense<\"0xF5\">", "tensor<i4>", "s4[] constant(5)"},

@@ -433,15 +433,13 @@ static HloStatus import_graph(ImportPlace *place, const ChloRow *row, HloInstruc
     return math.status;
 }
 
-// The type of a graph follows from its operands and must match the operation's.
+// The type of a graph follows from its operands and must match the operation's, which may leave sizes open.
 static HloStatus checked_graph(ImportPlace *place, const ChloRow *row, HloInstruction *const *operands,
                                int64_t operand_count, HloInstruction **result) {
     const HloShape *shape;
     HLO_TRY(import_graph(place, row, operands, operand_count, result));
     HLO_TRY(import_result_shape(place, &shape));
-    if (shape->type == (*result)->shape->type) return HLO_SUCCESS;
-    return import_error(place, HLO_INVALID_ARGUMENT, "%s follows from the operands, but the text says %s",
-                        hlo_type_text((*result)->shape->type), hlo_type_text(shape->type));
+    return import_check_result(place, (*result)->shape, shape);
 }
 
 HloStatus import_chlo_value(ImportPlace *place, const char *name, HloInstruction *const *operands,

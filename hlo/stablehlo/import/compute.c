@@ -321,6 +321,9 @@ static HloStatus check_rng_sizes(const ImportPlace *place, const HloInstruction 
     if (sizes->shape->rank != 1)
         return import_error(place, HLO_INVALID_ARGUMENT, "the sizes are %s, not a list",
                             hlo_shape_message(import_arena(place), sizes->shape));
+    if (!hlo_sizes_agree(sizes->shape->dims[0], shape->rank))
+        return import_error(place, HLO_INVALID_ARGUMENT, "%lld sizes for a result of %d dimensions",
+                            (long long)sizes->shape->dims[0], (int)shape->rank);
     HloInts known;
     if (!import_known(place->importer, sizes, &known)) return HLO_SUCCESS;
     bool same = known.count == shape->rank;
@@ -342,9 +345,11 @@ static HloStatus import_rng(ImportPlace *place) {
                         &attributes.distribution));
     if (attributes.distribution == HLO_RandomDistribution_INVALID)
         return import_error(place, HLO_INVALID_ARGUMENT, "random numbers of an unknown distribution");
-    if (place->operation->operand_count > 2) HLO_TRY(check_rng_sizes(place, operands[2], shape));
-    int64_t count = place->operation->operand_count < 2 ? place->operation->operand_count : 2;
-    HLO_TRY(import_emit(place, HLO_OP_RNG, shape, operands, count, &attributes, NULL, 0, &result));
+    HLO_TRY(check_rng_sizes(place, operands[2], shape));
+    if (operands[0]->shape->type != shape->type && !mlir_attribute(place->operation, MLIR_MIXED_PRECISION))
+        return import_error(place, HLO_INVALID_ARGUMENT, "random numbers of type %s between bounds of type %s",
+                            hlo_type_text(shape->type), hlo_type_text(operands[0]->shape->type));
+    HLO_TRY(import_emit(place, HLO_OP_RNG, shape, operands, 2, &attributes, NULL, 0, &result));
     return import_set_results(place, result);
 }
 
@@ -356,7 +361,7 @@ const ImportRow *import_compute_rows(int64_t *count) {
         {"stablehlo.reduce_window", import_reduce_window, 0},
         {"stablehlo.select_and_scatter", import_select_and_scatter, 0},
         {"stablehlo.sort", import_sort, 0},
-        {"stablehlo.rng", import_rng, 0},
+        {"stablehlo.rng", import_rng, 3},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;

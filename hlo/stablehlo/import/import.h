@@ -111,6 +111,10 @@ bool import_refines(const HloShape *inferred, const HloShape *declared);
 // INVALID_ARGUMENT unless the value has this type, except for sizes that the type leaves open: for operations that
 // become no instruction, which inference would have checked.
 HLO_NODISCARD HloStatus import_check_type(const ImportPlace *place, const HloInstruction *value, const MlirType *type);
+// INVALID_ARGUMENT unless `declared`, the type that the program gives a result, is the shape that follows from the
+// operands, or leaves sizes of it open.
+HLO_NODISCARD HloStatus import_check_result(const ImportPlace *place, const HloShape *inferred,
+                                            const HloShape *declared);
 // Appends an instruction, checked by shape inference against `shape` (NULL: the inferred shape is used, as it is where
 // `shape` has unbounded sizes that inference knows). Metadata comes from the operation's location, a sharding from its
 // attributes.

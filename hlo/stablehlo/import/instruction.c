@@ -135,6 +135,20 @@ static bool may_mix(const ImportPlace *place, HloOpcode opcode) {
     }
 }
 
+static HloStatus shapes_disagree(const ImportPlace *place, const HloShape *inferred, const HloShape *declared) {
+    HloText text = {0};
+    hlo_shape_print(&text, inferred, false);
+    hlo_text_string(&text, " follows from the operands, but the text says ");
+    hlo_shape_print(&text, declared, false);
+    HloStatus status = import_error(place, HLO_INVALID_ARGUMENT, "%s", text.data ? text.data : "shapes disagree");
+    hlo_text_free(&text);
+    return status;
+}
+
+HloStatus import_check_result(const ImportPlace *place, const HloShape *inferred, const HloShape *declared) {
+    return import_refines(inferred, declared) ? HLO_SUCCESS : shapes_disagree(place, inferred, declared);
+}
+
 // Operand shapes and inference's scratch data are dropped again (mark, reset): only the instruction stays, in the
 // module's arena. A shape with open sizes is replaced by the inferred one. The order matters: nothing may point into
 // the scratch data when it is reset.
@@ -168,15 +182,7 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     } else if (shape) {
         inferred = shape;
     }
-    if (shape && shape != inferred) {
-        HloText text = {0};
-        hlo_shape_print(&text, inferred, false);
-        hlo_text_string(&text, " follows from the operands, but the text says ");
-        hlo_shape_print(&text, shape, false);
-        status = import_error(place, HLO_INVALID_ARGUMENT, "%s", text.data ? text.data : "shapes disagree");
-        hlo_text_free(&text);
-        return status;
-    }
+    if (shape && shape != inferred) return shapes_disagree(place, inferred, shape);
     if (!shape) shape = hlo_shape_with_default_layout(module->arena, hlo_shape_copy(module->arena, inferred));
     hlo_arena_reset(place->importer->arena, mark);
     *result = hlo_instruction_new(place->computation, opcode, shape, operands, operand_count, attributes, NULL);

@@ -311,6 +311,10 @@ bool asm_double(AsmParser *parser, double *value) {
     return true;
 }
 
+double asm_double_of_type(HloType type, double value) {
+    return type == HLO_F8E8M0FNU && value == 0 ? 0x1p-127 : value;
+}
+
 bool asm_bool(AsmParser *parser, bool *value) {
     *value = asm_eat_word(parser, "true");
     return *value || asm_eat_word(parser, "false") || asm_expected(parser, "true or false");

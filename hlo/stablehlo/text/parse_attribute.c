@@ -55,7 +55,8 @@ static const MlirAttribute *parse_number(AsmParser *parser) {
         asm_fail_at(parser, start, "a decimal number is not of an integer type");
         return NULL;
     }
-    uint64_t pattern = hlo_float_encode(attribute.type->element, attribute.real);
+    const HloType element = attribute.type->element;
+    uint64_t pattern = hlo_float_encode(element, asm_double_of_type(element, attribute.real));
     attribute.real = hlo_float_decode(attribute.type->element, pattern);
     return asm_make(parser, attribute);
 }

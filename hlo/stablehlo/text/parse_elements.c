@@ -98,7 +98,9 @@ static bool parse_real(AsmParser *parser, HloType type, double *real, int64_t *i
     }
     while (*digits >= '0' && *digits <= '9') digits++;
     if (*digits != '.' && (*digits | 32) != 'e') return asm_fail_at(parser, start, "expected a decimal number");
-    return asm_double(parser, real);
+    if (!asm_double(parser, real)) return false;
+    *real = asm_double_of_type(type, *real);
+    return true;
 }
 
 // Sets the bits of a float from a pattern: NaNs keep their payload.
