@@ -61,19 +61,47 @@ def scalar(function):
     return loss
 
 
-def multiply_adds(text):
-    """Of the dots and convolutions of an HLO text, loops counted once."""
-    total = 0
-    shapes = {name: [int(d) for d in dims.split(",") if d]
-              for name, dims in re.findall(r"^\s*(?:ROOT )?(%?[\w.\-]+) = \w+\[([\d,]*)\]", text, re.M)}
+def computations(text):
+    """The lines of each computation of an HLO text, by name, and the name of the entry."""
+    lines, entry, name = {}, None, None
     for line in text.splitlines():
-        found = re.match(r"\s*(?:ROOT )?%?[\w.\-]+ = \w+\[([\d,]*)\]\S* dot\((?:\S+\[[^\]]*\]\S* )?(%?[\w.\-]+)", line)
+        header = re.match(r"(ENTRY )?%?([\w.\-]+) .*{$", line)
+        if header and not line.startswith(("HloModule", " ")):
+            name = header[2]
+            lines[name] = []
+            entry = name if header[1] else entry
+        elif name:
+            lines[name].append(line)
+    return lines, entry
+
+
+def multiply_adds(text):
+    """Of the dots of an HLO text: a computation counts once for each place that calls it, so loops count once."""
+    lines, entry = computations(text)
+    totals = {}
+
+    def total(computation):
+        if computation not in totals:
+            totals[computation] = sum(map(of_line, itertools.repeat(shapes(lines[computation])), lines[computation]))
+        return totals[computation]
+
+    def shapes(body):
+        found = (re.match(r"\s*(?:ROOT )?%?([\w.\-]+) = \w+\[([\d,]*)\]", line) for line in body)
+        return {match[1]: [int(d) for d in match[2].split(",") if d] for match in found if match}
+
+    def of_line(known, line):
+        called = re.findall(r"(?:to_apply|calls|body|condition|true_computation|false_computation)=%?([\w.\-]+)", line)
+        for branches in re.findall(r"branch_computations={([^}]*)}", line):
+            called += [branch.strip().lstrip("%") for branch in branches.split(",")]
+        found = re.match(r"\s*(?:ROOT )?%?([\w.\-]+) = \S+ dot\((?:\S+\[[^\]]*\]\S* )?%?([\w.\-]+)", line)
+        own = 0
         if found:
-            size = np.prod([int(d) for d in found[1].split(",") if d], dtype=np.int64)
             summed = re.search(r"lhs_contracting_dims={([\d,]*)}", line)
-            left = shapes[found[2]]
-            total += int(size * np.prod([left[int(d)] for d in (summed[1].split(",") if summed and summed[1] else [])], dtype=np.int64))
-    return total
+            contracted = [known[found[2]][int(d)] for d in summed[1].split(",") if d] if summed else []
+            own = int(np.prod([*known[found[1]], *contracted], dtype=np.int64))
+        return own + sum(total(name) for name in called)
+
+    return total(entry)
 
 
 def transformed(folder, text, name, command, inputs):
