@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batching rules of ops that work on arrays alone.
 #include "hlo/ir/custom_call.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/transform/batch.h"
 
 static HloInstruction **operand_list(HloBatch *v) {
@@ -194,6 +195,12 @@ void hlo_batch_sort(HloBatch *v, HloInstruction **out) {
     set_result(v, hlo_batch_clone(v, all_batched(v), &attributes), out);
 }
 
+// A map names all dimensions.
+void hlo_batch_map(HloBatch *v, HloInstruction **out) {
+    HloDimensionsAttributes attributes = {hlo_batch_shift(v, HLO_ATTRIBUTES(v->old, Dimensions)->dimensions, 0)};
+    out[0] = hlo_batch_clone(v, all_batched(v), &attributes);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Products
 
@@ -229,6 +236,46 @@ void hlo_batch_dot(HloBatch *v, HloInstruction **out) {
     HloInstruction *product =
         hlo_build_dot(v->b, hlo_batch_plain(v, 0), hlo_batch_plain(v, 1), &dot, v->old->shape->type);
     out[0] = move_dimension(v->b, product, both ? 0 : left ? batch : batch + free, 0);
+}
+
+// The sizes of the groups: one list for all products, or for each index of the dimensions that the shape rule names,
+// to which the new dimension belongs if the sizes are batched.
+static HloInstruction *group_sizes(HloBatch *v) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(v->old, Dot);
+    const HloShape *old = v->old->operands[2]->shape, *left = v->old->operands[0]->shape;
+    if (!hlo_batch_has(v, 2)) return old->rank == 1 ? hlo_batch_plain(v, 2) : hlo_batch_operand(v, 2);
+    const HloInts lists = hlo_ragged_list_dims(v->scratch, dot);
+    if (old->rank > 1 || lists.count == 0) return hlo_batch_plain(v, 2);
+    int64_t dims[HLO_MAXIMUM_RANK] = {v->size}, count = 1;
+    for (int64_t i = 0; i < lists.count; i++) dims[count++] = left->dims[lists.items[i]];
+    dims[count] = old->dims[0];
+    return hlo_build_broadcast(v->b, hlo_batch_plain(v, 2), (HloInts){dims, count + 1}, HLO_DIMS(0, count));
+}
+
+// As a dot; groups that differ by item make the new dimension a batch dimension too.
+void hlo_batch_ragged_dot(HloBatch *v, HloInstruction **out) {
+    const HloDotAttributes *old = HLO_ATTRIBUTES(v->old, Dot);
+    const HloShape *sizes = v->old->operands[2]->shape, *shape = v->old->operands[0]->shape;
+    const bool alike = !hlo_batch_has(v, 2) && sizes->rank == 1;
+    const bool left = !alike || hlo_batch_has(v, 0), right = !alike || hlo_batch_has(v, 1), both = left && right;
+    const int64_t first = hlo_ints_contain(old->lhs_contracting, old->lhs_ragged.items[0]) ? 1 : 0;
+    const int64_t batch = first + old->lhs_batch.count;
+    const int64_t free = shape->rank - old->lhs_batch.count - old->lhs_contracting.count;
+    HloDotAttributes dot = *old;
+    if (left) {
+        dot.lhs_batch = hlo_batch_shift(v, dot.lhs_batch, both ? 0 : -1);
+        dot.lhs_contracting = hlo_batch_shift(v, dot.lhs_contracting, -1);
+        dot.lhs_ragged = hlo_batch_shift(v, dot.lhs_ragged, -1);
+    }
+    if (right) {
+        dot.rhs_batch = hlo_batch_shift(v, dot.rhs_batch, both ? 0 : -1);
+        dot.rhs_contracting = hlo_batch_shift(v, dot.rhs_contracting, -1);
+        dot.rhs_group = hlo_batch_shift(v, dot.rhs_group, -1);
+    }
+    HloInstruction *x = left ? hlo_batch_operand(v, 0) : hlo_batch_plain(v, 0);
+    HloInstruction *y = right ? hlo_batch_operand(v, 1) : hlo_batch_plain(v, 1);
+    HloInstruction *product = hlo_build_ragged_dot(v->b, x, y, group_sizes(v), &dot, v->old->shape->type);
+    out[0] = move_dimension(v->b, product, both ? first : left ? batch : batch + free, 0);
 }
 
 // The first dimension merged into dimension `into` (counted without it), as its slower part.

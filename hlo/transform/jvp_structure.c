@@ -348,3 +348,9 @@ void hlo_jvp_collective(HloJvp *j, HloInstruction **out) {
     else
         hlo_jvp_linear(j, out);
 }
+
+// As convert: the rounding is no part of the derivative. Integers have none.
+void hlo_jvp_stochastic_convert(HloJvp *j, HloInstruction **out) {
+    HloInstruction *t = hlo_jvp_tangent(j, 0);
+    if (t && hlo_transform_is_continuous(j->old->shape->type)) out[0] = hlo_build_convert(j->b, t, j->old->shape->type);
+}

@@ -2,7 +2,8 @@
 // Derivatives of ragged-dot. With g groups of m, which is free in the first kind and contracted in the second,
 //     rows     x[m,k] y[g,k,n] -> z[m,n]        sums     x[m,k] y[m,n] -> z[g,k,n]
 // each kind's cotangents are products of the two kinds: of rows, x' = rows(z, y) over n and y' = sums(x, z) over m; of
-// sums, x' = rows(y, z) over n and y' = rows(x, z) over k.
+// sums, x' = rows(y, z) over n and y' = rows(x, z) over k. In the third kind, groups of batches, all products are of
+// that kind.
 #include "hlo/transform/structure.h"
 
 static HloInstruction *apply_ragged(HloJvp *j, HloInstruction *left, HloInstruction *right) {
@@ -10,14 +11,7 @@ static HloInstruction *apply_ragged(HloJvp *j, HloInstruction *left, HloInstruct
 }
 
 void hlo_jvp_ragged_dot(HloJvp *j, HloInstruction **out) {
-    const HloDotAttributes *dot = HLO_ATTRIBUTES(j->old, Dot);
     HloInstruction *t = hlo_jvp_tangent(j, 0), *u = hlo_jvp_tangent(j, 1);
-    if (j->old->operands[2]->shape->rank != 1 || hlo_ints_contain(dot->lhs_batch, dot->lhs_ragged.items[0])) {
-        hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
-                     "%s: there is no derivative of a ragged-dot with groups of batches or with several lists of them",
-                     j->old->name);
-        return;
-    }
     if (t) out[0] = apply_ragged(j, t, hlo_jvp_operand(j, 1));
     if (u) out[0] = hlo_transform_sum(j->b, out[0], apply_ragged(j, hlo_jvp_operand(j, 0), u));
 }
@@ -52,17 +46,18 @@ static Dims counted(int64_t first, int64_t count) {
 // What the dimensions of the instruction are, on each side and in the result z.
 typedef struct Ragged {
     HloInts batch[2], contracting[2];
-    Dims free[2], z_batch, z_free[2];
+    Dims free[2], sorted, z_batch, z_free[2];
     int64_t group;  // of the right side, or -1
-    bool sums;
+    bool sums, batches;
 } Ragged;
 
 static Ragged dimensions_of(const HloInstruction *i) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(i, Dot);
     Ragged r = {.batch = {dot->lhs_batch, dot->rhs_batch},
                 .contracting = {dot->lhs_contracting, dot->rhs_contracting},
-                .sums = hlo_ints_contain(dot->lhs_contracting, dot->lhs_ragged.items[0])};
-    r.group = r.sums ? -1 : dot->rhs_group.items[0];
+                .sums = hlo_ints_contain(dot->lhs_contracting, dot->lhs_ragged.items[0]),
+                .batches = hlo_ints_contain(dot->lhs_batch, dot->lhs_ragged.items[0])};
+    r.group = dot->rhs_group.count ? dot->rhs_group.items[0] : -1;
     for (int side = 0; side < 2; side++)
         r.free[side] =
             free_dims(i->operands[side]->shape, r.batch[side], r.contracting[side], side == 1 ? r.group : -1);
@@ -93,6 +88,26 @@ static void push_contracted(Dims *order, HloInts x, HloInts other) {
     }
 }
 
+// Operand `side` with its contracted dimensions in the order of the attributes, in which there are lists of groups: as
+// free dimensions of another product they have that order. `r` then describes the operand returned.
+static HloInstruction *with_contracted_in_order(HloTransposer *t, int side, Ragged *r) {
+    const HloInts contracting = r->contracting[side];
+    HloInstruction *x = hlo_transposer_residual(t, side);
+    bool ascending = true;
+    for (int64_t i = 1; i < contracting.count; i++) ascending &= contracting.items[i - 1] < contracting.items[i];
+    if (ascending || !r->sums || !x) return x;
+    Dims order = {0};
+    for (int64_t i = 0; i < r->batch[side].count; i++) push(&order, r->batch[side].items[i]);
+    for (int64_t i = 0; i < contracting.count; i++) push(&order, contracting.items[i]);
+    for (int64_t i = 0; i < r->free[side].count; i++) push(&order, r->free[side].items[i]);
+    r->sorted = counted(0, x->shape->rank);
+    const int64_t batch = r->batch[side].count, first = batch + contracting.count;
+    r->batch[side] = (HloInts){r->sorted.items, batch};
+    r->contracting[side] = (HloInts){r->sorted.items + batch, contracting.count};
+    r->free[side] = counted(first, r->free[side].count);
+    return hlo_build_transpose(t->b, x, list(&order));
+}
+
 // The product `z`, whose dimensions are those of x listed in `order`, given to operand `side`.
 static void give(HloTransposer *t, int64_t side, HloInstruction *z, const Dims *order) {
     int64_t permutation[HLO_MAXIMUM_RANK];
@@ -106,10 +121,13 @@ static void give(HloTransposer *t, int64_t side, HloInstruction *z, const Dims *
 void hlo_transpose_ragged_dot(HloTransposer *t, HloInstruction *cotangent) {
     const HloInstruction *i = t->instruction;
     const HloDotAttributes *dot = HLO_ATTRIBUTES(i, Dot);
-    const Ragged r = dimensions_of(i);
+    Ragged r = dimensions_of(i);
     const int side = hlo_transposer_is_linear(t, 0) ? 0 : 1, other = 1 - side;
     const int64_t ragged = dot->lhs_ragged.items[0];
-    HloInstruction *y = hlo_transposer_residual(t, other), *sizes = hlo_transposer_residual(t, 2), *left, *right;
+    // Position of the ragged dimension among the contracted ones, which stays when these are put in order.
+    int64_t at = 0;
+    while (r.sums && r.contracting[0].items[at] != dot->lhs_ragged.items[0]) at++;
+    HloInstruction *y = with_contracted_in_order(t, other, &r), *sizes = hlo_transposer_residual(t, 2), *left, *right;
     Dims order = {0}, row = {0}, group = {0};
     HloDotAttributes attributes = {.precision = dot->precision};
     if (!y || !cotangent || !sizes) return;
@@ -120,9 +138,9 @@ void hlo_transpose_ragged_dot(HloTransposer *t, HloInstruction *cotangent) {
         attributes.rhs_batch = list(&r.z_batch);
         attributes.lhs_contracting = list(&r.free[other]);
         attributes.rhs_contracting = list(&r.z_free[other]);
-        push(&row, other == 0 ? ragged : partner(r.contracting[0], r.contracting[1], ragged));
+        push(&row, r.sums ? r.contracting[other].items[at] : ragged);
         if (r.sums) push(&group, 0);
-        if (!r.sums) push(&order, r.group);
+        if (r.group >= 0) push(&order, r.group);
         for (int64_t k = 0; k < r.batch[side].count; k++) push(&order, r.batch[side].items[k]);
         push_contracted(&order, r.contracting[side], r.contracting[other]);
         for (int64_t k = 0; k < r.free[side].count; k++) push(&order, r.free[side].items[k]);
@@ -133,8 +151,9 @@ void hlo_transpose_ragged_dot(HloTransposer *t, HloInstruction *cotangent) {
         attributes.rhs_batch = r.batch[1];
         attributes.lhs_contracting = list(&r.z_free[1]);
         attributes.rhs_contracting = list(&r.free[1]);
-        push(&row, partner(list(&r.free[0]), list(&r.z_free[0]), ragged));
-        push(&group, r.group);
+        push(&row, r.batches ? partner(r.batch[0], list(&r.z_batch), ragged)
+                             : partner(list(&r.free[0]), list(&r.z_free[0]), ragged));
+        if (r.group >= 0) push(&group, r.group);
         for (int64_t k = 0; k < r.batch[0].count; k++) push(&order, r.batch[0].items[k]);
         for (int64_t k = 0; k < r.free[0].count; k++) push(&order, r.free[0].items[k]);
         push_contracted(&order, r.contracting[0], r.contracting[1]);

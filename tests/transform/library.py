@@ -227,7 +227,7 @@ def models():
     yield "state_space", lambda u, a: lax.associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (jnp.broadcast_to(jnp.exp(-a), u.shape), u))[1], [random((8, 4), 1), random((4,), 2, .1, 1)], BOTH
     yield "moments", lambda p, g, m: p - .1 * (m * .9 + .1 * g) / (jnp.sqrt(g * g) + 1e-8), [random((4,), 1), random((4,), 2, .1, 1), random((4,), 3)], BOTH
     yield "contrastive", lambda a, b: -jnp.mean(jnp.diagonal(jax.nn.log_softmax(a @ b.T))), [random((4, 6), 1), random((4, 6), 2)], BOTH
-    yield "ragged_dot", lambda a, b: lax.ragged_dot(a, b, np.array([2, 1, 3], np.int32)), [random((6, 4), 1), random((3, 4, 5), 2)], ("reverse", "forward", "own rule")
+    yield "ragged_dot", lax.ragged_dot, [random((6, 4), 1), random((3, 4, 5), 2), np.array([2, 1, 3], np.int32)], (*OWN_RULE, "leading")
     yield "loss_scale", lambda a: jnp.sum(a * 1024) / 1024, [x], BOTH
 
 
