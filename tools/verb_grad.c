@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "hlo/nn/optimizer.h"
+#include "hlo/stablehlo/stablehlo.h"
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
@@ -94,7 +95,9 @@ static HloStatus run_grad(CliContext *context) {
     training.gradient = options;
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     cli_progress(context, "differentiating");
-    HloStatus status = trains ? write_step(context, module, &training) : kModes[mode](module->entry, &options, &result);
+    HloStatus status = hlo_module_tile_shardy(module);
+    if (!status)
+        status = trains ? write_step(context, module, &training) : kModes[mode](module->entry, &options, &result);
     if (!status && !trains) status = cli_write_transformed(context, module, result);
     hlo_module_free(module);
     return status;

@@ -284,7 +284,7 @@ void hlo_transpose_boundary(HloTransposer *t, HloInstruction *cotangent) {
     const HloInstruction *i = t->instruction;
     const HloSharding *before = i->operands[0]->sharding;
     if (strncmp(HLO_ATTRIBUTES(i, CustomCall)->target, "SPMD", 4)) {
-        hlo_builder_fail(t->b, unsupported(t, "differentiate the program before Shardy exports it"));
+        hlo_builder_fail(t->b, unsupported(t, "hlo_module_tile_shardy() gives it a form that has one"));
         return;
     }
     const Groups *groups = copies_at(t->scratch, i);

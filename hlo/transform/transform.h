@@ -29,7 +29,8 @@
 //
 // Reverse mode in manual regions (jax.shard_map): an array that enters a region in copies gets the sum of the copies'
 // cotangents, one that leaves it in copies shares its cotangent among them, and a sum over devices is its own
-// transpose, without communication where the cotangent is known to be the same on all of them.
+// transpose, without communication where the cotangent is known to be the same on all of them. HLO that Shardy has
+// written (xla.sdy.GlobalToLocalShape) needs hlo_module_tile_shardy() first.
 //
 // Errors: INVALID_ARGUMENT for parameters, results and rules that do not fit; UNIMPLEMENTED as above;
 // RESOURCE_EXHAUSTED. After an error the module may contain unfinished computations, which nothing calls. One thread at

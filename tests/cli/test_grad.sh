@@ -105,8 +105,8 @@ def save(name, shape, values):
     open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
 save("rows.npy", "(8, 2)", [i % 5 - 2 for i in range(16)])
 save("weights.npy", "(2,)", [3, -2])
-def program(name, partitions, enter, leave, count):
-    open(name, "w").write(f"""HloModule m, num_partitions={partitions}
+def program(name, partitions, enter, leave, count, meshes=""):
+    open(name, "w").write(f"""HloModule m, num_partitions={partitions}{meshes}
 sum {{
   a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -136,13 +136,23 @@ def region(name, x, w, out, manual, groups, count):
 region("manual.hlo", "{devices=[8,1]<=[8]}", "{replicated}", "{replicated}", lambda rank: "{manual}", "{{0,1,2,3,4,5,6,7}}", 1)
 region("mixed.hlo", "{devices=[4,1,2]<=[8] last_tile_dim_replicate}", "{replicated}", "{replicated}",
        lambda rank: "{devices=[" + "1," * rank + "4,2]<=[8] last_tile_dims={manual, replicated}}", "{{0,2,4,6},{1,3,5,7}}", 2)
+# The first of them as Shardy writes it: shardings are text, and the number of devices is that of the mesh.
+def boundary(kind, shardings):
+    return f"""frontend_attributes={{xla.sdy.{kind}_shardings="#sdy.sharding_per_value<[{shardings}]>",xla.sdy.manual_axes="#sdy<manual_axes{{\\"x\\"}}>"}}"""
+enter = boundary("in", '<@mesh, [{\\"x\\"}, {}]>, <@mesh, [{}]>')
+leave = boundary("out", "<@mesh, []>")
+program("shardy.hlo", 1, f"""  t = (f32[1,2], f32[2]) custom-call(x, w), custom_call_target="xla.sdy.GlobalToLocalShape", {enter}
+  xl = f32[1,2] get-tuple-element(t), index=0
+  wl = f32[2] get-tuple-element(t), index=1""",
+        f"""  s = f32[] all-reduce(r), channel_id=1, replica_groups={{{{0,1,2,3,4,5,6,7}}}}, use_global_device_ids=true, to_apply=sum
+  ROOT y = f32[] custom-call(s), custom_call_target="xla.sdy.LocalToGlobalShape", {leave}""", 1, ', frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=8]>}}')
 PY
-for name in plain manual mixed; do
+for name in plain manual mixed shardy; do
     exits 0 "grad: region: $name" meshlo grad $name.hlo --wrt 0,1 -o d_$name.hlo
     exits 0 "grad: region: $name: runs" meshlo run d_$name.hlo --input p0=rows.npy --input p1=weights.npy --output r_$name
     for result in 0 1 2; do check "grad: region: $name: result $result" cmp r_plain/$result.npy r_$name/$result.npy; done
 done
-for name in manual mixed; do check "grad: region: $name: two sums over devices" test "$(grep -c ' all-reduce(' d_$name.hlo)" = 2; done
-sed 's/SPMDFullToShardShape/xla.sdy.GlobalToLocalShape/; s/SPMDShardToFullShape/xla.sdy.LocalToGlobalShape/' manual.hlo >shardy.hlo
-exits 4 "grad: region: of Shardy's export" meshlo grad shardy.hlo
-says err "no reverse derivative of this boundary of a manual region" "grad: region: of Shardy's export: why"
+for name in manual mixed shardy; do check "grad: region: $name: two sums over devices" test "$(grep -c ' all-reduce(' d_$name.hlo)" = 2; done
+sed 's/SPMDFullToShardShape/xla.sdy.GlobalToLocalShape/; s/SPMDShardToFullShape/xla.sdy.LocalToGlobalShape/' manual.hlo >bare.hlo
+exits 3 "grad: region: of Shardy without shardings" meshlo grad bare.hlo
+says err "its shardings are missing" "grad: region: of Shardy without shardings: why"

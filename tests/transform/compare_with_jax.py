@@ -107,8 +107,8 @@ def multiply_adds(text):
 def transformed(folder, text, name, command, inputs):
     program, derived, results = (os.path.join(folder, name) for name in ("f.mlir", "d.hlo", name))
     arrays = os.path.join(folder, "inputs.npz")
-    with open(program, "w", encoding="utf-8") as file:
-        file.write(text)
+    with open(program, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
     np.savez(arrays, *inputs)
     run(command[0], program, *command[1:], "-o", derived)
     run("run", derived, "--input", arrays, "--output", results)
@@ -161,6 +161,9 @@ def check(folder, function, arguments, modes):
         value, gradients = derivative(*arguments)
         got, program = derive(folder, text, "value-and-grad", wrt, arguments)
         compare("gradient", got, [value, *gradients], text)
+        if "hlo" in modes:
+            hlo = jax.jit(loss, keep_unused=True).lower(*arguments).compiler_ir("hlo").as_serialized_hlo_module_proto()
+            compare("gradient of HLO", derive(folder, hlo, "value-and-grad", wrt, arguments)[0], [value, *gradients], text)
         reference = derivative.lower(*arguments).compiler_ir("hlo").as_hlo_text()
         ours, theirs = multiply_adds(program), multiply_adds(reference)
         if ours > theirs and "own rule" not in modes:
@@ -194,7 +197,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
-                check(folder, function, arguments, [mode for mode in modes if mode in wanted or mode in ("own rule", "leading")])
+                check(folder, function, arguments, [mode for mode in modes if mode in wanted or mode in ("own rule", "leading", "hlo")])
                 passed += 1
             except Exception as error:  # every failure is a line of the report
                 failed += 1

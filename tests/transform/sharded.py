@@ -10,7 +10,8 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 from functions import attention, random
 
-REVERSE, BOTH = ("reverse",), ("reverse", "forward")
+# "hlo": also as HLO, in which Shardy's shardings are text.
+REVERSE, BOTH = ("reverse", "hlo"), ("reverse", "forward", "hlo")
 
 
 def over(mesh, inputs, outputs, **options):

@@ -173,17 +173,12 @@ static void set_devices(HloArena *arena, const SplitMesh *mesh, const Tiling *ti
 }
 
 // Appends axes dimension by dimension, then the manual, unreduced and unused ones, each a dimension of tiles.
-HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, const MlirAttribute *manual, int64_t rank,
-                        const HloSharding **result) {
+HloStatus hlo_sdy_tiling(HloArena *arena, const HloSharding *read, const HloAxisRefs *manual_axes, int64_t rank,
+                         const HloSharding **result) {
     assert(rank >= 0 && result);
-    HloArena *arena = importer->module->arena;
     SplitMesh mesh = {0};
-    HloSdySharding read = {0};
-    HloAxisRefs manual_axes = {0};
-    HLO_TRY(hlo_sdy_sharding_of_attribute(arena, &importer->meshes, attribute, &read));
-    HLO_TRY(hlo_sdy_check_rank(read.sharding, rank));
-    const HloNamedSharding *named = read.sharding->named;
-    HLO_TRY(hlo_sdy_axes_of_attribute(arena, &named->mesh, manual, &manual_axes));
+    HLO_TRY(hlo_sdy_check_rank(read, rank));
+    const HloNamedSharding *named = read->named;
     if (named->mesh.is_maximal) {
         *result = hlo_sharding_maximal(arena, named->mesh.device_ids.items[0]);
         return HLO_SUCCESS;
@@ -193,7 +188,7 @@ HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, cons
     int64_t tiles = 1;
     // Manual axes lead in the dimension lists of a region's operands and results, but tile only outside of it.
     Tiling inner = {.used = tiling.used};
-    const int64_t manual_size = take_list(arena, &mesh, &manual_axes, &inner);
+    const int64_t manual_size = take_list(arena, &mesh, manual_axes, &inner);
     for (int64_t i = 0; i < rank; i++) {
         int64_t size = take_list(arena, &mesh, &named->dims[i], &tiling);
         hlo_vector_push(arena, &tiling.tile_dims, size);
@@ -222,6 +217,17 @@ HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, cons
     sharding->tile_dims = (HloInts){tiling.tile_dims.items, tiling.tile_dims.count};
     set_devices(arena, &mesh, &tiling, sharding);
     return HLO_SUCCESS;
+}
+
+HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, const MlirAttribute *manual, int64_t rank,
+                        const HloSharding **result) {
+    HloArena *arena = importer->module->arena;
+    HloSdySharding read = {0};
+    HloAxisRefs manual_axes = {0};
+    HLO_TRY(hlo_sdy_sharding_of_attribute(arena, &importer->meshes, attribute, &read));
+    HLO_TRY(hlo_sdy_check_rank(read.sharding, rank));
+    HLO_TRY(hlo_sdy_axes_of_attribute(arena, &read.sharding->named->mesh, manual, &manual_axes));
+    return hlo_sdy_tiling(arena, read.sharding, &manual_axes, rank, result);
 }
 
 const MlirAttribute *import_sharding_entry(const MlirAttribute *dictionary) {

@@ -59,6 +59,10 @@ HLO_NODISCARD HloStatus hlo_sdy_check_rule(HloArena *arena, const char *text);
 // INVALID_ARGUMENT unless the sharding fits an array of this rank; a maximal one fits every rank.
 HLO_NODISCARD HloStatus hlo_sdy_check_rank(const HloSharding *sharding, int64_t rank);
 
+// A named sharding as a tiling of an array of this rank, whose `manual` axes are manual inside a region (empty: none).
+HLO_NODISCARD HloStatus hlo_sdy_tiling(HloArena *arena, const HloSharding *sharding, const HloAxisRefs *manual,
+                                       int64_t rank, const HloSharding **result);
+
 // For the importer: a mesh or a sharding attribute of MLIR. Everything is copied to `arena`.
 HLO_NODISCARD HloStatus hlo_sdy_mesh_of_attribute(HloArena *arena, const struct MlirAttribute *attribute,
                                                   HloMesh *mesh);
