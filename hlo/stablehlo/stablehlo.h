@@ -90,12 +90,12 @@ typedef struct HloStablehloOptions {
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo(const void *data, size_t length,
                                                              const HloStablehloOptions *options, HloModule **module);
 
-// Rewrites what Shardy has left in an HLO module as text in frontend attributes (xla.sdy.*), as compiler_ir("hlo") of JAX
-// and XLA's dumps have it, in the form that modules read from StableHLO have: calls at the boundaries of manual regions
-// (xla.sdy.GlobalToLocalShape) become Sharding, SPMDFullToShardShape and SPMDShardToFullShape, and arrays get a tiling
-// besides the text. The transforms (hlo/transform/transform.h) need this form. The number of partitions becomes that of
-// the mesh if the module has none. INVALID_ARGUMENT naming the instruction for text that is malformed, names a mesh or
-// an axis that does not exist, or does not fit the shapes. One thread at a time may work on a module.
+// Rewrites what Shardy has left in an HLO module as text in frontend attributes (xla.sdy.*), as compiler_ir("hlo") of
+// JAX and XLA's dumps have it, in the form that modules read from StableHLO have: calls at the boundaries of manual
+// regions (xla.sdy.GlobalToLocalShape) become Sharding, SPMDFullToShardShape and SPMDShardToFullShape, and arrays get a
+// tiling besides the text. The transforms (hlo/transform/transform.h) need this form. The number of partitions becomes
+// that of the mesh if the module has none. INVALID_ARGUMENT naming the instruction for text that is malformed, names a
+// mesh or an axis that does not exist, or does not fit the shapes. One thread at a time may work on a module.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_tile_shardy(HloModule *module);
 
 // True if the bytes begin with MLIR's bytecode magic.
