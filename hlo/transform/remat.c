@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rematerialisation. The copies read saved values through one barrier each, so that no pass merges them with the
-// originals.
+// originals. Offloaded values are copied to host memory where they are made and back where the backward part first uses
+// them, in the form in which JAX's annotations of device placement are read.
 #include "hlo/transform/remat.h"
 
 typedef struct Remat {
@@ -21,6 +22,19 @@ static bool has_name(const HloInstruction *i) {
     return hlo_instruction_frontend_attribute(i, "checkpoint_name") != NULL;
 }
 
+// A name belongs to the value, of which the named instruction is a copy.
+static bool is_named(const HloInstruction *i) {
+    for (int64_t k = 0; k < i->users.count; k++)
+        if (hlo_is(i->users.items[k], HLO_OP_COPY) && has_name(i->users.items[k])) return true;
+    return has_name(i);
+}
+
+static bool is_offloaded(const Remat *r, const HloInstruction *i) {
+    if (!hlo_shape_is_array(i->shape)) return false;
+    if (r->policy == HLO_REMAT_OFFLOAD_NAMED) return is_named(i);
+    return r->policy == HLO_REMAT_OFFLOAD_DOTS && hlo_is(i, HLO_OP_DOT) && HLO_ATTRIBUTES(i, Dot)->lhs_batch.count == 0;
+}
+
 // Loops and other instructions with effects or state of their own are never run twice.
 static bool is_saved(const Remat *r, const HloInstruction *i) {
     if (hlo_is(i, HLO_OP_PARAMETER) || hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA)) return true;
@@ -28,11 +42,8 @@ static bool is_saved(const Remat *r, const HloInstruction *i) {
         hlo_instruction_has_side_effect(i) || hlo_instruction_is_nondeterministic(i))
         return true;
     if (r->policy == HLO_REMAT_SAVE_DOTS) return hlo_is(i, HLO_OP_DOT) || hlo_is(i, HLO_OP_CONVOLUTION);
-    if (r->policy != HLO_REMAT_SAVE_NAMED) return false;
-    // A name belongs to the value, of which the named instruction is a copy.
-    for (int64_t k = 0; k < i->users.count; k++)
-        if (hlo_is(i->users.items[k], HLO_OP_COPY) && has_name(i->users.items[k])) return true;
-    return has_name(i);
+    if (r->policy == HLO_REMAT_SAVE_NAMED) return is_named(i);
+    return is_offloaded(r, i);
 }
 
 static HloInstruction *insert(Remat *r, HloInstruction *i) {
@@ -40,8 +51,34 @@ static HloInstruction *insert(Remat *r, HloInstruction *i) {
     return i;
 }
 
+// A copy of x in a memory space.
+static HloInstruction *placed(Remat *r, HloInstruction *x, int64_t space) {
+    HloArena *arena = r->b->module->arena;
+    const HloShape *shape = x->shape->layout ? x->shape : hlo_shape_with_default_layout(arena, x->shape);
+    HloLayout *layout = hlo_arena_copy(arena, shape->layout, sizeof *shape->layout);
+    layout->memory_space = space;
+    shape = hlo_shape_with_layout(arena, shape, layout);
+    HloInstruction *copy = hlo_instruction_new(r->b->computation, HLO_OP_COPY, shape, &x, 1, NULL, NULL);
+    copy->metadata = x->metadata;
+    copy->sharding = x->sharding;
+    return copy;
+}
+
+// The value after its stay in host memory.
+static HloInstruction *fetched(Remat *r, HloInstruction *i) {
+    HloInstruction *value = hlo_is(i, HLO_OP_COPY) && has_name(i) ? i->operands[0] : i,
+                   *known = lookup(&r->copies, value);
+    if (known) return known;
+    HloInstruction *there = placed(r, value, HLO_SPACE_PINNED_HOST);
+    hlo_instruction_move_after(there, value);
+    HloInstruction *back = insert(r, placed(r, there, HLO_SPACE_DEVICE));
+    hlo_int_map_set(r->scratch, &r->copies, (uint64_t)value->id, (int64_t)(intptr_t)back);
+    return back;
+}
+
 // The saved value, through a barrier if it is worth one.
 static HloInstruction *saved(Remat *r, HloInstruction *i) {
+    if (is_offloaded(r, i)) return fetched(r, i);
     if (hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA) || !hlo_shape_is_array(i->shape)) return i;
     HloInstruction *barrier =
         hlo_instruction_new(r->b->computation, HLO_OP_OPTIMIZATION_BARRIER, i->shape, &i, 1, NULL, NULL);
@@ -85,7 +122,7 @@ void hlo_transform_rematerialise(HloBuilder *b, HloArena *scratch, const HloGrad
         r.position = i;
         for (int32_t k = 0; k < i->operand_count; k++) {
             HloInstruction *operand = i->operands[k];
-            if (lookup(&r.first, operand) && !is_saved(&r, operand))
+            if (lookup(&r.first, operand) && (!is_saved(&r, operand) || is_offloaded(&r, operand)))
                 hlo_instruction_set_operand(i, k, again(&r, operand));
         }
     }

@@ -63,6 +63,9 @@ typedef enum HloRemat {
     HLO_REMAT_SAVE_NOTHING,     // only parameters
     HLO_REMAT_SAVE_DOTS,        // parameters, dots and convolutions
     HLO_REMAT_SAVE_NAMED,       // parameters, and values that have a name: hlo_build_checkpoint_name()
+    // As JAX's policies of these names, from the device to pinned_host: the values wait in host memory, S(5).
+    HLO_REMAT_OFFLOAD_DOTS,   // parameters, and dots without batch dimensions: offload_dot_with_no_batch_dims
+    HLO_REMAT_OFFLOAD_NAMED,  // parameters, and values that have a name: save_and_offload_only_these_names
 } HloRemat;
 
 // Zero-initialised, this is the derivative with respect to parameter 0.

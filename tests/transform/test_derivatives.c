@@ -195,6 +195,7 @@ static void check_derivatives(const char *name, HloComputation *computation, int
     check_forward(&c);
     HloComputation *vjp = check_reverse(&c, HLO_REMAT_SAVE_EVERYTHING);
     check_reverse(&c, HLO_REMAT_SAVE_NOTHING);
+    check_reverse(&c, HLO_REMAT_OFFLOAD_DOTS);
     free_all(c.arguments, c.parameters);
     free_all(c.directions, c.active);
     free_all(c.forward, c.forward_count);
@@ -431,11 +432,10 @@ static int64_t count_of(const HloComputation *computation, HloOpcode opcode) {
 Test(derivatives, compute_again_what_the_policy_does_not_save) {
     static const struct {
         HloRemat remat;
-        int64_t dots, functions;
-    } kWanted[] = {{HLO_REMAT_SAVE_EVERYTHING, 5, 2},
-                   {HLO_REMAT_SAVE_DOTS, 5, 4},
-                   {HLO_REMAT_SAVE_NAMED, 6, 3},
-                   {HLO_REMAT_SAVE_NOTHING, 7, 4}};
+        int64_t dots, functions, offloaded;
+    } kWanted[] = {{HLO_REMAT_SAVE_EVERYTHING, 5, 2, 0}, {HLO_REMAT_SAVE_DOTS, 5, 4, 0},
+                   {HLO_REMAT_SAVE_NAMED, 6, 3, 0},      {HLO_REMAT_SAVE_NOTHING, 7, 4, 0},
+                   {HLO_REMAT_OFFLOAD_DOTS, 5, 4, 2},    {HLO_REMAT_OFFLOAD_NAMED, 6, 3, 1}};
     HloModule *module = hlo_module_new("remat");
     HloBuilder *b = hlo_builder_new(module, "main");
     HloInstruction *w = hlo_build_parameter(b, 0, HLO_F64, HLO_DIMS(4, 4), "w");
@@ -452,6 +452,13 @@ Test(derivatives, compute_again_what_the_policy_does_not_save) {
                      (long long)count_of(gradient, HLO_OP_DOT));
         cr_expect_eq(count_of(gradient, HLO_OP_TANH), kWanted[i].functions, "policy %zu: %lld functions", i,
                      (long long)count_of(gradient, HLO_OP_TANH));
+        int64_t there = 0, back = 0;
+        for (const HloInstruction *n = gradient->first; n; n = n->next) {
+            there += hlo_is(n, HLO_OP_COPY) && hlo_shape_memory_space(n->shape) == HLO_SPACE_PINNED_HOST;
+            back += hlo_is(n, HLO_OP_COPY) && hlo_shape_memory_space(n->operands[0]->shape) == HLO_SPACE_PINNED_HOST;
+        }
+        cr_expect_eq(there, kWanted[i].offloaded, "policy %zu: %lld values on the host", i, (long long)there);
+        cr_expect_eq(back, there);
     }
     hlo_module_free(module);
 }
