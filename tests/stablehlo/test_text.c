@@ -494,6 +494,38 @@ Test(stablehlo_text, bug_enumerations_of_composites_are_words) {
     }
 }
 
+// A module of one composite, whose decomposition is a composite too, that of @end. `message`: NULL where it is read.
+static void check_nested_composite(const char *end, const char *message) {
+    HloText text = {0};
+    hlo_text_format(
+        &text,
+        "func.func @main(%%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %%0 = stablehlo.composite \"chlo.sinh\" %%a {decomposition = @outer} : (tensor<4xf32>) -> "
+        "tensor<4xf32>\n  return %%0 : tensor<4xf32>\n}\n"
+        "func.func private @outer(%%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %%0 = stablehlo.composite \"chlo.cosh\" %%x {decomposition = @%s} : (tensor<4xf32>) -> "
+        "tensor<4xf32>\n  return %%0 : tensor<4xf32>\n}\n"
+        "func.func private @same(%%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %%x : tensor<4xf32>\n}\n"
+        "func.func private @shorter(%%x: tensor<3xf32>) -> tensor<3xf32> {\n  return %%x : tensor<3xf32>\n}\n",
+        end);
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, "test.mlir", &module);
+    cr_expect_eq(status != NULL, message != NULL, "@%s: %s", end, hlo_status_message(status));
+    if (status) cr_expect(strstr(hlo_status_message(status), message), "@%s: %s", end, hlo_status_message(status));
+    if (module) cr_expect_eq(module->computations.count, 1, "the decompositions of known composites stay");
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
+// A composite in the decomposition of another was not checked, and ended the process.
+Test(stablehlo_text, bug_composites_in_decompositions_of_others) {
+    check_nested_composite("same", NULL);
+    check_nested_composite("shorter", "computation shorter takes f32[3] as parameter 0, but f32[4] is passed");
+    check_nested_composite("outer", "is part of a cycle of calls");
+    check_nested_composite("nobody", "there is no function @nobody");
+}
+
 // What a composite and a call are told came out as nothing, without its quotes' escapes, or as an integer where it
 // was 1.0.
 Test(stablehlo_text, bug_options_of_composites_and_calls_keep_their_types) {

@@ -195,13 +195,18 @@ static HloStatus call_decomposition(ImportedComposite *composite) {
                        &composite->call);
 }
 
+// Decompositions may contain further composites, which their conversion adds to the importer's list.
 HloStatus import_check_composites(Importer *importer) {
-    if (!importer->composites) return HLO_SUCCESS;
-    for (ImportedComposite *composite = importer->composites; composite; composite = composite->next)
+    ImportedComposite *called = NULL, *composite;
+    while ((composite = importer->composites)) {
+        importer->composites = composite->next;
         HLO_TRY(import_with_place(importer, composite->place.operation, call_decomposition(composite)));
+        composite->next = called;
+        called = composite;
+    }
+    if (!called) return HLO_SUCCESS;
     HLO_TRY(hlo_verify(importer->module));
-    for (ImportedComposite *composite = importer->composites; composite; composite = composite->next)
-        hlo_instruction_remove(composite->call);
+    for (; called; called = called->next) hlo_instruction_remove(called->call);
     hlo_module_remove_unreachable(importer->module);
     return HLO_SUCCESS;
 }
