@@ -24,6 +24,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/analysis/redundant.h"
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/emit.h"
@@ -589,16 +590,6 @@ HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComp
 
 // ---- the module ----
 
-// Removes unused instructions, last ones first.
-static void remove_dead(HloComputation *computation) {
-    for (HloInstruction *at = computation->last, *before; at; at = before) {
-        before = at->previous;
-        bool needed = at->users.count || at == computation->root || hlo_is(at, HLO_OP_PARAMETER) ||
-                      at->control_successors.count || hlo_instruction_has_side_effect(at);
-        if (!needed) hlo_instruction_remove(at);
-    }
-}
-
 void spmd_set_device_count(HloModule *module, int64_t device_count) {
     module->num_partitions = device_count;
     module->use_spmd_partitioning = device_count > 1;
@@ -639,7 +630,7 @@ HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     hlo_arena_free(partitioner.paths.arena);
     HLO_TRY(status);
     hlo_module_set_entry(module, entry);
-    for (int64_t i = 0; i < module->computations.count; i++) remove_dead(module->computations.items[i]);
+    for (int64_t i = 0; i < module->computations.count; i++) hlo_computation_remove_dead(module->computations.items[i]);
     hlo_module_remove_unreachable(module);
     set_boundary(plan, module);
     return HLO_SUCCESS;

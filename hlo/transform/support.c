@@ -2,6 +2,7 @@
 // Building blocks of the transforms: sums with zeros, leaves of tuples, inlined computations, and tidying up.
 #include <assert.h>
 
+#include "hlo/analysis/redundant.h"
 #include "hlo/transform/internal.h"
 
 HloInstruction *hlo_transform_scale(HloBuilder *b, HloInstruction *x, double factor) {
@@ -76,26 +77,6 @@ HloStatus hlo_transform_build(HloModule *module, const char *name, HloStatus (*b
 // ---------------------------------------------------------------------------------------------------------------------
 // Tidying up
 
-// Operands come before users, so one walk backwards finds everything that is unused.
-static void remove_unused(HloComputation *computation) {
-    for (HloInstruction *i = computation->last, *previous; i; i = previous) {
-        previous = i->previous;
-        if (i->users.count == 0 && i != computation->root && !hlo_is(i, HLO_OP_PARAMETER) &&
-            i->control_predecessors.count == 0 && i->control_successors.count == 0 &&
-            !hlo_instruction_has_side_effect(i)) {
-            if (i->called_count) hlo_instruction_set_called(i, NULL, 0);
-            hlo_instruction_remove(i);
-        }
-    }
-}
-
-static uint64_t hash_of(const HloInstruction *i) {
-    uint64_t hash = hlo_hash_mix(hlo_shape_hash(i->shape), (uint64_t)i->opcode);
-    if (i->attributes) hash = hlo_hash_mix(hash, hlo_attributes_hash(hlo_op_info(i->opcode)->family, i->attributes));
-    for (int32_t k = 0; k < i->operand_count; k++) hash = hlo_hash_mix(hash, (uint64_t)i->operands[k]->id);
-    return hash;
-}
-
 // Barriers keep apart what remat computes twice on purpose.
 static bool may_merge(const HloInstruction *i) {
     return !hlo_is(i, HLO_OP_PARAMETER) && !hlo_is(i, HLO_OP_OPTIMIZATION_BARRIER) && i->called_count == 0 &&
@@ -109,7 +90,7 @@ static void merge_identical(HloComputation *computation, HloArena *scratch) {
     for (HloInstruction *i = computation->first, *next; i; i = next) {
         next = i->next;
         if (!may_merge(i)) continue;
-        uint64_t hash = hash_of(i);
+        uint64_t hash = hlo_instruction_hash(i);
         int64_t *found = hlo_int_map_find(&seen, hash);
         HloInstruction *other = found ? (HloInstruction *)(intptr_t)*found : NULL;
         if (other && hlo_instruction_identical(i, other)) {
@@ -123,9 +104,9 @@ static void merge_identical(HloComputation *computation, HloArena *scratch) {
 
 void hlo_transform_tidy(HloComputation *computation, HloArena *scratch) {
     assert(computation->root);
-    remove_unused(computation);
+    hlo_computation_remove_dead(computation);
     merge_identical(computation, scratch);
-    remove_unused(computation);
+    hlo_computation_remove_dead(computation);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

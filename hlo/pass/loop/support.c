@@ -6,6 +6,8 @@
 
 #include <assert.h>
 
+#include "hlo/analysis/redundant.h"
+
 // True if no user reads the tuple as a whole, so that the number of its elements may change.
 static bool only_taken_apart(const HloInstruction *tuple) {
     for (int64_t i = 0; i < tuple->users.count; i++) {
@@ -72,11 +74,5 @@ bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result) {
 void hlo_pass_remove_unused(HloComputation *computation) {
     assert(!computation->removed);
     hlo_computation_sort(computation);
-    for (HloInstruction *i = computation->last, *previous; i; i = previous) {
-        previous = i->previous;
-        bool needed = i->users.count || hlo_instruction_is_root(i) || i->opcode == HLO_OP_PARAMETER ||
-                      i->control_predecessors.count || i->control_successors.count ||
-                      hlo_instruction_has_side_effect(i);
-        if (!needed) hlo_instruction_remove(i);
-    }
+    hlo_computation_remove_dead(computation);
 }

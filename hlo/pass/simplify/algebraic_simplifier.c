@@ -11,6 +11,7 @@
 //     z = add(negate(negate(s32 x)), broadcast(0))   ->   x, in one run: first the negations, then the sum (revisited)
 #include <assert.h>
 
+#include "hlo/analysis/redundant.h"
 #include "hlo/pass/simplify/simplify.h"
 
 typedef struct Simplifier {
@@ -81,17 +82,11 @@ static void push(Simplifier *simplifier, HloInstruction *instruction) {
     hlo_vector_push(simplifier->scratch, &simplifier->todo, instruction);
 }
 
-// True if nothing uses it any more. (Parameters and effects were excluded before.)
-static bool is_dead(const HloInstruction *instruction) {
-    return instruction->users.count == 0 && !hlo_instruction_is_root(instruction) &&
-           instruction->opcode != HLO_OP_PARAMETER;
-}
-
 // Visits one instruction. Dead ones are removed immediately: a value that replaces others collects their users, and if
 // dead users stayed, each replacement would visit all previous ones again.
 static void visit(Simplifier *simplifier, HloInstruction *instruction) {
     if (!instruction->parent || !is_static(instruction) || !hlo_pass_may_replace(instruction)) return;
-    if (is_dead(instruction)) {
+    if (hlo_instruction_is_dead(instruction)) {
         hlo_instruction_remove(instruction);
         simplifier->changed = true;
         return;

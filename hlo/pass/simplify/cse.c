@@ -15,6 +15,7 @@
 // linear in the program, as hashes include attributes and called computations.
 //
 //   a = add(x, y); b = add(x, y); c = multiply(a, b)   ->   a = add(x, y); c = multiply(a, a)
+#include "hlo/analysis/redundant.h"
 #include "hlo/pass/support.h"
 
 // Parameters are distinct by nature; a domain marks a boundary in the graph that must stay where it is.
@@ -22,27 +23,6 @@ static bool may_share(const HloInstruction *instruction) {
     if (instruction->opcode == HLO_OP_PARAMETER || instruction->opcode == HLO_OP_DOMAIN) return false;
     if (hlo_instruction_is_nondeterministic(instruction)) return false;
     return hlo_pass_may_replace(instruction);
-}
-
-// Hashes an instruction: equal ones have equal hashes. Names, metadata and users are not included.
-static uint64_t hash_of(const HloInstruction *instruction) {
-    HloFamily family = hlo_op_info(instruction->opcode)->family;
-    uint64_t hash = hlo_hash_mix((uint64_t)instruction->opcode, hlo_shape_hash(instruction->shape));
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < instruction->operand_count; i++) {
-        uint64_t id = (uint64_t)instruction->operands[i]->id + 1;
-        // Ops that commute have the same hash with their operands swapped.
-        if (hlo_op_is(instruction->opcode, HLO_OP_IS_COMMUTES))
-            sum += hlo_hash_mix(17, id);
-        else
-            hash = hlo_hash_mix(hash, id);
-    }
-    // Otherwise reductions of one array by many computations would all collide in the map.
-    for (int32_t i = 0; i < instruction->called_count; i++) {
-        hash = hlo_hash_mix(hash, (uint64_t)instruction->called[i]->id + 1);
-    }
-    if (instruction->attributes) hash = hlo_hash_mix(hash, hlo_attributes_hash(family, instruction->attributes));
-    return hlo_hash_mix(hash, sum);
 }
 
 // Compares a + b with b + a, which hlo_instruction_identical() does not treat as equal.
@@ -60,7 +40,7 @@ static bool share(HloComputation *computation, const HloPassEnv *env) {
     for (HloInstruction *i = computation->first, *next; i; i = next) {
         next = i->next;
         if (!may_share(i)) continue;
-        uint64_t hash = hash_of(i);
+        uint64_t hash = hlo_instruction_hash(i);
         // Two different instructions may have the same hash: then the next number is tried.
         for (int64_t *found; (found = hlo_int_map_find(&known, hash)); hash++) {
             HloInstruction *twin = (HloInstruction *)(intptr_t)*found;

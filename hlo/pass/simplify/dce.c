@@ -6,27 +6,8 @@
 // that after every pass): when an instruction is visited, all its possible users have been visited. A work list would
 // find the same in any order, but takes memory for programs of millions of instructions. Computations are removed last,
 // because the caller that kept one alive may have been dead.
+#include "hlo/analysis/redundant.h"
 #include "hlo/pass/pass.h"
-
-// Control edges keep an instruction alive: something is ordered relative to it.
-static bool is_dead(const HloInstruction *instruction) {
-    if (instruction->users.count || hlo_instruction_is_root(instruction)) return false;
-    if (instruction->opcode == HLO_OP_PARAMETER) return false;
-    if (instruction->control_predecessors.count || instruction->control_successors.count) return false;
-    return !hlo_instruction_has_side_effect(instruction);
-}
-
-// Users come after their operands, so one walk from the end finds everything.
-static bool remove_dead(HloComputation *computation) {
-    bool changed = false;
-    for (HloInstruction *i = computation->last, *previous; i; i = previous) {
-        previous = i->previous;
-        if (!is_dead(i)) continue;
-        hlo_instruction_remove(i);
-        changed = true;
-    }
-    return changed;
-}
 
 // True if some computation has no caller. There is no recursion, so if all except the entry have one, all are
 // reachable.
@@ -41,7 +22,7 @@ static bool has_uncalled(const HloModule *module) {
 HloStatus hlo_pass_dce(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
     for (int64_t i = 0; i < module->computations.count; i++) {
-        *changed |= remove_dead(module->computations.items[i]);
+        *changed |= hlo_computation_remove_dead(module->computations.items[i]);
     }
     if (!has_uncalled(module)) return HLO_SUCCESS;
     int64_t before = module->computations.count;

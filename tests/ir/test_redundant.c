@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "hlo/analysis/redundant.h"
+#include "hlo/text/text.h"
+
+static HloModule *parse(const char *text) {
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return module;
+}
+
+static HloInstruction *named(const HloModule *module, const char *name) {
+    for (HloInstruction *i = module->entry->first; i; i = i->next)
+        if (!strcmp(i->name, name)) return i;
+    cr_assert_fail("no instruction %s", name);
+    return NULL;
+}
+
+// A chain of unused values is removed from its end; parameters, the root, what it needs, effects, and both ends of a
+// control edge stay.
+Test(redundant, dead_chains_are_removed_and_nothing_else) {
+    HloModule *module = parse(
+        "HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n q = f32[4] parameter(1)\n"
+        " a = f32[4] negate(p)\n b = f32[4] sine(a)\n c = f32[4] add(b, q)\n"
+        " before = f32[4] cosine(p)\n after = f32[4] exponential(p), control-predecessors={before}\n"
+        " t = token[] after-all()\n o = token[] outfeed(p, t), outfeed_shape=f32[4]\n"
+        " needed = f32[4] abs(p)\n ROOT r = f32[4] multiply(needed, needed)\n}\n");
+    cr_expect(hlo_instruction_is_dead(named(module, "c")));
+    cr_expect_not(hlo_instruction_is_dead(named(module, "b")), "c still uses it");
+    cr_expect(hlo_computation_remove_dead(module->entry));
+    static const char *const left[] = {"p", "q", "before", "after", "t", "o", "needed", "r"};
+    const HloInstruction *at = module->entry->first;
+    for (size_t i = 0; i < HLO_COUNT_OF(left); i++, at = at->next) {
+        cr_assert_not_null(at);
+        cr_expect_str_eq(at->name, left[i]);
+    }
+    cr_expect_null(at);
+    cr_expect_not(hlo_computation_remove_dead(module->entry), "the second time there is nothing left");
+    hlo_module_free(module);
+}
+
+// The hash does not depend on names or on the order of operands that commute, but on everything else.
+Test(redundant, equal_instructions_have_equal_hashes) {
+    HloModule *module = parse(
+        "HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n q = f32[4] parameter(1)\n"
+        " a = f32[4] add(p, q)\n b = f32[4] add(p, q), metadata={op_name=\"b\"}\n c = f32[4] add(q, p)\n"
+        " d = f32[4] subtract(p, q)\n f = f32[4] subtract(q, p)\n g = f32[2] slice(p), slice={[0:2]}\n"
+        " h = f32[2] slice(p), slice={[1:3]}\n"
+        " ROOT r = (f32[4], f32[4], f32[4], f32[4], f32[4], f32[2], f32[2]) tuple(a, b, c, d, f, g, h)\n}\n");
+    const uint64_t a = hlo_instruction_hash(named(module, "a"));
+    cr_expect_eq(hlo_instruction_hash(named(module, "b")), a);
+    cr_expect_eq(hlo_instruction_hash(named(module, "c")), a);
+    cr_expect_neq(hlo_instruction_hash(named(module, "d")), a);
+    cr_expect_neq(hlo_instruction_hash(named(module, "d")), hlo_instruction_hash(named(module, "f")));
+    cr_expect_neq(hlo_instruction_hash(named(module, "g")), hlo_instruction_hash(named(module, "h")));
+    hlo_module_free(module);
+}
