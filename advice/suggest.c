@@ -82,11 +82,7 @@ static HloStatus try_change(Search *search, Change *change) {
     AdviceRequest *request = search->request;
     CompileOptions compile = *request->compile;
     EmuOptions emulation = {0};
-    HloStringVector shards = {0};
-    for (int64_t i = 0; i < compile.spmd.shard_count; i++)
-        if (!is_replaced(&change->shards, compile.spmd.shards[i]))
-            hlo_vector_push(search->arena, &shards, compile.spmd.shards[i]);
-    for (int64_t i = 0; i < change->shards.count; i++) hlo_vector_push(search->arena, &shards, change->shards.items[i]);
+    const HloStringVector shards = shards_with(search, change);
     compile.spmd.shards = shards.items;
     compile.spmd.shard_count = shards.count;
     compile.is_verified = true;

@@ -50,8 +50,8 @@ static const HloInstruction *element_of(const HloInstruction *get) {
     if (hlo_is(tuple, HLO_OP_WHILE)) loop = tuple;
     if (loop && !hlo_loop_element_is_invariant(loop, index)) return NULL;
     if (loop) tuple = loop->operands[0];
-    const bool lists = hlo_is(tuple, HLO_OP_TUPLE) || hlo_is(tuple, HLO_OP_OPTIMIZATION_BARRIER);
     if (hlo_is(tuple, HLO_OP_OPTIMIZATION_BARRIER) && tuple->operand_count == 1) tuple = tuple->operands[0];
+    const bool lists = hlo_is(tuple, HLO_OP_TUPLE) || hlo_is(tuple, HLO_OP_OPTIMIZATION_BARRIER);
     return lists && index < tuple->operand_count ? tuple->operands[index] : NULL;
 }
 

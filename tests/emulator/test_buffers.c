@@ -112,6 +112,34 @@ Test(buffers, gathers_are_copies_of_their_parameter) {
     emu_report_free(report);
 }
 
+// What a loop has changed is no copy of the parameter that it began with, also after a barrier.
+Test(buffers, what_a_loop_changed_is_no_copy_of_a_parameter) {
+    EmuReport *report = simulate(
+        "HloModule changed, num_partitions=4\n"
+        "more {\n s = (f32[256,1024], s32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=1\n"
+        " n = s32[] constant(3)\n ROOT l = pred[] compare(i,n), direction=LT\n}\n"
+        "body {\n s = (f32[256,1024], s32[]) parameter(0)\n x = f32[256,1024] get-tuple-element(s), index=0\n"
+        " i = s32[] get-tuple-element(s), index=1\n one = s32[] constant(1)\n j = s32[] add(i,one)\n"
+        " y = f32[256,1024] cosine(x)\n ROOT r = (f32[256,1024], s32[]) tuple(y,j)\n}\n"
+        "ENTRY main {\n p = (f32[256,1024], s32[]) parameter(0)\n x = f32[128,1024] parameter(1)\n"
+        " w = (f32[256,1024], s32[]) while(p), condition=more, body=body\n"
+        " b = (f32[256,1024], s32[]) opt-barrier(w)\n e = f32[256,1024] get-tuple-element(b), index=0\n"
+        " g = f32[1024,1024] all-gather(e), channel_id=1, replica_groups=[1,4]<=[4], dimensions={0}, "
+        "use_global_device_ids=true\n"
+        " ROOT y = f32[128,1024] dot(x,g), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+        "v6e-4");
+    expect_whole_peak(report);
+    bool found = false;
+    for (int64_t i = 0; i < report->buffer_count; i++) {
+        if (strcmp(report->buffers[i].instruction, "g") != 0) continue;
+        found = true;
+        cr_expect_null(strstr(report->buffers[i].role ? report->buffers[i].role : "", "copy of"), "%s",
+                       report->buffers[i].role);
+    }
+    cr_expect(found);
+    emu_report_free(report);
+}
+
 // Results in donated arguments have no memory of their own, an argument that is returned as it came has.
 Test(buffers, shared_results_are_listed_once) {
     EmuReport *report = simulate(
