@@ -182,8 +182,8 @@ Test(base_file, refuses_streams_that_want_gigabytes) {
     }
 }
 
-// Every allocation fails once, with all that come behind it: those of the codecs, and of the copy that plain content
-// becomes. The message is the one that takes no memory.
+// Every allocation fails once, with all that follow: those of the codecs, and of the copy that plain content becomes.
+// The message is the one that takes no memory.
 Test(base_file, survives_the_lack_of_memory) {
     Fixture fixture = make_fixture();
     uint8_t *packed = malloc(kPlainSize);
@@ -232,7 +232,7 @@ Test(base_file, holds_the_limit_without_expansion) {
     hlo_status_free(status);
 }
 
-// What cannot be written says what and why, and leaves nothing behind.
+// A file that cannot be written is an error with its reason, and no part of it remains.
 Test(base_file, names_the_reason_when_nothing_can_be_written) {
     Fixture fixture = make_fixture();
     HloStatus status = hlo_file_write(fixture.folder, "a", 1);

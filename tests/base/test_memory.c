@@ -172,7 +172,7 @@ static HloStatus keep_a_text(void *argument) {
     return HLO_SUCCESS;
 }
 
-// The jump of an arena without memory left the text behind; the sanitizer of leaks looks on.
+// The jump of an arena without memory leaked the text; the leak sanitizer detects this.
 Test(memory, bug_a_text_was_lost_on_its_way_into_an_arena) {
     HloArena *arena = hlo_arena_new();
     (void)hlo_arena_allocate(arena, 1);  // the first block

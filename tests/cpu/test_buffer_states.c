@@ -475,7 +475,7 @@ Test(buffer_states, waiting_work_without_a_thread_is_not_run) {
     free_machine(&machine);
 }
 
-// A program that stays in its trace until `go`, one behind it in line, and one whose submitter waits for it.
+// A program whose trace callback waits for `go`, one queued after it, and one whose submitter waits for it.
 typedef struct Line {
     Machine machine;
     sem_t begun, go;
@@ -513,7 +513,7 @@ static bool holds(TargetBuffer *buffer, const char *words) {
     return as_told;
 }
 
-// In a child: what ran is lost, what stood behind it runs, and so does what comes.
+// In a child process the running program is lost; the queued ones and later ones run.
 static int goes_on(void *context) {
     Line *line = context;
     TargetBuffer *next = NULL;
@@ -544,7 +544,7 @@ Test(buffer_states, a_fork_in_the_middle_of_a_line) {
     sem_wait(&line.begun);
     must_succeed(launch(&line, NULL, line.ready, &line.behind));
     pthread_create(&waiting, NULL, wait_in_line, &line);
-    usleep(20000);  // for the thread to stand in line, which changes nothing that is asked here
+    usleep(20000);  // lets the thread queue its program; the test does not depend on it
     cr_expect_eq(run_in_child(goes_on, &line), 0);
     cr_expect_eq(run_in_child(gives_up, &line), 0);
     sem_post(&line.go);

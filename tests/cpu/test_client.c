@@ -114,7 +114,7 @@ Test(buffer, bug_an_empty_array_of_huge_dimensions) {
     target_client_release(client);
 }
 
-// Each of them was read from, or had a size that nobody can take.
+// Each of them was read from, or had a size that no client can allocate.
 Test(buffer, bug_arrays_that_are_not_there_or_have_no_size) {
     TargetClient *client = new_client("cpu:1");
     TargetMemory *memory = target_device_default_memory(target_client_device(client, 0));
@@ -320,7 +320,7 @@ Test(execute, passes_errors_on) {
     target_client_release(client);
 }
 
-// A step that takes the thread a while, so that the ones behind it wait in the queue.
+// A step that keeps the thread busy, so that the following ones wait in the queue.
 static const char kSlow[] =
     "HloModule slow, input_output_alias={ {}: (0, {}, may-alias) }\n"
     "cond { s = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(2000)\n"
@@ -400,7 +400,7 @@ Test(execute, bug_an_equal_array_outlives_a_donation) {
     target_client_release(client);
 }
 
-// A copy that was asked for before a donation has the content from before it, whenever that comes.
+// A copy requested before a donation has the content from before the donation, whenever it is made.
 Test(execute, bug_a_copy_asked_for_before_a_donation) {
     enum { kCount = 4096 };
     TargetClient *client = new_client("cpu:1");
@@ -470,7 +470,7 @@ typedef struct Waiter {
     float waited, launched;
 } Waiter;
 
-// Waits for what stands behind it in line, and then behind a launch of its own.
+// Waits for what was queued before it, and then for a launch of its own.
 static void wait_in_callback(HloStatus status, void *argument) {
     Waiter *waiter = argument;
     hlo_status_free(status);
@@ -514,7 +514,7 @@ Test(execute, bug_a_callback_that_waits_for_a_later_task) {
     target_client_release(client);
 }
 
-// A loop costs as much as all of its rounds: whether a program runs on the caller's thread is decided by that.
+// A loop costs as much as all of its iterations: that decides whether a program runs on the caller's thread.
 Test(compile, bug_loops_cost_one_round) {
     TargetClient *client = new_client("cpu:1");
     TargetExecutable *slow = compiled_must_compile(client, kSlow, NULL);

@@ -512,7 +512,7 @@ static HloText write_shapes(const HloText *from, bool large) {
     return text;
 }
 
-// How devices go: one alone; all the same way, with collectives; each its own way.
+// Which way devices take: a single device; all the same way, with collectives; each its own way.
 typedef enum Way { ALONE, TOGETHER, APART } Way;
 
 static HloText make_program(uint64_t seed, Way way, bool large) {
@@ -578,7 +578,7 @@ CaseTest(const int *block, control_flow, on_one_device) {
     run_programs(*block, ALONE, false, 150);
 }
 
-// Every device goes the same way, with its own numbers; groups are whole, interleaved, crossed and of different sizes.
+// Every device takes the same way, with its own numbers; groups are whole, interleaved, crossed and of different sizes.
 CaseList(control_flow, with_collectives) {
     return cases_numbered(4);
 }

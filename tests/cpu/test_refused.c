@@ -120,7 +120,8 @@ static const RefusedProgram programs[] = {
      "%p is a value that is neither an array nor a token"},
     {"", "| p = opaque[] parameter(0)\n ROOT r = (opaque[]) tuple(p)\n", HLO_UNIMPLEMENTED,
      "%p is a value that is neither an array nor a token"},
-    // bug: the result had more leaves than there were buffers, and memory kinds were written behind their list.
+    // bug: the result had more leaves than there were buffers, and memory kinds were written past the end of their
+    // list.
     {"", "|" WHOLE " ROOT r = (f32[8], f32[8], u32[]) copy-start(p)\n", HLO_UNIMPLEMENTED,
      "%r: only the matching done may use copy-start"},
     {"",

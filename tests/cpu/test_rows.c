@@ -46,7 +46,7 @@ static const Pattern kPatterns[] = {
      "x = T[R,N] parameter(0)  m = T[R] reduce(x, low), dimensions={1}, to_apply=max\n"
      " mb = T[R,N] broadcast(m), dimensions={0}  d = T[R,N] subtract(x, mb)  e = T[R,N] exponential(d)\n"
      " s = T[R] reduce(e, zero), dimensions={1}, to_apply=add  l = T[R] log(s)  ROOT r = T[R] add(l, m)"},
-    // four reductions behind one another; the first values are read again by the last
+    // four reductions, each of the result of the one before; the last reads the first values again
     {"f32",
      "x = T[R,N] parameter(0)  f = T[R,N] tanh(x)  m = T[R] reduce(f, low), dimensions={1}, to_apply=max\n"
      " mb = T[R,N] broadcast(m), dimensions={0}  d = T[R,N] subtract(f, mb)  g = T[R,N] multiply(d, x)\n"

@@ -90,7 +90,7 @@ Test(slice_memory, refuses_what_only_tiles_make_too_large) {
     target_client_release(client);
 }
 
-// Calls that nothing here could run: a kernel that states its work, and a target that nobody knows.
+// Calls that cannot run here: a kernel that states its work, and an unknown target.
 static const char kCalls[] =
     "HloModule calls, num_partitions=8, input_output_alias={ {1}: (0, {}, may-alias) }\n"
     "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"

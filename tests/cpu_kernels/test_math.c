@@ -375,7 +375,7 @@ Test(cpu_math, exponentials_vanish_where_they_should) {
         }
 }
 
-// The first NaN, else the first of the best: whatever the length, wherever it stands, and with one equal to it behind.
+// The first NaN, else the first of the best, for any length and position, and with an equal element after it.
 Test(cpu_math, argmax_and_argmin) {
     enum { kMost = 2500 };
     static const int kLengths[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 1023, 1024, 2047, 2048, 2049, 2500};

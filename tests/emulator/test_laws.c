@@ -481,7 +481,7 @@ Theory((int body, int machine), emulator_laws, stragglers_slow_work) {
     }
     cr_expect_geq(reports[1]->step_picoseconds, reports[0]->step_picoseconds);
     cr_expect_geq(reports[2]->step_picoseconds, reports[1]->step_picoseconds);
-    // Everybody waits for the slowest: one that is faster than the others helps nobody.
+    // The step waits for the slowest device: one that is faster than the others changes nothing.
     cr_expect_eq(reports[3]->step_picoseconds, reports[0]->step_picoseconds);
     for (int i = 0; i < 4; i++) emu_report_free(reports[i]);
     hlo_text_free(&text);
@@ -498,7 +498,7 @@ static void product_program(HloText *text, const char *type, const char *result,
                     (long long)n);
 }
 
-// A product takes no less time when any of its sizes grows, and as long when it is turned round.
+// A product takes no less time when any of its sizes grows, and the same time when it is transposed.
 TheoryDataPoints(emulator_laws, products_grow_with_their_sizes) = {
     DataPoints(int, 0, 1, 2, 3, 4),
     DataPoints(int, 1, 100, 1024),

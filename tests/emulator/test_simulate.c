@@ -172,7 +172,7 @@ Test(emulator_simulate, ring_time_follows_the_formula) {
     " ROOT t = (f32[4096,4096], f32[4096,4096]) tuple(c, d) }"
 #define GROUPS ", channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add\n"
 
-// A collective that is started before a product and awaited after it hides behind the product; on v2 nothing overlaps.
+// A collective that is started before a product and awaited after it overlaps with the product; on v2 nothing overlaps.
 Test(emulator_simulate, asynchronous_collectives_overlap) {
     const char *asynchronous =
         OVERLAP(" s = f32[4096,4096] all-reduce-start(a)" GROUPS, " c = f32[4096,4096] all-reduce-done(s)\n");
@@ -204,8 +204,8 @@ Test(emulator_simulate, asynchronous_collectives_overlap) {
     " f32[8,4096,4096]{2,1,0:S(5)}, u32[]) async-start(m, b, z, z, z), calls=put\n"
 #define HOST_DONE " f = f32[8,4096,4096]{2,1,0:S(5)} async-done(s)\n"
 
-// What lies in the host's memory takes no HBM. A slice of it comes and goes at PCIe's rate (chips.def: 16 GB/s on v5e,
-// 32 on v6e) and hides behind a product like any transfer; on v2, whose cores take part in collectives, too.
+// Arrays in the host's memory take no HBM. A slice of one is transferred at PCIe's rate (chips.def: 16 GB/s on v5e, 32
+// on v6e) and overlaps with a product like any transfer, also on v2, whose cores take part in collectives.
 Test(emulator_simulate, slices_of_stacks_in_host_memory_go_over_pcie) {
     const char *apart = HOST_STACK(HOST_START, HOST_DONE), *together = HOST_STACK("", HOST_START HOST_DONE);
     const double bytes = 4096 * 4096 * 4;
@@ -252,7 +252,7 @@ Test(emulator_simulate, bug_copies_to_and_from_host_memory_took_the_time_of_hbm)
         emu_report_free(report);
         hlo_text_free(&text);
     }
-    // From one place of the host's memory to another nothing goes to the device.
+    // A copy within the host's memory does not involve the device.
     EmuReport *report = simulate(
         "HloModule t\nENTRY e { h = f32[4096,4096]{1,0:S(5)} parameter(0)\n"
         " ROOT r = f32[4096,4096]{0,1:S(5)} copy(h) }",
@@ -261,9 +261,10 @@ Test(emulator_simulate, bug_copies_to_and_from_host_memory_took_the_time_of_hbm)
     emu_report_free(report);
 }
 
-// bug: of a state that is a tuple in a tuple everything was copied in front of the loop, also what the body hands on.
+// bug: a nested tuple as the state of a loop was copied before the loop as a whole, even leaves that the body passes
+// on.
 Test(emulator_simulate, bug_nested_states_of_loops_were_copied) {
-    // The body changes b, the large a goes through.
+    // The body changes b and passes the large a on.
 #define NESTED_LOOP(state, initial, counter, a, b, result)                                                           \
     "HloModule t\ncond { p = " state " parameter(0)\n" counter                                                       \
     " n = s32[] constant(10)\n ROOT c = pred[] compare(i, n), direction=LT }\nbody { p = " state                     \
@@ -405,8 +406,8 @@ Test(emulator_simulate, fusions_are_one_kernel) {
     emu_report_free(update);
 }
 
-// Stacks of weights are transposed in front of a loop over their middle dimension; where the layouts say that nothing
-// moves, that takes neither time nor memory.
+// Stacks of weights are transposed before a loop over their middle dimension; where the layouts make that a bitcast, it
+// takes neither time nor memory.
 Test(emulator_simulate, bug_transposes_that_move_nothing_took_time_and_memory) {
     EmuReport *view = simulate(
         "HloModule m\nENTRY e {\n p = f32[4096,8,4096]{2,1,0} parameter(0)\n"
@@ -446,7 +447,7 @@ Test(emulator_simulate, bug_long_chains_of_tuples_overflowed_the_stack) {
     hlo_text_free(&text);
 }
 
-// Calls are inlined first, as compilers do: what they hold fuses with what is around them.
+// Calls are inlined first, as compilers do: their instructions fuse with those around the call.
 Test(emulator_simulate, calls_are_inlined) {
     EmuReport *report = simulate_compiled(
         "HloModule t\nf { x = f32[4096,4096] parameter(0)\n ROOT n = f32[4096,4096] negate(x) }\n"
@@ -840,7 +841,7 @@ Test(emulator_simulate, a_send_by_pairs_costs_what_its_permute_does) {
     emu_report_free(apart);
 }
 
-// Without pairs nobody knows who is at the other end: it is taken for a neighbour. One device has none.
+// Without pairs the receiver is unknown: a neighbour is assumed. One device has none.
 Test(emulator_simulate, a_send_to_an_unknown_device_goes_to_a_neighbour) {
     static const char *const body =
         "ENTRY e { p = f32[1024] parameter(0)\n a = token[] after-all()\n"
@@ -883,7 +884,7 @@ CaseList(emulator_simulate, bug_a_message_that_never_comes) {
     return cases_numbered(HLO_COUNT_OF(mails));
 }
 
-// A time was given for such programs, as if they ended.
+// bug: such programs were given a time, as if they ended.
 CaseTest(const int *number, emulator_simulate, bug_a_message_that_never_comes) {
     char text[2048];
     snprintf(text, sizeof text,
@@ -896,7 +897,7 @@ CaseTest(const int *number, emulator_simulate, bug_a_message_that_never_comes) {
         emu_report_free(simulate(text, "v2-8"));
 }
 
-// A loop may send what stands behind it, any number of times: nobody can say that it does not.
+// A loop may send the messages that are received after it, any number of times: this cannot be ruled out.
 Test(emulator_simulate, messages_of_loops_are_believed) {
     emu_report_free(simulate(
         "HloModule m, num_partitions=4, is_scheduled=true\n"

@@ -14,7 +14,7 @@ static EmuTopology *topology_of(const char *name) {
     return topology;
 }
 
-// The chip behind link `direction` of `axis`.
+// The chip at the other end of link `direction` of `axis`.
 static int64_t chip_behind(const EmuTopology *topology, int64_t chip, int axis, int direction) {
     const EmuLink link = emu_link_describe(topology, emu_ici_link(chip, axis, direction));
     cr_assert(link.exists);

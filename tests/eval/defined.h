@@ -39,7 +39,7 @@ HloType defined_type(Defined *test);
 
 // Adds an argument of random numbers: integers of -5 … 5 (from 0 where there is no sign), halves and quarters.
 HloLiteral *defined_array(Defined *test, HloType type, Dims dims);
-// Adds an s32 argument, a scalar or vector, whose numbers are of low … high.
+// Adds an s32 argument, a scalar or vector, with numbers between low and high.
 HloLiteral *defined_indices(Defined *test, Dims dims, int64_t low, int64_t high);
 // Appends "f32[2,3]".
 void defined_shape(HloText *text, HloType type, Dims dims);
@@ -50,7 +50,7 @@ void defined_run(Defined *test);
 // The same for one that may be refused.
 HloStatus defined_try(Defined *test);
 
-// The first index of all; then the next in row-major order, false behind the last.
+// Sets the first index of all, and the next in row-major order; false after the last.
 bool defined_first(Dims dims, Dims *index);
 bool defined_next(Dims dims, Dims *index);
 // The sizes of a literal.
@@ -60,7 +60,7 @@ int64_t defined_place(const HloLiteral *literal, Dims index);
 double defined_at(const HloLiteral *literal, Dims index);
 // The test fails unless the two elements have the same bits.
 void defined_same(const Defined *test, const HloLiteral *have, Dims at, const HloLiteral *want, Dims from);
-// The test fails unless the element is `want`, give or take `tolerance` times the larger of its size and 1.
+// Fails the test unless the element is `want` within `tolerance` times the larger of its size and 1.
 void defined_is(const Defined *test, const HloLiteral *have, Dims at, double want, double tolerance);
 // The program, for messages.
 const char *defined_text(const Defined *test);

@@ -117,7 +117,7 @@ Test(bounded, bug_a_scatter_into_several_arrays_keeps_the_size_of_each) {
     hlo_literal_free(result);
 }
 
-// bug: windows of updates of several sizes were read as far as the first ones reach, behind the others' ends.
+// bug: windows of updates of several sizes were read with the size of the first, past the ends of the others.
 Test(bounded, bug_windows_of_several_updates_have_one_size) {
     const float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
     for (int first = 0; first < 2; first++) {  // which of the updates has the smaller windows
@@ -141,7 +141,7 @@ Test(bounded, bug_windows_of_several_updates_have_one_size) {
     }
 }
 
-// bug: the smallest size reached only its neighbours, so that four operands and more were said not to fit together.
+// bug: the smallest size was passed on to its neighbours only, so that four operands or more were said not to match.
 Test(bounded, bug_the_smallest_of_many_operands_is_the_size_of_all) {
     const char *sizes[] = {"8", "7", "6", "5", "3"};
     const float values[] = {8, 7, 6, 5, 4, 3, 2, 1};

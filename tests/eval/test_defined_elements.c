@@ -122,7 +122,7 @@ static Wide shift_arithmetic(HloType type, Wide a, Wide b) {
 static Wide power(HloType type, Wide a, Wide b) {
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
     Wide result = 1;
-    if (b > 4096) {  // by halving: nobody counts to 2^64
+    if (b > 4096) {  // by halving: counting to 2^64 takes too long
         result = power(type, a, b / 2);
         result = wrap(type, multiply(type, result, result));
         return b % 2 ? wrap(type, multiply(type, result, a)) : result;

@@ -417,7 +417,8 @@ static void scatter(Defined *test) {
     }
 }
 
-// Both ways, an element of twice the bits or more is its parts, lowest first, in a dimension behind the others.
+// In both directions, an element of twice the bits or more corresponds to its parts, lowest first, along a new last
+// dimension.
 static void bitcast_convert(Defined *test) {
     static const HloType pairs[][2] = {{HLO_U8, HLO_U32}, {HLO_S16, HLO_F64},  {HLO_U4, HLO_U32},
                                        {HLO_S2, HLO_S8},  {HLO_BF16, HLO_S32}, {HLO_U1, HLO_U16}};

@@ -43,7 +43,7 @@ CaseList(layout, program) {
          8,
          8,
          {0, 2, 1, 3, 4, 6, 5, 7}},
-        // Unit dimensions in front of the tiled ones do not matter.
+        // Unit dimensions before the tiled ones do not matter.
         {"HloModule m\nENTRY e { p = f32[2,4]{1,0:T(2,2)} parameter(0)\n ROOT r = f32[1,2,4]{2,1,0:T(2,2)} bitcast(p) "
          "}\n",
          8,

@@ -109,7 +109,7 @@ Test(numerics, bug_a_nan_among_several_results_is_trapped) {
     }
 }
 
-// A NaN that comes in as an argument is nobody's until something is computed with it.
+// A NaN that is an argument is reported only once something is computed with it.
 Test(numerics, handing_a_nan_on_is_not_making_one) {
     const char *text =
         "HloModule m\nf { x = f32[] parameter(0)\n ROOT c = f32[] copy(x) }\n"
@@ -170,7 +170,7 @@ Test(numerics, bug_gradients_of_a_batch_norm_of_nothing_are_zero) {
     hlo_literal_free(result);
 }
 
-// bug: what a reducer does not need was computed all the same, with kernels that take checked types for granted.
+// bug: instructions that a reducer does not need were computed anyway, by kernels that assume checked types.
 Test(numerics, bug_dead_code_of_a_reducer_may_be_anything) {
     const char *dead[] = {"c = c64[] convert(x)\n d = c64[] clamp(c, c, c)",
                           "d = f64[] convert(x)\n w = f64[] add(d, x)\n v = f64[] atan2(w, y)",
@@ -251,7 +251,7 @@ Test(numerics, memory_limit_is_kept) {
     expect_error(status, HLO_RESOURCE_EXHAUSTED, "4194304 bytes");
 }
 
-// Every allocation in turn fails: the run must end with RESOURCE_EXHAUSTED or well, and leave nothing behind.
+// Every allocation in turn fails: the run must end with RESOURCE_EXHAUSTED or succeed, and leak nothing.
 Test(numerics, short_memory_is_an_error_not_a_crash) {
     HloModule *module = parse_text(DOT("2", ""));
     HloLiteral *arguments[2];
@@ -299,8 +299,8 @@ Test(numerics, bug_group_sizes_of_ragged_dots_may_be_anything) {
     }
 }
 
-// bug: sizes for each batch, as a vmapped jax.lax.ragged_dot has them, were refused; so were those for each place of
-// dimensions in front of the ragged one.
+// bug: sizes for each batch, as in a vmapped jax.lax.ragged_dot, were refused; so were those for each index of
+// dimensions before the ragged one.
 Test(numerics, bug_ragged_dots_with_sizes_for_each_batch) {
     static const struct {
         const char *shapes, *sizes, *result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the evaluator refuses: it is the oracle, so what it cannot know it must not make up. Programs come from the
-// parser alone here, as a user of the library may forget to verify them.
+// Programs that the evaluator refuses: it is the oracle, so it must not guess. They come straight from the parser,
+// since a user of the library may forget to verify them.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct RefusedProgram {
 #define P " p = f32[8] parameter(0)\n"
 
 static const RefusedProgram programs[] = {
-    // sizes that turn out otherwise than the shape says
+    // sizes that differ from the shape's
     {"", "",
      " p = f32[2,8] parameter(0)\n n = s32[] constant(1)\n x = f32[<=2,8] set-dimension-size(p, n), dimensions={0}\n"
      " ROOT r = f32[8,8] concatenate(p, p, p, x), dimensions={0}\n",
@@ -66,7 +66,7 @@ static const RefusedProgram programs[] = {
      P " q = f32[8] parameter(1)\n o = s32[2] constant({6, 6})\n z = s32[2] constant({4, 4})\n"
        " ROOT r = f32[8] ragged-all-to-all(p, q, o, z, o, z), channel_id=1, replica_groups={{0,1}}\n",
      HLO_INVALID_ARGUMENT, "%r: rows "},
-    // bug: the sum of offset and size did not fit in 64 bits, and was compared all the same.
+    // bug: the sum of offset and size overflowed 64 bits and was compared anyway.
     {"num_partitions=2", "",
      P " q = f32[8] parameter(1)\n o = s64[2] constant({9223372036854775807, 9223372036854775807})\n"
        " z = s64[2] constant({4, 4})\n"
@@ -143,7 +143,7 @@ static const RefusedProgram programs[] = {
      HLO_INVALID_ARGUMENT, "%r: size 9 does not fit the bound 8"},
     {"", "", P " n = s32[] constant(-1)\n ROOT r = f32[<=8] custom-call(p, n), custom_call_target=\"SliceToDynamic\"\n",
      HLO_INVALID_ARGUMENT, "%r: size -1 does not fit the bound 8"},
-    // shapes that nobody has verified
+    // shapes that were never verified
     {"", "row {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[2] broadcast(a), dimensions={}\n}\n",
      P " z = f32[] constant(0)\n ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=row\n", HLO_INVALID_ARGUMENT,
      "computation %row must return scalars"},
@@ -153,7 +153,7 @@ static const RefusedProgram programs[] = {
      "a dimension without a bound cannot be evaluated"},
     {"", "", " p = f32[4,2]{0,1} parameter(0)\n ROOT r = s16[8,2]{0,1} bitcast(p)\n", HLO_UNIMPLEMENTED,
      "%r: a bitcast between elements of different size"},
-    // forms that nobody runs
+    // forms that are not supported
     {"num_partitions=2", "",
      P " q = f32[8] parameter(1)\n i = s32[] constant(0)\n t = (s32[]) tuple(i)\n"
        " ROOT r = f32[8] collective-permute(p, q, t, t), channel_id=1, source_target_pairs={{0,1}}, "
@@ -236,7 +236,7 @@ Test(eval_refused, programs) {
     }
 }
 
-// More operands than a handler has room for: `count` parameters f32[2] and as many initial values.
+// More operands than a handler supports: `count` parameters f32[2] and as many initial values.
 static void refuses_many(const char *called, const char *root, const char *part) {
     enum { TOO_MANY = 65 };
     HloText text = {0}, arrays = {0}, values = {0}, shapes = {0};
@@ -418,7 +418,7 @@ Test(eval, one_instruction_that_takes_a_tuple_apart) {
     hlo_module_free(module);
 }
 
-// Devices beyond what the address space has stacks for: those that have begun end, and nobody waits for the others.
+// More devices than the address space has stacks for: those that have begun end, and no thread waits for the others.
 Test(eval_refused, more_devices_than_threads) {
     enum { DEVICES = 256, MEBIBYTES = 64 };
     HloText text = {0};
@@ -449,7 +449,7 @@ Test(eval_refused, more_devices_than_threads) {
     hlo_text_free(&text);
 }
 
-// bug: 2^60 calls ran until somebody ended them, where the engine refused them.
+// bug: 2^60 calls ran until the process was killed, where the engine refused them.
 Test(eval_refused, bug_calls_of_calls_ran_without_end) {
     static const char *const ops[][2] = {
         {"call", "to_apply"}, {"fusion", "kind=kLoop, calls"}, {"map", "dimensions={}, to_apply"}};
