@@ -149,7 +149,7 @@ Test(kinds, times_add_up) {
         for (int64_t a = 0; a < report->axis_count; a++) axes += report->axes[a].amount.waited;
         cr_expect_eq(waited, kinds);
         cr_expect_eq(waited, axes);
-        // Where several transfers share a link in a loop, what is waited for belongs to none of them.
+        // Where several transfers share a link in a loop, the wait is attributed to none of them.
         cr_expect_leq(waited, report->exposed_picoseconds, "%s", cases[i].name);
         if (!strstr(cases[i].program, "while"))
             cr_expect_eq(waited, report->exposed_picoseconds, "%s: %lld of %lld", cases[i].name, (long long)waited,

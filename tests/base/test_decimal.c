@@ -16,7 +16,7 @@ static const char kSource[] =
     "comment_char %\nescape_char /\nLC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND "
     "LC_NUMERIC\n";
 
-// The characters of ASCII: localedef's own list of them comes with the package locales, which a bare Debian has not.
+// The characters of ASCII: localedef's own list of them is in the package locales, which a bare Debian lacks.
 static const char kCharacters[] =
     "<code_set_name> ASCII\n<comment_char> %\n<escape_char> /\nCHARMAP\n<U0000>..<U007F> /x00\nEND CHARMAP\n";
 

@@ -211,7 +211,7 @@ Test(base_file, survives_the_lack_of_memory) {
     drop_fixture(&fixture);
 }
 
-// Plain content has the same limit as what is expanded, also from where the size is not known before the end.
+// Plain content has the same limit as expanded content, also where the size is not known in advance.
 Test(base_file, holds_the_limit_without_expansion) {
     HloFileContent content;
     HloStatus status = hlo_file_expand("plain", "12345", 5, 4, &content);

@@ -57,7 +57,7 @@ Test(memory, arena_takes_back_what_came_after_a_mark) {
     hlo_arena_free(arena);
 }
 
-// An arena that was reset often once asked for two megabytes whenever it needed a few bytes.
+// bug: an arena that had been reset often requested two megabytes whenever it needed a few bytes.
 Test(memory, an_arena_that_is_reset_often_stays_small) {
     HloArena *arena = hlo_arena_new();
     hlo_arena_text(arena, "kept");
@@ -86,8 +86,7 @@ Test(memory, a_failure_in_large_blocks_is_a_status) {
     hlo_arena_free(arena);
 }
 
-// The last digits of short names once had no say in where an entry stands.
-// An arena of some megabytes that looks whether all that it is given is zeroed, and its own until it goes.
+// bug: the last digits of short names had no influence on the position of an entry.
 static void *fill_arena(void *argument) {
     enum { kPieces = 1500, kWords = 250 };
     const uint64_t mark = (uint64_t)(uintptr_t)argument;

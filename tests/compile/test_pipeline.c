@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compile pipeline: what its stages leave, through each front end of the library; and that what is left computes
-// the same, is compiled once and for all, and keeps its source lines.
+// The compile pipeline: the operations that its stages leave, through each front end of the library; the result
+// computes the same, does not change when compiled again, and keeps its source lines.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static CompiledModule *compile(const HloModule *module, const CompileOptions *op
     return compiled;
 }
 
-// The text without the marks of the boundary, which are not part of what is computed.
+// The text without the marks of the boundary, which are not part of the computation.
 static char *print(const HloModule *module) {
     HloText text = {0};
     cr_assert_null(hlo_print(module, NULL, &text));
@@ -76,7 +76,7 @@ static int compare_words(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Their names, sorted. The result may be a parameter, which a partitioned program hands on by a copy.
+// Their names, sorted. The result may be a parameter, which a partitioned program returns through a copy.
 static void list_operations(const HloModule *module, HloText *list) {
     const char *names[64];
     int64_t count = 0;
@@ -386,7 +386,7 @@ Test(compile_pipeline, dumps_under_the_names_of_xla) {
     cr_expect_eq(system("rm -r /tmp/meshlo_dump_*"), 0);
 }
 
-// A by-product does not stop the compiler; what was asked for on the command line does.
+// A dump requested by the environment does not stop the compiler; one requested on the command line does.
 Test(compile_pipeline, a_dump_that_cannot_be_written_is_reported) {
     HloModule *module = module_of(&kCases[0], "");
     CompileOptions options = {.dump = {.folder = "/dev/null/dumps"}};

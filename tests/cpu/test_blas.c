@@ -108,7 +108,7 @@ static void decompose(CpuPool *pool, HloType type, int64_t n, const void *a, con
     cr_assert_null(cpu_eigh(pool, type, 1, n, true, true, out[7], out[8], NULL, definite));
 }
 
-// Elements that are not finite make LAPACK's results undefined: such matrices are left to our own kernels.
+// Elements that are not finite make LAPACK's results undefined: our own kernels compute these matrices.
 Test(blas, matrices_that_are_not_finite_get_our_own_kernels) {
     enum { kSize = 24, kArrays = 9, kBytes = kSize * kSize * 16 };
     static const HloType types[] = {HLO_F32, HLO_F64, HLO_C64, HLO_C128};

@@ -228,8 +228,8 @@ static HloStatus ask_to_fill(const Machine *machine, TargetBuffer *buffer) {
 static Question *const questions[] = {ask_copy_out, ask_copy_out_later, ask_bytes, ask_literal, ask_address,
                                       ask_copy,     ask_name,           ask_run,   ask_to_fill};
 
-// Its content, that is; shape and sizes are still told. Answered while the buffer is there, refused once it is deleted
-// or donated; never anything in between.
+// Its content, that is; shape and sizes are still known. Requests succeed while the buffer exists and are refused once
+// it is deleted or donated; nothing in between.
 CaseList(buffer_states, deleted_ones_answer_nothing) {
     return cases_numbered(HLO_COUNT_OF(questions) * 2);
 }
@@ -329,7 +329,7 @@ static void check_strides(TargetMemory *memory, HloType type, uint64_t *random) 
     must_succeed(target_buffer_from_host(&array, memory, &buffer));
     must_succeed(target_buffer_to_host(buffer, back, count * width, NULL));
     cr_expect_arr_eq(back, want, (size_t)(count * width), "%s of rank %lld", hlo_type_text(type), (long long)rank);
-    // In another order of dimensions: element e of the array stands where that order puts it.
+    // In another order of dimensions: element e of the array is where that order puts it.
     must_succeed(target_buffer_to_host(buffer, back, count * width, order));
     for (int64_t e = 0; e < count; e++) {
         int64_t index[4], at = 0, dense = 1, rest = e;

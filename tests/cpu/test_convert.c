@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // f64 to narrow floats next to ties, in both engines. The engine once rounded to f32 first, where such numbers become
-// ties; found by a random program. XLA (jaxlib 0.10.2, asked) does that for bf16 and for nothing else.
+// ties; a random program found it. XLA (jaxlib 0.10.2) does that for bf16 only.
 #include <criterion/criterion.h>
 #include <math.h>
 

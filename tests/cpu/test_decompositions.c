@@ -75,8 +75,8 @@ Test(decompositions, batches_are_divided_among_threads) {
     }
 }
 
-// A matrix times a power of two has the factors of the matrix, some of them times that power or its root. In f64
-// squares of elements beyond 1e154 are infinite and those below 1e-162 nothing: a QR of such a matrix was NaN.
+// A matrix times a power of two has the factors of the matrix, some of them times that power or its root. In f64 the
+// squares of elements beyond 1e154 are infinite and those below 1e-162 zero: a QR of such a matrix was NaN.
 typedef struct Scaled {
     const char *name, *form;  // with TYPE, and the matrix as VALUES
     bool hermitian;
@@ -160,7 +160,7 @@ CaseTest(const int *number, decompositions, powers_of_two_pass_through) {
     }
 }
 
-// bug: the power of two that such a matrix is divided by is no double any more, and everything was NaN.
+// bug: the power of two that such a matrix is divided by did not fit in a double, and everything was NaN.
 Test(decompositions, bug_eigenvalues_beyond_two_to_the_1023) {
     const Scaled *eigh = &scaled_calls[2];
     for (int evaluate = 0; evaluate < 2; evaluate++) {
@@ -265,7 +265,7 @@ CaseTest(Refusal *refusal, decompositions, refused_before_running) {
     hlo_module_free(module);
 }
 
-// A matrix that cannot be factored is told by its info, not by an error.
+// A matrix that cannot be factored is reported by its info, not by an error.
 Test(decompositions, info_tells_what_failed) {
     HloText message = {0};
     HloModule *module = compiled_parse(

@@ -20,7 +20,7 @@ static const Form kForms[] = {
 #undef FORM
 };
 
-// Ends of asynchronous ops and of transfers stand in the forms of their beginnings.
+// The ends of asynchronous ops and of transfers are in the forms of their beginnings.
 static const HloOpcode kWithOthers[] = {HLO_OP_ASYNC_UPDATE,
                                         HLO_OP_ASYNC_DONE,
                                         HLO_OP_ALL_GATHER_DONE,
@@ -59,7 +59,7 @@ static void expect_listed(const char *fallbacks, const char *text) {
 
 // Runs the program in both engines if it means something: true if the evaluator had a result.
 static bool check(const char *text, HloOpcode opcode) {
-    // Batch normalisation is a dozen ops: each rounds.
+    // Batch normalisation is a dozen ops, each of which rounds.
     const double ulps = !strncmp(hlo_op_text(opcode), "batch-norm", 10) ? 12 : 3;
     HloText message = {0}, failure = {0}, fallbacks = {0};
     const CompiledCheck options = {.seed = 11,

@@ -90,7 +90,7 @@ Test(fusion, bug_sums_over_dimensions_apart_were_loops) {
         1);
 }
 
-// A chain of updates in place is one storage with a segment for each: joined the wrong way around it took the square of
+// A chain of updates in place is one storage with a segment for each: merged in the wrong order it took the square of
 // their number in memory, 20 GB here.
 Test(fusion, bug_chains_of_updates_took_all_memory, .timeout = 120) {
     HloText text = {0};

@@ -211,7 +211,8 @@ Test(hbm, donation_needs_no_second_room) {
     target_client_release(client);
 }
 
-// Temporaries are in HBM while the program runs: the peak shows them, and they need room beside what is there.
+// Temporaries are in HBM while the program runs: the peak shows them, and they need memory beside the arrays that are
+// there.
 Test(hbm, temporaries_need_memory_besides_the_arrays) {
     TargetClient *client = new_client();
     TargetExecutable *products = compiled_must_compile(client, kProducts, NULL);

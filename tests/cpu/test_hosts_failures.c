@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong between processes: each case ends with an error that names who and where, in every process that takes
-// part, and later launches work where they can.
+// Failures between processes: each case ends with an error that names the process and the operation, in every process
+// that takes part, and later launches work where they can.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>

@@ -202,7 +202,7 @@ static int launch_in_a_child(void *context) {
     return hlo_status_code(status) == HLO_FAILED_PRECONDITION ? 7 : 1;
 }
 
-// The child of a fork is no process of the machine; the parent goes on.
+// The child of a fork is not a process of the machine; the parent continues.
 static void fork_between(Hosts *hosts, int64_t process, void *context) {
     float *values = context;
     TargetClient *client = hosts->clients[process];

@@ -85,7 +85,7 @@ static const char *const mixed[] = {
     " ROOT r = A[5,300] dynamic-update-slice(p, u, i, i)",
 };
 
-// Writes A, B, T, U and R out where they stand for a type.
+// Replaces A, B, T, U and R where they are placeholders of a type.
 static void write_types(HloText *text, const char *program, const char *const types[5]) {
     for (const char *at = program; *at; at++) {
         const char *place = strchr("ABTUR", *at);

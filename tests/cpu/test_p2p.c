@@ -32,7 +32,7 @@ static const char *const programs[] = {
     // One device sends to several, and to itself.
     "HloModule m, num_partitions=3\nENTRY e {\n x = " TYPE " parameter(0)\n"
     DECOMPOSED("1", "x", "{{1,0},{1,1},{1,2}}") " ROOT r = " TYPE " negate(y1)\n}\n",
-    // A pipeline: what is received in a round was sent in the round before.
+    // A pipeline: each iteration receives what the previous iteration sent.
     "HloModule m, num_partitions=4\n"
     "more {\n s = (s32[], " TYPE ", " START ", " START ") parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
     " n = s32[] constant(5)\n ROOT r = pred[] compare(i, n), direction=LT\n}\n"
@@ -91,7 +91,7 @@ CaseTest(const int *index, p2p, equal_the_evaluator) {
     hlo_module_free(module);
 }
 
-// The same numbers as the collective-permute that the pairs stand for.
+// The same numbers as the equivalent collective-permute.
 Test(p2p, are_permutes_in_two_halves) {
     HloModule *apart =
         compiled_must_parse("HloModule m, num_partitions=4\nENTRY e {\n x = " TYPE " parameter(0)\n" DECOMPOSED(

@@ -76,7 +76,7 @@ CaseTest(const LeanProgram *lean, programs, need_no_copies) {
     hlo_module_free(module);
 }
 
-// Loops that only move their state around: array k becomes array (times * k + plus) % count of the round before.
+// Loops that only move their state around: array k becomes array (times * k + plus) % count of the previous iteration.
 // Circles of every length, shifts, and several readers of one array, where `times` and `count` have a common divisor.
 typedef struct Exchange {
     int count, times, plus;

@@ -74,7 +74,7 @@ typedef struct Clients {
     TargetClient *of[MOST_DEVICES + 1];
 } Clients;
 
-// All programs of a run share a client: to find out about the machine takes longer than such a program.
+// All programs of a run share a client: examining the machine takes longer than such a program.
 static TargetClient *client_for(Clients *clients, const HloModule *module, Kind kind) {
     const int64_t devices = (int64_t)module->replica_count * module->num_partitions;
     cr_assert_leq(devices, MOST_DEVICES);

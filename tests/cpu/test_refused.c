@@ -183,7 +183,7 @@ static TargetMemory *memory_of(const TargetClient *client, int64_t device) {
     return target_device_default_memory(target_client_device(client, device));
 }
 
-// bug: what is called is compiled for each call, for as long as that took.
+// bug: called computations were compiled for each call, however long that took.
 Test(cpu_refused, bug_calls_of_calls_were_compiled_without_end) {
     HloText text = {0};
     cases_call_tree(&text, "", 26);
@@ -216,7 +216,7 @@ Test(cpu_refused, bug_fusions_of_fusions_were_compiled_without_end) {
     target_client_release(client);
 }
 
-// bug: the engine found out when it ran the sort, and did not say where it stands.
+// bug: the engine found the error only when it ran the sort, and its message had no place.
 Test(cpu_refused, bug_sorts_of_many_arrays) {
     enum { kArrays = 65 };
     HloText text = {0};

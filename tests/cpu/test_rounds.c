@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops of short rounds, of which the engine makes machine code where it can: every operation and conversion that has
-// instructions of its own, at the ends of its types, gives what the evaluator gives, in arrays that become values and
-// in longer ones that do not; and whatever else a round may hold stands between them.
+// Loops of short iterations, which the engine turns into machine code where it can: every operation and conversion that
+// has instructions of its own, at the ends of its types, gives the evaluator's result, in arrays that become values and
+// in longer ones that do not, also with any other operations between them.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void expect_equal(const char *text, bool extremes, int threads) {
     hlo_module_free(module);
 }
 
-// A loop whose round `i` has row i of each parameter as x, y and z and makes row i of the result of r.
+// A loop whose iteration `i` has row i of each parameter as x, y and z and makes row i of the result of r.
 static void write_loop(HloText *text, const char *const *types, int operands, const char *result, int n,
                        const char *body) {
     HloText state = {0};
@@ -68,7 +68,7 @@ static void check_body(const char *const *types, int operands, const char *resul
     static const int lengths[] = {1, 3, 4, 5};
     for (size_t i = 0; i < HLO_COUNT_OF(lengths); i++) {
         HloText text = {0}, line = {0};
-        // "$" stands for the length.
+        // "$" is replaced by the length.
         for (const char *at = body; *at; at++) {
             if (*at == '$')
                 hlo_text_format(&line, "%d", lengths[i]);
@@ -343,7 +343,7 @@ Test(cpu_rounds, more_values_than_registers) {
         }
 }
 
-// Where slices stand by indices of every type, beyond both ends of the array too.
+// The positions of slices by indices of every type, also beyond both ends of the array.
 Test(cpu_rounds, indices_of_every_type) {
     static const char *const types[] = {"s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"};
     for (size_t t = 0; t < HLO_COUNT_OF(types); t++)
@@ -400,7 +400,7 @@ static bool has_code(const char *text, CpuFeatures features) {
     return found;
 }
 
-// The instruction set that programs are compiled for decides; nothing else must be asked of the machine.
+// Only the instruction set that programs are compiled for decides, not the machine.
 Test(cpu_rounds, code_is_there_where_instructions_are) {
     HloText text = {0};
     write_many_values(&text, 40, "tanh");
@@ -420,7 +420,7 @@ Test(cpu_rounds, code_begins_with_a_landing_pad) {
 
 // ---- loops without code
 
-// Branches of a predicate and of an index, and what moves from round to round.
+// Branches of a predicate and of an index, and values that move from iteration to iteration.
 static const char kBranches[] =
     "HloModule m\nminus {\n  a = f32[3] parameter(0)\n  ROOT r = f32[3] negate(a)\n}\n"
     "twice {\n  a = f32[3] parameter(0)\n  ROOT r = f32[3] add(a, a)\n}\n"
@@ -466,7 +466,7 @@ Test(cpu_rounds, loops_where_no_code_may_be_made) {
     check_loops();
 }
 
-// A loop of more calls than stand on the stack, short of memory.
+// A loop of more calls than fit on the stack, short of memory.
 Test(cpu_rounds, loops_without_memory) {
     HloText text = {0};
     TargetClient *client = NULL;

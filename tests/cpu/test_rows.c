@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops over rows (softmax, layer norm and their like) of many lengths, around those where rows are cut into chunks:
+// Loops over rows (softmax, layer norm and the like) of many lengths, around those where rows are divided into chunks:
 // compiled == eval, and the same bits with one thread and with three.
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -174,7 +174,7 @@ CaseList(rows, combined_with_their_own_numbers) {
     return cr_make_param_array(Combined, all, count);
 }
 
-// The first reduction and what is combined are one loop because a second reduction reads it.
+// The first reduction and the operation that combines it are one loop because a second reduction reads it.
 CaseTest(Combined *given, rows, combined_with_their_own_numbers) {
     HloText text = {0}, message = {0};
     const int r = given->rows, n = given->length;

@@ -28,7 +28,7 @@ static const Windows kWindows[] = {
     // Blocks of columns below each other: shifted by rows, and both ways.
     {"40,300", "150,7,256", SCATTER("{1,2}", "{}", "{0}"), 150, 1},
     {"40,300", "150,7,256", SCATTER("{1,2}", "{}", "{0,1}"), 150, 2},
-    // Columns that stand apart in memory.
+    // Columns that are apart in memory.
     {"300,20", "200,280", SCATTER("{1}", "{1}", "{1}"), 200, 1},
     {"300,20", "200,280", SCATTER("{1}", "{1}", "{1,0}"), 200, 2},
     // Short windows.

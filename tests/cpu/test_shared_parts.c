@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// compiled == eval over random programs of the kind that gradients of functions of a few numbers are: elements are
-// taken out of short vectors, much scalar arithmetic shares its parts, and the results are padded, joined and added to
-// vectors again, also in the round of a loop. MESHLO_RANDOM_PROGRAMS sets their number, MESHLO_RANDOM_SEED the first.
+// compiled == eval over random programs like gradients of functions of a few numbers: elements are taken from short
+// vectors, much scalar arithmetic has common subexpressions, and the results are padded, concatenated and added to
+// vectors again, also in the iterations of a loop. MESHLO_RANDOM_PROGRAMS sets their number, MESHLO_RANDOM_SEED the
+// first.
 #include <criterion/criterion.h>
 
 #include "tests/support/cases.h"
@@ -27,8 +28,8 @@ static int some_scalar(Program *program) {
     return pick(program, 3) ? last - pick(program, last < 6 ? last + 1 : 6) : pick(program, program->scalars);
 }
 
-// Nothing here magnifies a difference of rounding: products go through a tangent, and what is chosen follows from the
-// arguments themselves.
+// No operation here magnifies a difference of rounding: products go through a tangent, and choices depend on the
+// arguments alone.
 static void add_scalar(Program *program) {
     static const char *const forms[] = {"add(k%d, k%d)",     "subtract(k%d, k%d)", "minimum(k%d, k%d)",
                                         "maximum(k%d, k%d)", "negate(k%d)",        "sine(k%d)",
@@ -103,7 +104,7 @@ static void make_plain(Program *program) {
                     program->vectors - 1, pick(program, program->vectors), program->scalars - 1);
 }
 
-// Each round begins with sines of what the last one gave.
+// Each iteration begins with sines of the previous one's results.
 static void make_loop(Program *program) {
     hlo_text_string(&program->text,
                     "HloModule scalars\n\ncondition {\n  t = (s32[], f32[3], f32[3]) parameter(0)\n"

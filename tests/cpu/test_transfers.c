@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers with the host: what is sent and received, on which devices, in which order, and what errors do.
+// Transfers with the host: the values sent and received, the devices, the order, and the effects of errors.
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -209,7 +209,7 @@ Test(transfers, each_device_speaks_where_nothing_is_said) {
     target_client_release(client);
 }
 
-// A callback may run programs of the same client and wait for them, also when both stand in the queue's way.
+// A callback may run programs of the same client and wait for them, even when both block the queue.
 static HloStatus nested_receive(void *context, int64_t place, int64_t channel, const HloShape *shape, void *data) {
     const int64_t bytes = hlo_shape_bytes(shape);
     Host *host = context;
@@ -259,7 +259,7 @@ Test(transfers, between_devices_need_another_end) {
     target_client_release(client);
 }
 
-// A program of one device goes where the caller says.
+// A program of one device runs where the caller says.
 Test(transfers, elsewhere_runs_on_another_device) {
     TargetClient *client = new_client();
     TargetExecutable *executable = compile(
@@ -311,7 +311,7 @@ static HloStatus feed(void *context, int64_t place, int64_t channel, const HloSh
     return HLO_SUCCESS;
 }
 
-// Takes a number and a pair in each of three rounds, and gives running sums and the pair back.
+// Takes a number and a pair in each of three iterations, and returns running sums and the pair.
 static const char kFeeds[] =
     "HloModule feeds\n"
     "on { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(3)\n"

@@ -49,8 +49,8 @@ static Case kCases[] = {
     {2, 1, 3, 2, 1, 1, {6, 7}, {5, 3}, {2, 3}, {3, 1}, {0, 4}, {3, 4}, {2, 3}, {1, 1}},
     {2, 2, 6, 6, 6, 1, {5, 6}, {3, 3}, {1, 1}, {1, 2}, {2, 2}, {2, 2}, {1, 1}, {1, 1}},
     {1, 2, 2, 2, 1, 1, {3}, {2}, {1}, {0}, {0}, {9}, {1}, {0}},
-    // Windows read where they stand: rows of several tiles and an uneven one, two panels of features; without a border,
-    // where the input needs no copy; with the border cut off; kernels with holes, reversed.
+    // Windows read in place: rows of several tiles and an uneven one, two panels of features; without padding, where
+    // the input needs no copy; with negative padding; kernels with dilation, reversed.
     {2, 2, 5, 35, 1, 1, {6, 37}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {2, 1, 4, 20, 1, 1, {9, 31}, {2, 5}, {1, 2}, {0, 0}, {0, 0}, {1, 1}, {2, 1}, {0, 1}},
     {2, 2, 3, 17, 1, 1, {8, 29}, {3, 4}, {2, 1}, {-1, -2}, {-1, 0}, {1, 1}, {1, 1}, {1, 0}},

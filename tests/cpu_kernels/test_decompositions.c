@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LU, QR and eigenvalues: factors multiply back, over all types, shapes around the panels' borders, and batches; the
+// LU, QR and eigenvalues: factors multiply back, over all types, shapes around the panels' boundaries, and batches; the
 // bits do not depend on the number of workers.
 #include <criterion/criterion.h>
 #include <math.h>
@@ -163,7 +163,7 @@ CaseList(decompositions, qr) {
     return cr_make_param_array(Case, cases, count);
 }
 
-// Of a wide matrix, R^H R = A^H A stands in for Q R = A.
+// For a wide matrix, R^H R = A^H A is checked instead of Q R = A.
 CaseTest(Case *c, decompositions, qr) {
     const int64_t m = c->rows, n = c->columns, k = m < n ? m : n, all = c->batch * m * n;
     const size_t width = (size_t)hlo_type_bytes(c->type);

@@ -29,7 +29,7 @@ static Integer kIntegers[] = {
     {32, false, CPU_REGISTER_U32}, {64, false, CPU_REGISTER_U64},
 };
 
-// The value that `bits` low bits of `raw` stand for, in 64 bits.
+// The value that the `bits` low bits of `raw` encode, in 64 bits.
 static uint64_t extend(const Integer *t, uint64_t raw) {
     if (t->bits == 64) return raw;
     const uint64_t mask = (UINT64_C(1) << t->bits) - 1, sign = UINT64_C(1) << (t->bits - 1);
@@ -468,7 +468,7 @@ Test(cpu_elementwise, short_rows_together_and_alone) {
     }
 }
 
-// Every alignment of either side, and every length around whole lines: what is asked for is copied, and no more.
+// Every alignment of either side, and every length around whole lines: the requested bytes are copied, and no more.
 Test(cpu_elementwise, copies_past_the_caches) {
     enum { kLongest = 200, kOffsets = 66 };
     unsigned char from[kLongest + kOffsets];

@@ -478,7 +478,7 @@ static CpuValue two_errors(CpuLoopBuilder *b, CpuValue x) {
     return to_another_width(b, count_bits(b, x));
 }
 
-// Values are given after an error, too, and the first error is told.
+// Values are returned after an error, too, and the first error is reported.
 Test(cpu_loop, reports_misuse) {
     static const struct {
         Misuse *misuse;

@@ -263,8 +263,8 @@ Test(cpu_math, power_atan2_and_remainder_at_special_points) {
             }
 }
 
-// tanh and erf are pieced together: around every place where two pieces meet, on any set, no value falls below the one
-// before (AVX2's tanh, which is no table of pieces, by 1 ulp at most).
+// tanh and erf are defined piecewise: around every boundary of two pieces, on any set, no value is below the one before
+// (AVX2's tanh, which is not a table of pieces, by 1 ulp at most).
 Test(cpu_math, monotone_where_pieces_meet) {
     enum { kAround = kBlock / 2, kPieces = 80 };
     static const CpuLoopOp ops[] = {CPU_OP_EXP, CPU_OP_TANH, CPU_OP_ERF};
@@ -323,7 +323,7 @@ static bool same_number(float a, float b) {
     return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b);
 }
 
-// NaN wins and -0 is below +0, one by one and over rows, wherever in the row it stands.
+// NaN wins and -0 is below +0, one by one and over rows, at any position in the row.
 Test(cpu_math, maximum_and_minimum_of_special_values) {
     for (int set = levels_first(); set <= levels_last(); set++)
         for (int largest = 0; largest < 2; largest++) {

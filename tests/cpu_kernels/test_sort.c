@@ -47,7 +47,7 @@ static void fill(HloType type, void *array, int64_t count) {
     }
 }
 
-// -1, 0, 1 in the order asked for.
+// -1, 0, 1 in the requested order.
 static int compare(HloType type, CpuSortOrder order, const void *array, int64_t i, int64_t j) {
     const double a = value_of(type, array, i), b = value_of(type, array, j);
     const int nan_a = isnan(a) != 0, nan_b = isnan(b) != 0;

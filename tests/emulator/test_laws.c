@@ -376,7 +376,7 @@ static int64_t parts_of(const EmuReport *report) {
            report->exposed_picoseconds + report->copy_picoseconds;
 }
 
-// A loop of so many rounds around a body.
+// A loop of this many iterations around a body.
 static void loop_program(HloText *text, const char *body, int trips) {
     hlo_text_format(text,
                     "HloModule m, num_partitions=4, is_scheduled=true\n" ADD
@@ -392,7 +392,7 @@ static void loop_program(HloText *text, const char *body, int trips) {
                     body, trips);
 }
 
-// The parts of a step are all of it, in loops too, also in those of no round at all, whose condition is looked at once.
+// The parts of a step add up to it, in loops too, also in loops without iterations, whose condition is evaluated once.
 TheoryDataPoints(emulator_laws, the_parts_are_the_step) = {
     DataPoints(int, 0, 1, 2, 3, 4, 5),
     DataPoints(int, 0, 1, 2, 3, 4),
@@ -433,7 +433,8 @@ Theory((int body, int machine), emulator_laws, iterations_are_alike) {
     for (int i = 0; i < 3; i++) emu_report_free(reports[i]);
 }
 
-// What is started early is waited for no longer than what is done at once, and the work is the same.
+// The wait for an operation that is started early is no longer than that for one that is done at once, and the work is
+// the same.
 TheoryDataPoints(emulator_laws, starting_early_costs_nothing) = {
     DataPoints(int, 0, 1, 2, 3, 4),
     DataPoints(int, 64, 512, 2048),

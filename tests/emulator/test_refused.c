@@ -104,7 +104,7 @@ Test(emulator_refused, drawings_of_shards_that_are_not_a_grid) {
     const int64_t six[] = {6};
     must_fail(emu_shards_of_spec(ids, sizes, 1, six, 1, spec, shards), HLO_INVALID_ARGUMENT,
               "dimension 0 of size 6 is not divisible into 4 parts");
-    // Two parts that leave a hole, and three of which one stands across the others' border.
+    // Two parts that leave a hole, and three of which one lies across the boundary of the others.
     const EmuShard holes[] = {{0, {0, 0}, {4, 4}}, {1, {4, 4}, {8, 8}}};
     must_fail(emu_draw_sharding("x", dims, 2, holes, 2, EMU_BOX_LINES, &text), HLO_INVALID_ARGUMENT, "do not tile");
     const EmuShard across[] = {{0, {0, 0}, {4, 4}}, {1, {0, 4}, {4, 8}}, {2, {4, 2}, {8, 6}}};
@@ -268,7 +268,7 @@ CaseTest(int *number, emulator_refused, names_of_slices) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Drawings
 
-// Shards that leave a cell empty, or lie beside each other, are no grid; nothing has no picture.
+// Shards that leave a cell empty, or are side by side, are not a grid; an empty array cannot be drawn.
 Test(emulator_refused, shards_that_are_no_grid) {
     const int64_t dims[] = {4, 4}, nothing[] = {0, 4};
     const EmuShard diagonal[] = {{.device_id = 0, .start = {0, 0}, .limit = {2, 2}},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a schedule and the choice of what is kept make of time and memory, and kernels that are priced by their program.
+// The effect of a schedule and of the choice of kept values on time and memory, and kernels that are priced by their
+// program.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

@@ -546,7 +546,7 @@ Test(emulator_simulate, custom_calls_are_costed_by_their_estimates) {
     emu_report_free(plain);
 }
 
-// Known calls cost what the operation costs that they stand for, annotations nothing.
+// Known calls cost as much as their equivalent operation, annotations nothing.
 Test(emulator_simulate, known_custom_calls_are_costed) {
     EmuReport *annotation = simulate(CALL("Sharding", ", sharding={replicated}"), "v6e-1");
     cr_assert_eq(annotation->step_picoseconds, annotation->launch_picoseconds);

@@ -225,7 +225,7 @@ Test(emulator_topology, running_out_of_memory_is_reported) {
     }
 }
 
-// The facts behind reports: every chip has a name row and every number a source.
+// The facts on which reports are based: every chip has a name row and every number a source.
 Test(emulator_topology, every_number_of_a_chip_has_a_source) {
     size_t count = 0;
     const EmuChipFact *facts = emu_chip_facts(&count);

@@ -7,8 +7,8 @@
 
 // Parses a module; the test fails when it does not parse. Free with hlo_module_free().
 HloModule *parse_text(const char *text);
-// Evaluates a module of f32 parameters whose values stand one after the other in `values` (NULL if it has none). The
-// result is freed with hlo_literal_free(); NULL and *status set on error.
+// Evaluates a module of f32 parameters whose values are stored one after the other in `values` (NULL if it has none).
+// The result is freed with hlo_literal_free(); NULL and *status set on error.
 HloLiteral *run_floats(const char *text, const float *values, const HloEvalOptions *options, HloStatus *status);
 // The same on `devices` devices: values[device]; results[device] is set on success.
 HloStatus run_devices(const char *text, int64_t devices, const float *const *values, const HloEvalOptions *options,

@@ -87,7 +87,7 @@ Test(custom_calls, approximate_top_k_is_exact) {
     hlo_literal_free(result);
 }
 
-// Calls that are an operation, a body or nothing but their operand, each beside what it stands for.
+// Calls that are an operation, a body or just their operand, each beside its equivalent.
 Test(custom_calls, calls_that_have_another_form) {
     static const struct {
         const char *target, *root;  // root: what the call is to give, of %a
@@ -156,8 +156,8 @@ Test(custom_calls, eigh_unsorted_keeps_padding_in_place) {
     hlo_literal_free(result);
 }
 
-// bug: squares of large elements were infinite and those of small ones zero, and such matrices counted as diagonal,
-// their columns as orthogonal. Eigenvalues and singular values grow with the matrix.
+// bug: squares of large elements were infinite and those of small ones zero, and such matrices were taken for diagonal,
+// their columns for orthogonal. Eigenvalues and singular values grow with the matrix.
 Test(custom_calls, bug_decompositions_at_the_ends_of_the_range) {
     static const struct {
         const char *matrix, *call;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives against their definition: random devices, groups, kinds of groups and shapes. For each device the
-// definition says whom it takes elements from, one at a time; nobody meets anybody here.
+// definition says which device each of its elements comes from; there is no rendezvous here.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static void free_world(World *world) {
     defined_end(&world->test);
 }
 
-// The number by which a device stands in the groups.
+// The number of a device in the groups.
 static int64_t number_of(const World *world, int64_t device) {
     if (world->kind == PARTITIONS) return device % world->partitions;
     return world->kind == DEVICES ? device : device / world->partitions;

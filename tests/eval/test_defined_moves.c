@@ -182,7 +182,7 @@ static void concatenate(Defined *test) {
     }
 }
 
-// Element k of the operand stands at low + k * (interior + 1), if that is inside of the result; the rest is padding.
+// Element k of the operand is at low + k * (interior + 1), if that is inside of the result; the rest is padding.
 static void pad(Defined *test) {
     const HloType type = defined_type(test);
     const Dims from = defined_dims(test, defined_draw(test, 0, 3), 0, 4);
@@ -331,7 +331,7 @@ static Indexed draw_indexed(Defined *test) {
     return x;
 }
 
-// Where the window stands that element `at` of the other side belongs to, and the element's place in it.
+// The position of the window to which element `at` of the other side belongs, and the element's index in it.
 static void split_index(const Indexed *x, const HloLiteral *indices, Dims at, Dims *start, Dims *inner) {
     Dims place = {.rank = x->indices.rank};
     *start = *inner = (Dims){.rank = x->operand.rank};

@@ -71,7 +71,7 @@ static void reduce(Defined *test) {
     }
 }
 
-// The largest element and where it stands first, as an argmax is written.
+// The largest element and its first position, as an argmax is written.
 static void reduce_pairs(Defined *test) {
     const Dims from = defined_dims(test, defined_draw(test, 1, 3), 1, 4);
     const int64_t along = defined_draw(test, 0, from.rank - 1);
@@ -345,8 +345,8 @@ static void convolution(Defined *test) {
     }
 }
 
-// An element's place along a dimension is the number of those that come before it: smaller ones (larger ones in falling
-// order), and equal ones that stand in front.
+// An element's position along a dimension is the number of elements before it: smaller ones (larger ones in descending
+// order), and equal ones with a lower index.
 static Dims place_in_order(const HloLiteral *keys, Dims dims, int64_t along, bool falling, Dims index) {
     const double mine = defined_at(keys, index);
     Dims other = index, place = index;
@@ -383,7 +383,7 @@ static void sort(Defined *test) {
     }
 }
 
-// The same of the k first, which stand where their number is below k.
+// The same for the k first, which are those with a number below k.
 static void topk(Defined *test) {
     const Dims from = defined_dims(test, defined_draw(test, 1, 3), 1, 6);
     Dims dims = from, index;
@@ -532,7 +532,7 @@ static void triangular_solve(Defined *test) {
         double _Complex sum = 0;
         const int64_t line = left ? index.at[1] : index.at[2];
         for (int64_t k = 0; k < n; k++) {
-            // Element (line, k) of op(a), or (k, line) where it stands on the right.
+            // Element (line, k) of op(a), or (k, line) where it is on the right.
             int64_t row = left ? line : k, column = left ? k : line;
             if (form) row = left ? k : line, column = left ? line : k;
             double _Complex element = hlo_literal_get_complex(a, (index.at[0] * n + row) * n + column);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partitioned runs: what each device gets from a collective, and what is said when devices cannot meet.
+// Partitioned runs: the result of a collective on each device, and the errors when devices cannot meet.
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <string.h>
@@ -329,7 +329,7 @@ Test(devices, bug_counts_that_no_number_holds) {
     expect_error(status, HLO_INVALID_ARGUMENT, "of 4611686018427387904 replicas of 8 partitions");
 }
 
-// The host of the next test: device 2 fails while device 0 waits; only then device 1 goes on, and sends.
+// The host of the next test: device 2 fails while device 0 waits; only then does device 1 continue and send.
 typedef struct Sequence {
     pthread_mutex_t lock;
     pthread_cond_t changed;

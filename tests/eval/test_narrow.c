@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that XLA:CPU (jaxlib 0.10.2) was asked for, about NaNs in narrow types and rounding by random bits, and the
-// operand order of scaled-dot. tests/eval/compare_with_xla.py found the differences that these tests keep away.
+// Rules taken from XLA:CPU (jaxlib 0.10.2) about NaNs in narrow types and rounding by random bits, and the operand
+// order of scaled-dot. tests/eval/compare_with_xla.py found the differences that these tests guard against.
 #include <criterion/criterion.h>
 #include <stdio.h>
 

@@ -310,7 +310,7 @@ Test(eval_refused, calls_that_nest_too_deep_by_another_way) {
     hlo_text_free(&text);
 }
 
-// A program that is not partitioned yet runs on two devices at once where it has a manual region, whose borders are
+// A program that is not partitioned yet runs on two devices at once where it has a manual region, whose boundary is
 // read from text that only the partitioner verifies.
 typedef struct Border {
     const char *mesh, *sharding, *part;

@@ -34,7 +34,7 @@ static Word *any_word(Mutation *mutation) {
     return &mutation->words.items[draw(mutation, (uint64_t)mutation->words.count)];
 }
 
-// A word of the same kind that stands somewhere else in the program, or the word itself.
+// A word of the same kind from elsewhere in the program, or the word itself.
 static Word another(Mutation *mutation, const Word *word) {
     for (int tries = 0; tries < 40; tries++) {
         const Word *other = any_word(mutation);
@@ -296,7 +296,7 @@ static bool is_small(const HloInstruction *instruction) {
            (!instruction->backend_config && hlo_counted_loop(instruction, &loop) && loop.trip_count <= MOST_ROUNDS);
 }
 
-// The order in which elements are reduced is nobody's business where any order gives the same.
+// The order in which elements are reduced does not matter where any order gives the same.
 static bool has_order(const HloInstruction *instruction) {
     switch (instruction->opcode) {
         case HLO_OP_REDUCE:

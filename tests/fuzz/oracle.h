@@ -11,7 +11,7 @@
 #include "hlo/proto/wire.h"
 #include "hlo/text/text.h"
 
-// Where a check stands, for the report.
+// The location of a check, for the report.
 #define FUZZ_MUST(status, text) fuzz_must(status, #status, text)
 
 // Ends the process when `status` is an error: of `what`, which was done with `text` (may be NULL).

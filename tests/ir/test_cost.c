@@ -125,7 +125,7 @@ Test(ir_cost, counts_loops) {
     cr_expect_eq(trips(LOOP("9", "i, l), direction=LT", "2147483647")), -1);
 }
 
-// 2^32-1 stands above ten as u32 and below it as s32, which is how the condition reads it.
+// 2^32-1 is above ten as u32 and below it as s32, which is how the condition reads it.
 Test(ir_cost, bug_a_counter_read_as_another_type_was_counted) {
     cr_expect_eq(
         trips("HloModule m\nb {\n s = (u32[]) parameter(0)\n i = u32[] get-tuple-element(s), index=0\n"

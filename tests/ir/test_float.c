@@ -30,7 +30,7 @@ CaseList(float_types, bug_the_limits_of_types_without_infinities) {
     return cr_make_param_array(HloType, narrow_types, HLO_COUNT_OF(narrow_types));
 }
 
-// They were taken for infinities, which such types turn into NaN.
+// bug: they were taken for infinities, which these types turn into NaN.
 CaseTest(HloType *type, float_types, bug_the_limits_of_types_without_infinities) {
     const double least = hlo_float_limit(*type, false), greatest = hlo_float_limit(*type, true);
     for (uint64_t pattern = 0; pattern < UINT64_C(1) << hlo_type_info(*type)->bits; pattern++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names are unique whatever was asked for: against a list of all names, searched in order.
+// Names are unique whatever was requested: against a list of all names, searched in order.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { MOST_NAMES = 24, LONGEST_NAME = 32 };
 typedef struct Reference {
     char names[MOST_NAMES][LONGEST_NAME];
     int count;
-    // Where counting goes on for the stems that were asked for twice.
+    // Where counting continues for the stems that were requested twice.
     char stems[MOST_NAMES][LONGEST_NAME];
     int next[MOST_NAMES];
     int stem_count;
@@ -40,7 +40,7 @@ static int *counter(Reference *reference, const char *stem, bool make) {
     return &reference->next[reference->stem_count++];
 }
 
-// The name that XLA's rule gives: what was asked for if it is free (without the zeros in front of its number), else its
+// The name that XLA's rule gives: the requested name if it is unused (without the zeros before its number), else its
 // stem with the next number; the bare stem and "stem.0" are one.
 static const char *give(Reference *reference, const char *wanted) {
     char stem[LONGEST_NAME], *name = reference->names[reference->count];
