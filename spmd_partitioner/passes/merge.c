@@ -4,7 +4,7 @@
 // along two sharded dimensions do, become one.
 #include <assert.h>
 
-#include "hlo/pass/pass.h"
+#include "hlo/pass/support.h"
 #include "spmd_partitioner/passes/passes.h"
 
 // True if two collectives do the same to whatever they are given: they differ in names, numbers of channels and
@@ -32,15 +32,17 @@ static bool same_collective(const HloInstruction *a, const HloInstruction *b) {
 
 // Only the users of an operand can include a twin. Of two equal collectives the earlier stays: everything that needs it
 // comes after both. True if there was a twin.
-static bool merge_one(HloInstruction *at) {
+static bool merge_one(HloInstruction *at, HloArena *scratch) {
     assert(at->parent);
     const HloInstruction *operand = at->operands[0];
     for (int64_t i = 0; i < operand->users.count; i++) {
         HloInstruction *other = operand->users.items[i];
         if (other == at || other->id > at->id || !same_collective(other, at)) continue;
+        const int64_t users = other->users.count;
         spmd_join_reasons(other, at);
         hlo_instruction_replace_uses(at, other);
         hlo_instruction_remove(at);
+        hlo_pass_share_users(other, users, scratch);
         return true;
     }
     return false;
@@ -48,7 +50,7 @@ static bool merge_one(HloInstruction *at) {
 
 // all-reduce(reshape(x)) beside an all-reduce(x) is a reshape of the latter: the sum was finished late for one user,
 // after its reshape, and immediately for the other. The twin may come after `at`, so the list must be sorted again.
-static bool merge_reshaped(HloInstruction *at) {
+static bool merge_reshaped(HloInstruction *at, HloArena *scratch) {
     HloInstruction *reshape = at->operands[0];
     if (!hlo_is(at, HLO_OP_ALL_REDUCE) || at->operand_count != 1 || !hlo_is(reshape, HLO_OP_RESHAPE)) return false;
     const HloInstruction *summed = reshape->operands[0];
@@ -60,6 +62,7 @@ static bool merge_reshaped(HloInstruction *at) {
         hlo_instruction_move_before(made, at);
         hlo_instruction_replace_uses(at, made);
         spmd_remove_unused(at);
+        hlo_pass_share_users(other, 0, scratch);
         return true;
     }
     return false;
@@ -102,23 +105,39 @@ static bool merge_permutes(HloInstruction *at) {
     return true;
 }
 
-static bool merge_once(HloModule *module) {
-    bool merged = false;
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        bool moved = false;
-        for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
-            next = at->next;
-            if (!hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) || !at->operand_count) continue;
-            while (merge_permutes(at)) merged = true;
-            if (at == at->parent->root) continue;
-            if (merge_one(at))
-                merged = true;
-            else
-                moved |= merge_reshaped(at);
-        }
-        if (moved) hlo_computation_sort(module->computations.items[c]);
-        merged |= moved;
+// Whether every instruction comes after its operands.
+static bool is_in_order(const HloComputation *computation, HloArena *scratch) {
+    const HloArenaMark mark = hlo_arena_mark(scratch);
+    bool *seen = HLO_ARENA_NEW(scratch, bool, computation->module->instruction_limit), ordered = true;
+    for (const HloInstruction *at = computation->first; at && ordered; at = at->next) {
+        for (int32_t i = 0; i < at->operand_count; i++) ordered &= seen[at->operands[i]->id];
+        seen[at->id] = true;
     }
+    hlo_arena_reset(scratch, mark);
+    return ordered;
+}
+
+// One walk over a computation. What a merge makes equal, and so may remove, comes after it.
+static bool merge_in(HloComputation *computation, HloArena *scratch) {
+    bool merged = false;
+    for (HloInstruction *at = computation->first, *before = NULL; at;) {
+        const bool exchanges = hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at->operand_count;
+        while (exchanges && merge_permutes(at)) merged = true;
+        if (exchanges && at != computation->root && (merge_one(at, scratch) || merge_reshaped(at, scratch))) {
+            merged = true;
+            if (before && !before->parent) before = NULL;
+        } else {
+            before = at;
+        }
+        at = before ? before->next : computation->first;
+    }
+    if (merged && !is_in_order(computation, scratch)) hlo_computation_sort(computation);
+    return merged;
+}
+
+static bool merge_once(HloModule *module, HloArena *scratch) {
+    bool merged = false;
+    for (int64_t c = 0; c < module->computations.count; c++) merged |= merge_in(module->computations.items[c], scratch);
     return merged;
 }
 
@@ -126,8 +145,8 @@ static bool merge_once(HloModule *module) {
 HloStatus spmd_merge_collectives(HloModule *module, HloArena *scratch) {
     const HloPassEnv env = {.scratch = scratch};
     bool changed = false;
-    do HLO_TRY(hlo_pass_cse(module, &env, &changed));
-    while (merge_once(module));
+    HLO_TRY(hlo_pass_cse(module, &env, &changed));
+    while (merge_once(module, scratch)) continue;
     if (changed) hlo_module_remove_unreachable(module);
     return HLO_SUCCESS;
 }

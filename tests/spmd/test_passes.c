@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The passes after partitioning: what they make of small programs, and that programs still compute the same.
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/text/text.h"
@@ -39,6 +40,35 @@ Test(passes, identical_collectives_merge) {
     expect_valid(module);
     hlo_arena_free(scratch);
     hlo_module_free(module);
+}
+
+// Two equal chains: each exchange is equal to its twin only once everything before is, also with the factors swapped.
+Test(passes, equal_chains_become_one) {
+    enum { LENGTH = 40 };
+    HloText text = {0};
+    hlo_text_string(&text, "HloModule m, num_partitions=4\n" SUM "ENTRY e {\n p = f32[4] parameter(0)\n");
+    for (int chain = 0; chain < 2; chain++) {
+        for (int i = 0; i < LENGTH; i++) {
+            char operand[16] = "p";
+            if (i) snprintf(operand, sizeof(operand), "c%d.%d", chain, i - 1);
+            hlo_text_format(&text,
+                            " a%d.%d = f32[4] all-reduce(%s), channel_id=%d, replica_groups=[1,4]<=[4], "
+                            "use_global_device_ids=true, to_apply=sum\n b%d.%d = f32[4] sine(a%d.%d)\n"
+                            " c%d.%d = f32[4] multiply(%c%d.%d, %c%d.%d)\n",
+                            chain, i, operand, chain * LENGTH + i + 1, chain, i, chain, i, chain, i, chain ? 'b' : 'a',
+                            chain, i, chain ? 'a' : 'b', chain, i);
+        }
+    }
+    hlo_text_format(&text, " ROOT s = f32[4] add(c0.%d, c1.%d)\n}\n", LENGTH - 1, LENGTH - 1);
+    HloModule *module = parse_text(text.data);
+    HloArena *scratch = hlo_arena_new();
+    cr_assert_null(spmd_merge_collectives(module, scratch));
+    cr_expect_eq(count_ops(module, HLO_OP_ALL_REDUCE), LENGTH);
+    cr_expect_eq(count_ops(module, HLO_OP_MULTIPLY), LENGTH);
+    expect_valid(module);
+    hlo_arena_free(scratch);
+    hlo_module_free(module);
+    hlo_text_free(&text);
 }
 
 // bug: the one without a channel is a sum over replicas, the other one over partitions; they were taken for equal.

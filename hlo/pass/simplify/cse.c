@@ -32,6 +32,11 @@ static bool swapped_twin(const HloInstruction *a, const HloInstruction *b) {
            hlo_sharding_equal(a->sharding, b->sharding);
 }
 
+// Whether two instructions that may be shared compute the same.
+static bool is_twin(const HloInstruction *a, const HloInstruction *b) {
+    return (hlo_instruction_identical(a, b) || swapped_twin(a, b)) && hlo_pass_same_frontend_attributes(a, b);
+}
+
 // Walks once over a computation. The map goes from a hash to the first instruction that has it; collisions are resolved
 // by probing the next number, which is why nothing is ever removed from it.
 static bool share(HloComputation *computation, const HloPassEnv *env) {
@@ -44,14 +49,44 @@ static bool share(HloComputation *computation, const HloPassEnv *env) {
         // Two different instructions may have the same hash: then the next number is tried.
         for (int64_t *found; (found = hlo_int_map_find(&known, hash)); hash++) {
             HloInstruction *twin = (HloInstruction *)(intptr_t)*found;
-            bool same = hlo_instruction_identical(i, twin) || swapped_twin(i, twin);
-            if (!same || !hlo_pass_same_frontend_attributes(i, twin)) continue;
+            if (!is_twin(i, twin)) continue;
             changed |= hlo_pass_replace(i, twin);
             break;
         }
         if (i->parent && !hlo_int_map_find(&known, hash)) hlo_int_map_set(env->scratch, &known, hash, (intptr_t)i);
     }
     return changed;
+}
+
+// A value that has got other users.
+typedef struct Shared {
+    HloInstruction *value;
+    int64_t first;  // of the new users
+} Shared;
+
+// Only those that use the value that two instructions have become can have become equal themselves.
+void hlo_pass_share_users(HloInstruction *value, int64_t first, HloArena *scratch) {
+    assert(value && first >= 0);
+    HLO_VECTOR(Shared) waiting = {0};
+    hlo_vector_push(scratch, &waiting, ((Shared){value, first}));
+    while (waiting.count) {
+        const Shared shared = waiting.items[--waiting.count];
+        if (!shared.value->parent) continue;  // it has become another one, which waits too
+        const int64_t count = shared.value->users.count;
+        HloInstruction **users =
+            hlo_arena_copy(scratch, shared.value->users.items, (size_t)count * sizeof(HloInstruction *));
+        for (int64_t i = shared.first; i < count; i++) {
+            if (!users[i]->parent || !may_share(users[i])) continue;
+            for (int64_t k = 0; k < i; k++) {
+                if (!users[k]->parent || users[k]->opcode != users[i]->opcode || !is_twin(users[i], users[k])) continue;
+                HloInstruction *kept = users[k]->id < users[i]->id ? users[k] : users[i];
+                const int64_t before = kept->users.count;
+                if (hlo_pass_replace(kept == users[i] ? users[k] : users[i], kept))
+                    hlo_vector_push(scratch, &waiting, ((Shared){kept, before}));
+                if (!users[i]->parent) break;
+            }
+        }
+    }
 }
 
 // True if `instruction` applies its computations to elements, rather than passing control to them.
