@@ -12,6 +12,7 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "pjrt/objects.h"
 #include "pjrt/options.h"
+#include "targets/spmd_machine.h"
 
 // ---- reading
 
@@ -232,6 +233,8 @@ static HloStatus compile_whole(PjrtExecutable *executable, const PjrtCompileRequ
                     .open = executable->is_mlir,  // programs in HLO specify their layouts
                     .machine = target_machine_layout,
                     .context = target_client_device(request->client, 0)}};  // all devices of a machine are alike
+    SpmdMachine machine;
+    if (target_client_spmd_machine(request->client, &machine)) options.spmd.machine = &machine;
     bool asks = false;
     if (!request->stored && parsed->num_partitions > 1) {
         HLO_TRY(pjrt_find_partitioner(executable->whole, &options.spmd.custom_partitioner));

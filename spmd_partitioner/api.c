@@ -14,6 +14,7 @@
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/chain.h"
+#include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/explain.h"
 #include "spmd_partitioner/flatten.h"
 #include "spmd_partitioner/partitioner.h"
@@ -217,11 +218,22 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+// Whether somebody outside of the partitioner is told the shardings: they must be those of the program that is kept.
+static bool tells_shardings(const HloModule *module, const SpmdOptions *options) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            if (!hlo_is(at, HLO_OP_CUSTOM_CALL)) continue;
+            if (hlo_custom_call_kind(at) == HLO_CALL_INSPECT || spmd_author_of(options, at)) return true;
+        }
+    }
+    return false;
+}
+
 // What each op decides by the machine's prices need not be best for the whole program: the plan by bytes alone is kept
 // unless the machine needs noticeably less time for the other. Both times add up what a machine may do at once, so that
-// smaller differences mean nothing. Not with an author who was told the shardings of the first.
+// smaller differences mean nothing.
 static HloStatus try_bytes(Request *request, const HloModule *module) {
-    if (!request->seconds || request->options->inspect) return HLO_SUCCESS;
+    if (!request->seconds || tells_shardings(module, request->options)) return HLO_SUCCESS;
     Request other = {.module = module, .options = request->options, .by_bytes = true};
     HloStatus status = run(&other, run_partition);
     if (status) {

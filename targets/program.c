@@ -14,6 +14,7 @@
 #include "emulator/simulate.h"
 #include "spmd_partitioner/passes/passes.h"
 #include "targets/internal.h"
+#include "targets/spmd_machine.h"
 
 // ---- arrays
 
@@ -209,9 +210,11 @@ static HloStatus fill_program(TargetClient *client, const HloModule *module, con
     HLO_FAIL_IF(module->replica_count > 1, HLO_UNIMPLEMENTED,
                 "a program of %lld replicas has one array per replica, not whole arrays: use target_compile()",
                 (long long)module->replica_count);
-    const CompileOptions compile_options = {
+    CompileOptions compile_options = {
         .spmd = options->spmd,
         .layouts = {.machine = target_machine_layout, .context = target_client_device(client, 0)}};
+    SpmdMachine machine;
+    if (!options->spmd.machine && target_client_spmd_machine(client, &machine)) compile_options.spmd.machine = &machine;
     HLO_TRY(compile_module(module, &compile_options, &program->compiled));
     program->boundary = program->compiled->boundary;
     program->is_async = options->spmd.async;

@@ -59,7 +59,9 @@ HLO_EXPORT HLO_NODISCARD HloStatus target_array_draw(const TargetArray *array, H
 
 // Options for a program. Zero-initialise for the defaults.
 typedef struct TargetProgramOptions {
-    SpmdOptions spmd;  // mesh and shardings; if omitted, the module's annotations
+    // Mesh and shardings; if omitted, the module's annotations. Plans are compared by the client's slice if
+    // `spmd.machine` is NULL.
+    SpmdOptions spmd;
     TargetNumerics numerics;
     // Device ids, one per partition; NULL: target_default_assignment().
     const int64_t *device_assignment;

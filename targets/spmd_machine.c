@@ -7,6 +7,7 @@
 
 #include "emulator/collective.h"
 #include "emulator/simulate.h"
+#include "targets/internal.h"
 
 // Places the devices as the emulator does for a program without an assignment of its own.
 static bool open_session(const void *context, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count,
@@ -53,4 +54,9 @@ bool target_spmd_machine(const EmuTopology *topology, SpmdMachine *machine) {
         .seconds = seconds_of,
     };
     return true;
+}
+
+bool target_client_spmd_machine(const TargetClient *client, SpmdMachine *machine) {
+    assert(client);
+    return target_spmd_machine(client->topology, machine);
 }
