@@ -85,8 +85,8 @@ bool hlo_pass_may_replace(const HloInstruction *instruction);
 // aside) or they cannot move.
 bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement);
 
-// Computes equal users of `value` once, and what becomes equal because of that, as the pass "cse" does. The users before
-// number `first` differ from each other. Of two equal ones the one with the smaller id stays.
+// Computes equal users of `value` once, and what becomes equal because of that, as the pass "cse" does. The users
+// before number `first` differ from each other. Of two equal ones the one with the smaller id stays.
 void hlo_pass_share_users(HloInstruction *value, int64_t first, HloArena *scratch);
 
 // True if some frontend attribute belongs to XLA or Shardy ("xla.…", "mhlo.…").
