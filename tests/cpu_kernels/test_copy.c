@@ -66,6 +66,25 @@ Test(cpu_copy, permutes_and_reverses) {
     cpu_pool_free(pool);
 }
 
+// Every other element and reversed ones are copied as vectors, beside steps that are not.
+Test(cpu_copy, runs_of_any_steps) {
+    enum { kMost = 70, kWidest = 16, kCentre = 4 * kMost };
+    static const int kSteps[][2] = {{1, 1}, {1, -1}, {1, 2}, {1, -2}, {1, 3}, {2, 1}, {-1, 1}, {2, -1}};
+    unsigned char in[2 * kCentre * kWidest], out[2 * kCentre * kWidest];
+    for (size_t i = 0; i < sizeof in; i++) in[i] = (unsigned char)(i * 7 + i / 256);
+    for (int width = 1; width <= kWidest; width *= 2)
+        for (size_t s = 0; s < sizeof kSteps / sizeof kSteps[0]; s++)
+            for (int n = 0; n < kMost; n += 1 + n / 20) {
+                const int to = kSteps[s][0], from = kSteps[s][1];
+                memset(out, 9, sizeof out);
+                cpu_copy_run(out + kCentre * width, to, in + kCentre * width, from, n, width);
+                for (int i = 0; i < n; i++)
+                    cr_assert_arr_eq(out + (kCentre + i * to) * width, in + (kCentre + i * from) * width, width);
+                const int behind = kCentre + (to > 0 ? n * to : to * n);
+                for (int i = 0; i < width; i++) cr_assert_eq(out[behind * width + i], 9);
+            }
+}
+
 // Large enough to go past the caches, at addresses off every boundary.
 Test(cpu_copy, any_number_of_bytes_at_any_address) {
     enum { kLargest = (9 << 20) + 100 };

@@ -219,6 +219,41 @@ SETTINGS(reduces_rows) {
     close_setting();
 }
 
+// One number for each row, as either operand of operations over the row, beside one that all rows share.
+static void check_row_numbers(int64_t rows, int64_t n) {
+    float *a = random_floats(rows * n, 5), *c = random_floats(rows, 6), *out = random_floats(3 * rows * n, 7);
+    float *maxima = random_floats(rows, 8);
+    const int64_t dims[] = {rows, n}, full[] = {n, 1}, kept[] = {1, 0};
+    CpuLoopBuilder *b = new_builder(1, 1, 0, dims);
+    const CpuValue x = load(b, 0, HLO_F32, 0, full), y = load(b, 1, HLO_F32, 0, kept), half = constant_f32(b, 0.5f);
+    const CpuValue sum = cpu_loop_op(b, CPU_OP_ADD, y, x, -1), difference = cpu_loop_op(b, CPU_OP_SUBTRACT, y, x, -1);
+    const CpuValue scaled = cpu_loop_op(b, CPU_OP_DIVIDE, cpu_loop_op(b, CPU_OP_MULTIPLY, half, x, -1), y, -1);
+    const CpuValue maximum = cpu_loop_reduce(b, CPU_REDUCE_MAXIMUM, sum, constant_f32(b, -INFINITY));
+    store(b, 2, sum, 0, full);
+    store(b, 2, difference, rows * n, full);
+    store(b, 2, scaled, 2 * rows * n, full);
+    store(b, 3, maximum, 0, kept);
+    run(b, (void *[]){a, c, out, maxima});
+    for (int64_t r = 0; r < rows; r++) {
+        float largest = -INFINITY;
+        for (int64_t i = r * n; i < (r + 1) * n; i++) {
+            const float want[] = {c[r] + a[i], c[r] - a[i], 0.5f * a[i] / c[r]};
+            for (int k = 0; k < 3; k++)
+                cr_assert_eq(out[k * rows * n + i], want[k], "%lld x %lld, result %d", (long long)rows, (long long)n,
+                             k);
+            largest = want[0] > largest ? want[0] : largest;
+        }
+        cr_assert_eq(maxima[r], largest);
+    }
+}
+
+SETTINGS(combines_rows_with_one_number) {
+    open_setting(setting);
+    static const int64_t shapes[][2] = {{40, 3}, {9, 127}, {9, 128}, {33, 200}, {5, 700}, {3, 1500}};
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) check_row_numbers(shapes[s][0], shapes[s][1]);
+    close_setting();
+}
+
 SETTINGS(reduces_columns) {
     open_setting(setting);
     static const int64_t shapes[][3] = {{1, 9, 5}, {3, 2000, 70}, {2, 17, 1500}, {4, 1, 3},

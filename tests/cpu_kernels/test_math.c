@@ -353,6 +353,25 @@ Test(cpu_math, maximum_and_minimum_of_special_values) {
         }
 }
 
+// Rows about as long as the lanes of the kernel, whose last lanes take elements again.
+Test(cpu_math, maximum_and_minimum_of_short_rows) {
+    static const float kBests[] = {7, -0.0f, 0.0f, NAN, INFINITY};
+    float row[140], got;
+    for (int set = levels_first(); set <= levels_last(); set++)
+        for (int n = 1; n < 140; n += n < 70 ? 1 : 13)
+            for (size_t best = 0; best < sizeof kBests / sizeof kBests[0]; best++)
+                for (int at = 0; at < n; at += n < 34 ? 1 : 5)
+                    for (int largest = 0; largest < 2; largest++) {
+                        const float sign = largest ? 1 : -1;
+                        for (int i = 0; i < n; i++) row[i] = sign * -(float)(1 + i * 37 % 11);
+                        row[at] = sign * kBests[best];
+                        cpu_isa_loop_kernels((CpuFeatures)set)
+                            ->reduce[largest ? CPU_REDUCE_MAXIMUM : CPU_REDUCE_MINIMUM][CPU_REGISTER_F32](&got, row, 1,
+                                                                                                          n);
+                        cr_expect(same_number(got, row[at]), "%a at %d of %d on set %d: %a", row[at], at, n, set, got);
+                    }
+}
+
 // Where e^x has no float but 0 any more, and just before, where it is subnormal; beside numbers of any size, as a
 // masked softmax has them.
 Test(cpu_math, exponentials_vanish_where_they_should) {

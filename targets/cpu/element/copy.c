@@ -111,29 +111,35 @@ static void find_transpose(CopyPlan *plan) {
     }
 }
 
-// Only the width determines the element type: bits are moved, never interpreted. Widths of 16 bytes use memcpy.
-static void copy_row(char *to, const char *from, CopyDim dim, int width) {
+// Only the width determines the element type: bits are moved, never interpreted. Widths of 16 bytes use memcpy. The
+// steps of reversed and of every other element are constants, since the compiler makes vectors of these.
+void cpu_copy_run(void *to, int64_t to_step, const void *from, int64_t from_step, int64_t count, int width) {
     assert(width > 0);
-    if (dim.to == 1 && dim.from == 1) {
-        memcpy(to, from, (size_t)(dim.size * width));
+    if (to_step == 1 && from_step == 1) {
+        memcpy(to, from, (size_t)(count * width));
         return;
     }
     switch (width) {
-#define ROW_CASE(T)                                                                \
-    case sizeof(T): {                                                              \
-        T *out = (T *)(void *)to;                                                  \
-        const T *in = (const T *)(const void *)from;                               \
-        for (int64_t i = 0; i < dim.size; i++) out[i * dim.to] = in[i * dim.from]; \
-        break;                                                                     \
+#define RUN_CASE(T)                                                                   \
+    case sizeof(T): {                                                                 \
+        T *out = to;                                                                  \
+        const T *in = from;                                                           \
+        if (to_step == 1 && from_step == -1)                                          \
+            for (int64_t i = 0; i < count; i++) out[i] = in[-i];                      \
+        else if (to_step == 1 && from_step == 2)                                      \
+            for (int64_t i = 0; i < count; i++) out[i] = in[2 * i];                   \
+        else                                                                          \
+            for (int64_t i = 0; i < count; i++) out[i * to_step] = in[i * from_step]; \
+        break;                                                                        \
     }
-        ROW_CASE(uint8_t)
-        ROW_CASE(uint16_t)
-        ROW_CASE(uint32_t)
-        ROW_CASE(uint64_t)
-#undef ROW_CASE
+        RUN_CASE(uint8_t)
+        RUN_CASE(uint16_t)
+        RUN_CASE(uint32_t)
+        RUN_CASE(uint64_t)
+#undef RUN_CASE
         default:
-            for (int64_t i = 0; i < dim.size; i++)
-                memcpy(to + i * dim.to * width, from + i * dim.from * width, (size_t)width);
+            for (int64_t i = 0; i < count; i++)
+                memcpy((char *)to + i * to_step * width, (const char *)from + i * from_step * width, (size_t)width);
     }
 }
 
@@ -244,7 +250,7 @@ static void copy_task(void *argument, int64_t begin, int64_t end, int worker) {
         if (plan->transposes)
             transpose_band(plan, target, source, unit % bands);
         else
-            copy_row(target, source, plan->dims[0], plan->width);
+            cpu_copy_run(target, plan->dims[0].to, source, plan->dims[0].from, plan->dims[0].size, plan->width);
     }
 }
 

@@ -25,6 +25,10 @@ void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t byt
 // From this size on arrays are larger than what the caches keep for their next reader.
 enum { CPU_COPY_STREAMED_BYTES = 8 << 20 };
 
+// Copies to[i * to_step] = from[i * from_step] for i below `count`, on this thread; steps may be negative, the arrays
+// must not overlap.
+void cpu_copy_run(void *to, int64_t to_step, const void *from, int64_t from_step, int64_t count, int width);
+
 // Writes `count` copies of one element, on this thread.
 void cpu_fill_run(void *target, const void *element, int64_t count, int width);
 // Does the same on the pool.

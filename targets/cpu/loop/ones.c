@@ -21,28 +21,44 @@ static CpuValue one_of(const CpuLoop *loop, const CpuLoopValue *value, int i) {
                                                                                    : -1;
 }
 
+// Returns the operation that is the value's kernel, if it has a kernel for one number as its second operand, else -1.
+static int operation_by_one(const CpuLoop *loop, const CpuLoopValue *value) {
+    for (int op = 0; op < CPU_OP_COUNT; op++)
+        if (loop->kernels->by_one[op] && value->kernel == loop->kernels->operation[op][CPU_REGISTER_F32]) return op;
+    return -1;
+}
+
+// Returns the kernels of the pair of operations that is the value's kernel, by which operands are one number, or NULL.
+static CpuBlockKernel *const *pair_by_ones(const CpuLoop *loop, const CpuLoopValue *value) {
+    for (int inner = 0; inner < CPU_PAIR_INNER_COUNT; inner++)
+        for (int outer = 0; outer < CPU_PAIR_OUTER_COUNT; outer++)
+            if (value->kernel == loop->kernels->pair[inner][outer][CPU_ONES_NONE])
+                return loop->kernels->pair[inner][outer];
+    return NULL;
+}
+
+// Whether the operation gives the same result for its operands in either order.
+static bool swaps(int op) {
+    return op == CPU_OP_ADD || op == CPU_OP_MULTIPLY;
+}
+
 static void read_one(CpuLoop *loop, CpuLoopValue *value) {
-    const CpuValue one = one_of(loop, value, 1);
-    for (int op = 0; op < CPU_OP_COUNT && one >= 0; op++) {
-        if (!loop->kernels->by_one[op] || value->kernel != loop->kernels->operation[op][CPU_REGISTER_F32]) continue;
-        value->kernel = loop->kernels->by_one[op];
-        value->operands[1] = one;
-        return;
-    }
+    const int op = operation_by_one(loop, value);
+    if (op < 0) return;
+    CpuValue one = one_of(loop, value, 1);
+    if (one < 0 && swaps(op) && (one = one_of(loop, value, 0)) >= 0) value->operands[0] = value->operands[1];
+    if (one < 0) return;
+    value->kernel = loop->kernels->by_one[op];
+    value->operands[1] = one;
 }
 
 static void read_ones(CpuLoop *loop, CpuLoopValue *value) {
     const CpuValue second = one_of(loop, value, 1), third = one_of(loop, value, 2);
-    if (second < 0 && third < 0) return;
-    for (int inner = 0; inner < CPU_PAIR_INNER_COUNT; inner++)
-        for (int outer = 0; outer < CPU_PAIR_OUTER_COUNT; outer++) {
-            CpuBlockKernel *const *kernels = loop->kernels->pair[inner][outer];
-            if (value->kernel != kernels[CPU_ONES_NONE]) continue;
-            value->kernel = kernels[second < 0 ? CPU_ONES_THIRD : third < 0 ? CPU_ONES_SECOND : CPU_ONES_BOTH];
-            if (second >= 0) value->operands[1] = second;
-            if (third >= 0) value->operands[2] = third;
-            return;
-        }
+    CpuBlockKernel *const *kernels = second < 0 && third < 0 ? NULL : pair_by_ones(loop, value);
+    if (!kernels) return;
+    value->kernel = kernels[second < 0 ? CPU_ONES_THIRD : third < 0 ? CPU_ONES_SECOND : CPU_ONES_BOTH];
+    if (second >= 0) value->operands[1] = second;
+    if (third >= 0) value->operands[2] = third;
 }
 
 // Drops expansions that are no longer read.

@@ -124,12 +124,10 @@ static void copy_steps(const Runs *runs) {
 
 // Copies dst[i * dst_step] = src[i * src_step], with steps in elements.
 static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count, int width) {
-    if (dst_step == 1 && src_step == 1)
-        memcpy(dst, src, (size_t)(count * width));
-    else if (dst_step == 1 && src_step == 0)
+    if (dst_step == 1 && src_step == 0)
         cpu_fill_run(dst, src, count, width);
     else
-        copy_steps(&(Runs){1, count, dst, dst_step, 0, src, src_step, 0, width});
+        cpu_copy_run(dst, dst_step, src, src_step, count, width);
 }
 
 // Runs from this length on are copied one by one: their functions are faster per element.
