@@ -7,20 +7,25 @@
 typedef struct OpRow {
     EmuOpClass op_class;
     double vector_cost;
+    bool is_transcendental;
 } OpRow;
 
 static const OpRow rows[HLO_OPCODE_COUNT] = {
-#define EMU_OP(opcode, kind, cost) [HLO_OP_##opcode] = {EMU_OP_##kind, cost},
+#define EMU_OP(opcode, kind, cost) [HLO_OP_##opcode] = {EMU_OP_##kind, cost, false},
+#define EMU_TRANSCENDENTAL(opcode, cost) [HLO_OP_##opcode] = {EMU_OP_VECTOR, cost, true},
 #include "emulator/op_class.def"
+#undef EMU_TRANSCENDENTAL
 #undef EMU_OP
 };
 
 // Counts the rows: there must be one per opcode, and the compiler warns of a second row for the same opcode.
 #define EMU_OP(opcode, kind, cost) +1
+#define EMU_TRANSCENDENTAL(opcode, cost) +1
 static_assert((0
 #include "emulator/op_class.def"
                ) == HLO_OPCODE_COUNT,
               "every opcode has a row in op_class.def");
+#undef EMU_TRANSCENDENTAL
 #undef EMU_OP
 
 EmuOpClass emu_op_class(HloOpcode opcode) {
@@ -121,26 +126,8 @@ double emu_op_vector_cost(HloOpcode opcode) {
     return rows[opcode].vector_cost;
 }
 
-// Whether an operation is computed by the transcendental unit.
-static bool is_transcendental(HloOpcode opcode) {
-    switch (opcode) {
-        case HLO_OP_CBRT:
-        case HLO_OP_ERF:
-        case HLO_OP_EXP:
-        case HLO_OP_EXPM1:
-        case HLO_OP_LOG:
-        case HLO_OP_LOG1P:
-        case HLO_OP_LOGISTIC:
-        case HLO_OP_POWER:
-        case HLO_OP_RSQRT:
-        case HLO_OP_SQRT:
-        case HLO_OP_TANH: return true;
-        default: return false;
-    }
-}
-
 double emu_chip_vector_cost(const EmuChip *chip, HloOpcode opcode) {
-    return rows[opcode].vector_cost * (is_transcendental(opcode) ? chip->transcendental_scale : 1);
+    return rows[opcode].vector_cost * (rows[opcode].is_transcendental ? chip->transcendental_scale : 1);
 }
 
 // A product on the vector unit multiplies each element, and adds it where it is a reduction.
