@@ -30,6 +30,12 @@ static bool same_collective(const HloInstruction *a, const HloInstruction *b) {
     return true;
 }
 
+static bool have_common_user(const HloInstruction *a, const HloInstruction *b) {
+    for (int64_t i = 0; i < a->users.count; i++)
+        if (hlo_instruction_vector_contains(&b->users, a->users.items[i])) return true;
+    return false;
+}
+
 // Only the users of an operand can include a twin. Of two equal collectives the earlier stays: everything that needs it
 // comes after both. True if there was a twin.
 static bool merge_one(HloInstruction *at, HloArena *scratch) {
@@ -38,7 +44,8 @@ static bool merge_one(HloInstruction *at, HloArena *scratch) {
     for (int64_t i = 0; i < operand->users.count; i++) {
         HloInstruction *other = operand->users.items[i];
         if (other == at || other->id > at->id || !same_collective(other, at)) continue;
-        const int64_t users = other->users.count;
+        // A user of both changes in its place among the users of `other`.
+        const int64_t users = have_common_user(other, at) ? 0 : other->users.count;
         spmd_join_reasons(other, at);
         hlo_instruction_replace_uses(at, other);
         hlo_instruction_remove(at);
@@ -123,8 +130,14 @@ static bool merge_in(HloComputation *computation, HloArena *scratch) {
     for (HloInstruction *at = computation->first, *before = NULL; at;) {
         const bool exchanges = hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at->operand_count;
         while (exchanges && merge_permutes(at)) merged = true;
+        HloInstruction *next = at->next;
         if (exchanges && at != computation->root && (merge_one(at, scratch) || merge_reshaped(at, scratch))) {
             merged = true;
+            // What was merged is gone; its neighbours may be too.
+            if (next && next->parent) {
+                at = next;
+                continue;
+            }
             if (before && !before->parent) before = NULL;
         } else {
             before = at;
@@ -145,8 +158,9 @@ static bool merge_once(HloModule *module, HloArena *scratch) {
 HloStatus spmd_merge_collectives(HloModule *module, HloArena *scratch) {
     const HloPassEnv env = {.scratch = scratch};
     bool changed = false;
-    HLO_TRY(hlo_pass_cse(module, &env, &changed));
-    while (merge_once(module, scratch)) continue;
+    do {
+        HLO_TRY(hlo_pass_cse(module, &env, &changed));
+    } while (merge_once(module, scratch));
     if (changed) hlo_module_remove_unreachable(module);
     return HLO_SUCCESS;
 }

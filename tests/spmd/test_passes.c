@@ -71,6 +71,30 @@ Test(passes, equal_chains_become_one) {
     hlo_text_free(&text);
 }
 
+// bug: users of two equal exchanges were not compared with other users.
+Test(passes, bug_users_of_both_twins_stayed_apart) {
+    static const char *const kSums[][3] = {{"a", "p", ""},
+                                           {"b", "p", ""},
+                                           {"c", "p", "v = f32[4] atan2(a, b)\n w = f32[4] atan2(a, c)\n"},
+                                           {"d", "v", ""},
+                                           {"e", "w", "ROOT r = f32[4] power(d, e)\n}\n"}};
+    HloText text = {0};
+    hlo_text_string(&text, "HloModule m, num_partitions=4\n" SUM "ENTRY entry {\n p = f32[4] parameter(0)\n");
+    for (size_t i = 0; i < HLO_COUNT_OF(kSums); i++)
+        hlo_text_format(&text,
+                        " %s = f32[4] all-reduce(%s), channel_id=%d, replica_groups=[1,4]<=[4], "
+                        "use_global_device_ids=true, to_apply=sum\n %s",
+                        kSums[i][0], kSums[i][1], (int)i + 1, kSums[i][2]);
+    HloModule *module = parse_text(text.data);
+    HloArena *scratch = hlo_arena_new();
+    cr_assert_null(spmd_merge_collectives(module, scratch));
+    cr_expect_eq(count_ops(module, HLO_OP_ALL_REDUCE), 2);
+    expect_valid(module);
+    hlo_arena_free(scratch);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
 // bug: the one without a channel is a sum over replicas, the other one over partitions; they were taken for equal.
 Test(passes, bug_collectives_of_replicas_and_of_partitions_merged) {
     HloModule *module = parse_text("HloModule m, replica_count=2, num_partitions=2\n" SUM

@@ -67,6 +67,7 @@ typedef struct Shared {
 // Only those that use the value that two instructions have become can have become equal themselves.
 void hlo_pass_share_users(HloInstruction *value, int64_t first, HloArena *scratch) {
     assert(value && first >= 0);
+    const HloArenaMark mark = hlo_arena_mark(scratch);
     HLO_VECTOR(Shared) waiting = {0};
     hlo_vector_push(scratch, &waiting, ((Shared){value, first}));
     while (waiting.count) {
@@ -78,7 +79,9 @@ void hlo_pass_share_users(HloInstruction *value, int64_t first, HloArena *scratc
         for (int64_t i = shared.first; i < count; i++) {
             if (!users[i]->parent || !may_share(users[i])) continue;
             for (int64_t k = 0; k < i; k++) {
-                if (!users[k]->parent || users[k]->opcode != users[i]->opcode || !is_twin(users[i], users[k])) continue;
+                if (!users[k]->parent || users[k]->opcode != users[i]->opcode || !may_share(users[k]) ||
+                    !is_twin(users[i], users[k]))
+                    continue;
                 HloInstruction *kept = users[k]->id < users[i]->id ? users[k] : users[i];
                 const int64_t before = kept->users.count;
                 if (hlo_pass_replace(kept == users[i] ? users[k] : users[i], kept))
@@ -87,6 +90,7 @@ void hlo_pass_share_users(HloInstruction *value, int64_t first, HloArena *scratc
             }
         }
     }
+    hlo_arena_reset(scratch, mark);
 }
 
 // True if `instruction` applies its computations to elements, rather than passing control to them.
