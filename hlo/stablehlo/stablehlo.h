@@ -95,7 +95,8 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo(const void *data, s
 // regions (xla.sdy.GlobalToLocalShape) become Sharding, SPMDFullToShardShape and SPMDShardToFullShape, and arrays get a
 // tiling besides the text. The transforms (hlo/transform/transform.h) need this form. The number of partitions becomes
 // that of the mesh if the module has none. INVALID_ARGUMENT naming the instruction for text that is malformed, names a
-// mesh or an axis that does not exist, or does not fit the shapes. One thread at a time may work on a module.
+// mesh or an axis that does not exist, or has another number of dimensions than its array; sizes are compared by the
+// partitioner. One thread at a time may work on a module.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_tile_shardy(HloModule *module);
 
 // True if the bytes begin with MLIR's bytecode magic.

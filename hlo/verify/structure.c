@@ -204,7 +204,16 @@ static int64_t distinct_calls(const HloComputation *computation) {
     return count;
 }
 
-// Removes computations that call nothing, and their calls, until none is left, or only a cycle.
+// Returns a computation that this one calls and that still calls others.
+static const HloComputation *pending_callee(const HloComputation *computation, const int64_t *pending) {
+    for (const HloInstruction *i = computation->first; i; i = i->next)
+        for (int64_t k = 0; k < i->called_count; k++)
+            if (pending[i->called[k]->id] > 0) return i->called[k];
+    assert(!"a computation without calls is not pending");
+    return NULL;
+}
+
+// Removes computations that call nothing, and their calls, until none is left, or only cycles and their callers.
 static HloStatus check_recursion(HloVerifier *verifier) {
     const HloComputationVector *all = &verifier->module->computations;
     int64_t *pending = HLO_ARENA_NEW(verifier->arena, int64_t, verifier->module->computation_limit);
@@ -220,11 +229,13 @@ static HloStatus check_recursion(HloVerifier *verifier) {
             if (--pending[caller->id] == 0) ready[count++] = caller;
         }
     }
-    for (int64_t c = 0; c < all->count && count < all->count; c++) {
-        HLO_VERIFY_FAIL_IF(pending[all->items[c]->id] > 0, "computation %s is part of a cycle of calls",
-                           all->items[c]->name);
-    }
-    return HLO_SUCCESS;
+    if (count == all->count) return HLO_SUCCESS;
+    int64_t c = 0;
+    while (pending[all->items[c]->id] == 0) c++;
+    // A caller of a cycle is not in it: as many steps along calls as there are computations end in one.
+    const HloComputation *at = all->items[c];
+    for (int64_t step = 0; step < all->count; step++) at = pending_callee(at, pending);
+    return hlo_error(HLO_INVALID_ARGUMENT, "computation %s is part of a cycle of calls", at->name);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

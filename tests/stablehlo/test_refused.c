@@ -355,6 +355,12 @@ static const RefusedText imports[] = {
     {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"x\", api_version = 4 : i32, backend_config = {k "
           "= #stablehlo.bounds<2>}}> : (tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.custom_call: an option of a custom call is of an unknown dialect"},
+    {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x.y\", composite_attributes = {i = 1 : i64, k = #foo.bar<1>}, "
+          "decomposition = @d}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.composite: attribute 'k' of composite x.y cannot be written in HLO"},
+    {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x.y\", composite_attributes = {k = [#stablehlo.bounds<2>]}, "
+          "decomposition = @d}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.composite: attribute 'k' of composite x.y cannot be written in HLO"},
     {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x.y\"}> : (tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.composite: composite x.y has no decomposition"},
     // bug: an operation of chlo that becomes several could have a result of any sizes.

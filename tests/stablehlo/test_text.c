@@ -519,10 +519,34 @@ static void check_nested_composite(const char *end, const char *message) {
 }
 
 // A composite in the decomposition of another was not checked, and ended the process.
+// A composite with options that its name does not have computes what its decomposition does.
+Test(stablehlo_text, bug_a_blank_made_an_option_a_known_one) {
+    static const char *const kKeys[] = {"k", "\" k\"", "\"k \"", "\"\""};
+    for (size_t i = 0; i < HLO_COUNT_OF(kKeys); i++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "func.func @main(%%a: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>) {\n"
+                        "  %%0:2 = stablehlo.composite \"chlo.top_k\" %%a {composite_attributes = {%s = 2 : i64}, "
+                        "decomposition = @d, version = 1 : i32} : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>)\n"
+                        "  return %%0#0, %%0#1 : tensor<2xf32>, tensor<2xi32>\n}\n"
+                        "func.func private @d(%%x: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>) {\n"
+                        "  %%1 = stablehlo.slice %%x [0:2] : (tensor<4xf32>) -> tensor<2xf32>\n"
+                        "  %%2 = stablehlo.iota dim = 0 : tensor<2xi32>\n"
+                        "  return %%1, %%2 : tensor<2xf32>, tensor<2xi32>\n}\n",
+                        kKeys[i]);
+        HloModule *module = NULL;
+        HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, "test.mlir", &module);
+        cr_assert_null(status, "%s: %s", kKeys[i], hlo_status_message(status));
+        cr_expect_eq(module->computations.count, i ? 2 : 1, "%s", kKeys[i]);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
 Test(stablehlo_text, bug_composites_in_decompositions_of_others) {
     check_nested_composite("same", NULL);
     check_nested_composite("shorter", "computation shorter takes f32[3] as parameter 0, but f32[4] is passed");
-    check_nested_composite("outer", "is part of a cycle of calls");
+    check_nested_composite("outer", "computation outer is part of a cycle of calls");
     check_nested_composite("nobody", "there is no function @nobody");
 }
 

@@ -95,9 +95,10 @@ static const CompositeRow rows[] = {
 
 static bool has_only(const MlirAttribute *dictionary, const char *options) {
     for (int64_t i = 0; dictionary && i < dictionary->count; i++) {
-        const char *found = strstr(options, dictionary->keys[i]);
-        const size_t length = strlen(dictionary->keys[i]);
-        if (!found || !length || found[-1] != ' ' || found[length] != ' ') return false;
+        const char *key = dictionary->keys[i];
+        if (!*key || strchr(key, ' ')) return false;  // it would match the blanks around the options
+        const char *found = strstr(options, key);
+        if (!found || found[-1] != ' ' || found[strlen(key)] != ' ') return false;
     }
     return true;
 }
@@ -153,8 +154,10 @@ static HloStatus import_other(ImportPlace *place, const char *name, const char *
     const MlirAttribute *options = mlir_attribute(place->operation, "composite_attributes");
     if (place->operation->region_count)
         return import_error(place, HLO_UNIMPLEMENTED, "composite %s has regions, which HLO cannot express", name);
-    if (options && !mlir_can_write(options))
-        return import_error(place, HLO_UNIMPLEMENTED, "an attribute of composite %s is of an unknown dialect", name);
+    for (int64_t i = 0; options && i < options->count; i++)
+        if (!mlir_can_write(options->items[i]))
+            return import_error(place, HLO_UNIMPLEMENTED, "attribute '%s' of composite %s cannot be written in HLO",
+                                options->keys[i], name);
     HLO_TRY(import_call_of(place, decomposition, true, &result));
     hlo_instruction_set_frontend_attribute(result, "composite.attributes",
                                            options ? mlir_attribute_text(import_arena(place), options) : "{}");

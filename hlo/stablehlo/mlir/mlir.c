@@ -284,7 +284,7 @@ bool mlir_can_write(const MlirAttribute *attribute) {
         case MLIR_INTEGER:
         case MLIR_FLOAT: return can_write_number(attribute);
         case MLIR_STRING:
-        case MLIR_SYMBOL: return attribute->string != NULL;
+        case MLIR_SYMBOL: return attribute->string != NULL && !attribute->is_foreign;
         case MLIR_ENUM: return attribute->string != NULL && mlir_words(attribute->string, strlen(attribute->string));
         case MLIR_TYPE:
         case MLIR_TENSOR: return can_write_type(attribute->type);

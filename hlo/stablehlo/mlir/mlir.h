@@ -77,6 +77,7 @@ struct MlirAttribute {
     double real;
     const char *string;
     int64_t string_length;  // length of a string that the file stores as one
+    bool is_foreign;        // the string is the text of an attribute of an unknown dialect
     const MlirType *type;
     const MlirAttribute *const *items;
     const char *const *keys;

@@ -406,7 +406,7 @@ static const MlirAttribute *keep_text(AsmParser *parser, const char *start) {
         if (!asm_skip_balanced(parser, '<')) return NULL;
     }
     const char *text = hlo_arena_string(parser->arena, start, (size_t)(parser->at - start));
-    return asm_make(parser, (MlirAttribute){.kind = MLIR_STRING, .string = text});
+    return asm_make(parser, (MlirAttribute){.kind = MLIR_STRING, .string = text, .is_foreign = true});
 }
 
 // #stablehlo.gather<...>, #stablehlo<comparison_direction LT>, #sdy.sharding<...>, #alias
