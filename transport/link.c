@@ -108,6 +108,11 @@ const char *link_reason(const Link *link) {
         case 0: return "was closed";
         case LINK_NONSENSE: return "carries data that makes no sense";
         case LINK_NO_MEMORY: return "has no memory";
-        default: return strerror(link->error);
+        case ECONNRESET: return "was reset";
+        case EPIPE: return "was closed for writing";
+        case ETIMEDOUT: return "timed out";
+        case EHOSTUNREACH:
+        case ENETUNREACH: return "lost its route";
+        default: return "failed";
     }
 }

@@ -37,7 +37,7 @@ bool link_next(Link *link, size_t maximum, Frame *frame);
 void link_queue(Link *link, uint32_t kind, const void *data, size_t bytes);
 // Writes what the socket takes; true if nothing is left.
 bool link_flush(Link *link);
-// Why it is broken, for a message: "was closed", "Connection reset by peer".
+// Why it is broken, to follow "the connection" in a message: "was closed", "was reset".
 const char *link_reason(const Link *link);
 
 #endif
