@@ -218,8 +218,8 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-// Whether somebody outside of the partitioner is told the shardings: they must be those of the program that is kept.
-static bool tells_shardings(const HloModule *module, const SpmdOptions *options) {
+// Whether the shardings leave the partitioner: they must be those of the program that is kept.
+static bool reports_shardings(const HloModule *module, const SpmdOptions *options) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             if (!hlo_is(at, HLO_OP_CUSTOM_CALL)) continue;
@@ -233,7 +233,7 @@ static bool tells_shardings(const HloModule *module, const SpmdOptions *options)
 // unless the machine needs noticeably less time for the other. Both times add up what a machine may do at once, so that
 // smaller differences mean nothing.
 static HloStatus try_bytes(Request *request, const HloModule *module) {
-    if (!request->seconds || tells_shardings(module, request->options)) return HLO_SUCCESS;
+    if (!request->seconds || reports_shardings(module, request->options)) return HLO_SUCCESS;
     Request other = {.module = module, .options = request->options, .by_bytes = true};
     HloStatus status = run(&other, run_partition);
     if (status) {

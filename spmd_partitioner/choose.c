@@ -98,23 +98,17 @@ static void take_over(const Choice *choice, int32_t tensor, SpmdAxes *factors) {
     }
 }
 
-// What the local work costs: bytes of all local tensors, and one multiply-add for each point of a dot's factors.
-// In doubles: products of sizes may leave 64 bits, and the cost ends at SPMD_MOST_BYTES.
+// What the local work costs: bytes of all local tensors, and one multiply-add for each point of a product's factors.
 static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdMesh *mesh = choice->partitioner->mesh;
-    double bytes = 0, points = 2;
+    double bytes = 0;
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         const SpmdSharding *sharding = spmd_rule_sharding(rule, choice->partitioner->arena, mesh, t, factors, 0);
         bytes += (double)spmd_local_bytes(mesh, rule->tensors[t].shape, sharding);
     }
-    const bool multiplies = spmd_is_product(rule->op);
-    for (int64_t f = 0; multiplies && f < rule->factors.count; f++) {
-        points *= (double)spmd_shard_size(rule->factors.items[f].size, spmd_axes_product(mesh, &factors[f]));
-    }
-    const SpmdCosts *costs = choice->partitioner->plan->costs;
-    const double cost = bytes / costs->memory_per_byte + (multiplies ? points / costs->flops_per_byte : 0);
-    return cost < (double)SPMD_MOST_BYTES ? (int64_t)cost : SPMD_MOST_BYTES;
+    return spmd_price_cost(
+        spmd_work_price(choice->partitioner->plan->costs, bytes, spmd_local_points(rule, mesh, factors)));
 }
 
 // The bytes of the largest array that a user makes of a leaf of `source`; those of the leaf itself where it leaves the
@@ -137,14 +131,6 @@ static int64_t largest_use(const HloInstruction *source, int64_t leaf) {
     return largest < own ? largest : own;
 }
 
-// The cost of the reshard after which nothing is partial.
-static int64_t path_cost(const Choice *choice, const HloShape *global, const SpmdSharding *from, SpmdAtomSet partial,
-                         const SpmdSharding *to) {
-    SpmdPartitioner *partitioner = choice->partitioner;
-    return spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, global, from, partial, to, 0)
-        ->cost;
-}
-
 // Bytes to reshard a result from what the factors give to what the plan wants. Where the plan has no axes only because
 // nothing asked for any, an array that all its users make smaller is better gathered after them.
 static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdSharding *given, SpmdAtomSet partial) {
@@ -154,7 +140,7 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     const int64_t leaf = tensor - rule->operand_count;
     const HloShape *shape = rule->tensors[tensor].shape;
     const SpmdSharding *wanted = choice->now[tensor];
-    int64_t bytes = path_cost(choice, shape, given, partial, wanted);
+    int64_t bytes = spmd_path(partitioner, shape, given, partial, wanted)->cost;
     bool asked = spmd_plan_array(partitioner->plan, rule->op, leaf)->annotated || !spmd_sharding_is_replicated(wanted);
     int64_t whole = hlo_shape_bytes(shape);
     if (asked || partial || whole == 0) return bytes;

@@ -19,6 +19,7 @@
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
+#include "spmd_partitioner/contraction.h"
 
 enum { NODE_LIMIT = 4096 };
 
@@ -107,7 +108,7 @@ static int32_t dim_of_factor(const SpmdTensor *tensor, int32_t factor) {
 static double work_of(const Search *search, const SpmdNode *node) {
     const SpmdRule *rule = node->rule;
     SpmdAtomSet others = 0;
-    double bytes = 0, points = 2;
+    double bytes = 0, points = 1;
     for (int32_t t = 0; t < node->count; t++) {
         if (node->arrays[t] < 0) continue;
         const SpmdArray *array = &search->consequences->plan->arrays.items[node->arrays[t]];
@@ -115,10 +116,10 @@ static double work_of(const Search *search, const SpmdNode *node) {
         bytes += bytes_beside(search, array);
     }
     const SpmdCosts *costs = search->consequences->plan->costs;
-    if (!hlo_is(rule->op, HLO_OP_DOT) && !hlo_is(rule->op, HLO_OP_CONVOLUTION)) return bytes / costs->memory_per_byte;
+    if (!spmd_is_product(rule->op)) return spmd_work_price(costs, bytes, 0);
     for (int64_t f = 0; f < rule->factors.count; f++) points *= (double)rule->factors.items[f].size;
     points /= (double)spmd_atoms_product(search->consequences->plan->mesh, others);
-    return bytes / costs->memory_per_byte + points / costs->flops_per_byte;
+    return spmd_work_price(costs, bytes, points);
 }
 
 double spmd_operand_moves(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand) {

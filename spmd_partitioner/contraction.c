@@ -17,6 +17,14 @@ bool spmd_is_product(const HloInstruction *op) {
     return hlo_is(op, HLO_OP_DOT) || hlo_is(op, HLO_OP_CONVOLUTION);
 }
 
+double spmd_local_points(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdAxes *factors) {
+    if (!spmd_is_product(rule->op)) return 0;
+    double points = 1;
+    for (int64_t f = 0; f < rule->factors.count; f++)
+        points *= (double)spmd_shard_size(rule->factors.items[f].size, spmd_axes_product(mesh, &factors[f]));
+    return points;
+}
+
 // The share of an all-reduce's bytes that an exchange may send at most: where the result goes from there is an
 // estimate.
 static const double WORTHWHILE = 2.0 / 3;

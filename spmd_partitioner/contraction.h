@@ -9,6 +9,9 @@
 
 // Whether an op multiplies and adds: a dot or a convolution.
 bool spmd_is_product(const HloInstruction *op);
+// The multiply-adds of a product on one device, if its factors have these axes; 0 for other ops. In doubles: products
+// of sizes may leave 64 bits.
+double spmd_local_points(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdAxes *factors);
 // True if the sum that `op` leaves on each device is added up by the loop around it, so that one collective after the
 // loop finishes it (passes/accumulate.c).
 bool spmd_sum_waits(const HloInstruction *op);

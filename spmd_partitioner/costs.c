@@ -134,8 +134,12 @@ static SpmdPrice price_of(SpmdCosts *costs, SpmdTransferKind kind, SpmdAtomSet a
     return price;
 }
 
-static int64_t as_cost(double cost) {
-    return cost < (double)SPMD_MOST_BYTES ? (int64_t)cost : SPMD_MOST_BYTES;
+int64_t spmd_price_cost(double price) {
+    return price < (double)SPMD_MOST_BYTES ? (int64_t)price : SPMD_MOST_BYTES;
+}
+
+double spmd_work_price(const SpmdCosts *costs, double bytes, double points) {
+    return bytes / costs->memory_per_byte + 2 * points / costs->flops_per_byte;
 }
 
 double spmd_transfer_price(SpmdCosts *costs, SpmdTransferKind kind, SpmdAtomSet atoms, double bytes) {
@@ -147,14 +151,14 @@ double spmd_transfer_price(SpmdCosts *costs, SpmdTransferKind kind, SpmdAtomSet 
 int64_t spmd_transfer_cost(SpmdCosts *costs, SpmdTransferKind kind, SpmdAtomSet atoms, int64_t bytes,
                            bool counts_message) {
     if (!costs || !costs->machine) return spmd_add_bytes(bytes, counts_message ? SPMD_MESSAGE_BYTES : 0);
-    return as_cost(spmd_transfer_price(costs, kind, atoms, (double)bytes));
+    return spmd_price_cost(spmd_transfer_price(costs, kind, atoms, (double)bytes));
 }
 
 int64_t spmd_permutes_cost(SpmdCosts *costs, const SpmdAxes *axes, int64_t bytes, int64_t count, bool counts_messages) {
     if (!costs || !costs->machine || !axes->count)
         return spmd_add_bytes(bytes, counts_messages ? spmd_times_bytes(count, SPMD_MESSAGE_BYTES) : 0);
     const SpmdPrice price = price_of(costs, SPMD_TRANSFER_SHIFT, spmd_axes_set(axes));
-    return as_cost(price.message * (double)count + price.byte * (double)bytes);
+    return spmd_price_cost(price.message * (double)count + price.byte * (double)bytes);
 }
 
 // ---- whole programs

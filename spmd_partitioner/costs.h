@@ -43,6 +43,10 @@ int64_t spmd_transfer_cost(SpmdCosts *costs, SpmdTransferKind kind, SpmdAtomSet 
 double spmd_transfer_price(SpmdCosts *costs, SpmdTransferKind kind, SpmdAtomSet atoms, double bytes);
 // The cost of `count` permutes along `axes` in which a device sends `bytes` in all.
 int64_t spmd_permutes_cost(SpmdCosts *costs, const SpmdAxes *axes, int64_t bytes, int64_t count, bool counts_messages);
+// What local work costs that reads and writes `bytes` and computes `points` points of products, two operations each.
+double spmd_work_price(const SpmdCosts *costs, double bytes, double points);
+// A price as a cost, which ends at SPMD_MOST_BYTES: products of sizes may leave 64 bits.
+int64_t spmd_price_cost(double price);
 
 // The seconds that the collectives, products and written arrays of a program of one device take on the machine, one
 // after the other; loops by their trip counts (unknown ones once). Only with a machine. Memory errors jump to

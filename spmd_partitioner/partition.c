@@ -153,8 +153,7 @@ static HloInstruction *demand_constant(SpmdPartitioner *partitioner, const HloIn
     SpmdLocal whole = {.global = source->shape,
                        .sharding = spmd_sharding_new(partitioner->arena, to->rank, to->manual)};
     whole.hlo = spmd_clone(partitioner, source, source->shape, NULL, 0);
-    const SpmdPath *path = spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, source->shape,
-                                             whole.sharding, 0, to, 0);
+    const SpmdPath *path = spmd_path(partitioner, source->shape, whole.sharding, 0, to);
     SpmdReason reason = {.op = source, .what = "value"};
     return spmd_emit_path(partitioner, whole, path, &reason).hlo;
 }

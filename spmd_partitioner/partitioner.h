@@ -66,6 +66,11 @@ static inline SpmdLocal spmd_operand(SpmdPartitioner *partitioner, int64_t index
 }
 // The manual axes of an op: those of its operands.
 SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction *op);
+// The cheapest way from one sharding to another, after which nothing is partial.
+static inline const SpmdPath *spmd_path(SpmdPartitioner *partitioner, const HloShape *global, const SpmdSharding *from,
+                                        SpmdAtomSet partial, const SpmdSharding *to) {
+    return spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, global, from, partial, to, 0);
+}
 // Reshards to `to`, finishing partial results except over `keep`. Free arrays are made.
 SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
                        SpmdReason reason);

@@ -11,8 +11,8 @@
 //         all-to-alls of %a and %i, 1/16 of %m each
 //
 // The operands are treated alike, so that a whole chain of ops is remade from where it is smallest. The work of the
-// copies counts. What the original was needed for is not known yet, so that its work always counts as well; if
-// everybody needs the copy, the original is removed as unused.
+// copies counts. What the original was needed for is not known yet, so that its work always counts as well; if all its
+// users take the copy, the original is removed as unused.
 #include <assert.h>
 
 #include "spmd_partitioner/contraction.h"
@@ -79,8 +79,7 @@ static SpmdAxes *factors_for(SpmdPartitioner *partitioner, const SpmdRule *rule,
 
 // What it costs to send an array from one sharding to another; messages count, since remaking may take several.
 static int64_t sending_cost(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to) {
-    const SpmdPath *path = spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, local->global,
-                                             local->sharding, local->partial, to, 0);
+    const SpmdPath *path = spmd_path(partitioner, local->global, local->sharding, local->partial, to);
     if (partitioner->plan->costs->machine || !path->cost) return path->cost;
     return spmd_add_bytes(path->cost, (int64_t)path->count * SPMD_MESSAGE_BYTES);
 }
@@ -89,21 +88,12 @@ static int64_t sending_cost(SpmdPartitioner *partitioner, const SpmdLocal *local
 static int64_t work_of(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                        const SpmdSharding *to) {
     const SpmdMesh *mesh = partitioner->mesh;
-    double bytes = (double)spmd_local_bytes(mesh, rule->op->shape, to), points = 0;
-    if (spmd_is_product(rule->op)) {
-        points = 2;
-        for (int64_t f = 0; f < rule->factors.count; f++) {
-            const int64_t parts = spmd_axes_product(mesh, &factors[f]);
-            points *= (double)spmd_shard_size(rule->factors.items[f].size, parts);
-        }
-        for (int32_t i = 0; i < rule->operand_count; i++) {
-            const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, mesh, i, factors, 0);
-            bytes += (double)spmd_local_bytes(mesh, rule->tensors[i].shape, sharding);
-        }
+    double bytes = (double)spmd_local_bytes(mesh, rule->op->shape, to);
+    for (int32_t i = 0; spmd_is_product(rule->op) && i < rule->operand_count; i++) {
+        const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, mesh, i, factors, 0);
+        bytes += (double)spmd_local_bytes(mesh, rule->tensors[i].shape, sharding);
     }
-    const SpmdCosts *costs = partitioner->plan->costs;
-    const double cost = bytes / costs->memory_per_byte + points / costs->flops_per_byte;
-    return cost < (double)SPMD_MOST_BYTES ? (int64_t)cost : SPMD_MOST_BYTES;
+    return spmd_price_cost(spmd_work_price(partitioner->plan->costs, bytes, spmd_local_points(rule, mesh, factors)));
 }
 
 static int64_t remaking_cost(Remaking *remaking, const SpmdLocal *local, const SpmdSharding *to, int64_t limit);
@@ -160,13 +150,12 @@ static bool has_choice(SpmdPartitioner *partitioner, const SpmdLocal *local, con
 }
 
 int64_t spmd_form_cost(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to) {
-    const SpmdPath *path = spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, local->global,
-                                             local->sharding, local->partial, to, 0);
-    if (!path->cost || !has_choice(partitioner, local, to)) return path->cost;
+    const int64_t cost = spmd_path(partitioner, local->global, local->sharding, local->partial, to)->cost;
+    if (!cost || !has_choice(partitioner, local, to)) return cost;
     Remaking remaking = {.partitioner = partitioner};
     const int64_t sent = sending_cost(partitioner, local, to);
-    const int64_t remade = remaking_cost(&remaking, local, to, sent);
-    return path->cost > sent - remade ? path->cost - (sent - remade) : 0;
+    const int64_t saved = sent - remaking_cost(&remaking, local, to, sent);
+    return cost > saved ? cost - saved : 0;
 }
 
 // Emits `op` in the form `to`. Its operands come from spmd_reshard(), which decides about them in the same way.

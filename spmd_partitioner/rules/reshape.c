@@ -139,11 +139,8 @@ static const SpmdSharding *wanted_result(SpmdPartitioner *partitioner, const Hlo
 static int64_t reshard_cost(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdSharding *operand,
                             const SpmdSharding *result) {
     const SpmdSharding *now = spmd_operand(partitioner, 0).sharding, *wanted = wanted_result(partitioner, op);
-    const SpmdPath *before = spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh,
-                                               op->operands[0]->shape, now, 0, operand, 0);
-    const SpmdPath *after =
-        spmd_reshard_path(&partitioner->paths, partitioner->arena, partitioner->mesh, op->shape, result, 0, wanted, 0);
-    return spmd_add_bytes(before->cost, after->cost);
+    return spmd_add_bytes(spmd_path(partitioner, op->operands[0]->shape, now, 0, operand)->cost,
+                          spmd_path(partitioner, op->shape, result, 0, wanted)->cost);
 }
 
 // Plans the exchange of one group: false where that is impossible. `operand` and `result` are the shardings of both
