@@ -243,8 +243,7 @@ static void print_complaint(const HloText *complaint) {
 static bool is_binary(const HloText *text) {
     for (size_t i = 0; i < text->length; ++i) {
         const unsigned char c = (unsigned char)text->data[i];
-        if (c < 0x20 && !strchr("\t\n\r\x1b", c)) return true;
-        if (!c) return true;  // strchr() finds the end of its own text
+        if (c < 0x20 && !memchr("\t\n\r\x1b", c, 4)) return true;
     }
     return false;
 }

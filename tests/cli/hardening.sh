@@ -5,22 +5,8 @@
 set -u
 compiler=$1
 shift
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0
-failed=0
-
-# holds NAME COMMAND…
-holds() {
-    local name=$1
-    shift
-    if "$@" >/dev/null 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "[FAIL] hardening::$name"
-    fi
-}
+suite=hardening
+. "$(dirname "$0")/holds.sh"
 
 # segment FILE TYPE FLAGS: the program header of this type has exactly these flags, such as RW.
 segment() { readelf -lW "$1" | awk -v type="$2" -v flags="$3" '$1 == type { found = $7 == flags || $7 $8 == flags } END { exit !found }'; }
@@ -59,5 +45,4 @@ for binary in "$@"; do
             marked "$binary" "$(properties "$probe")"
     fi
 done
-echo "[====] Synthesis: Tested: $((passed + failed)) | Passing: $passed | Failing: $failed | Crashing: 0"
-[ "$failed" = 0 ]
+summary

@@ -8,9 +8,8 @@ set -u
 MESHLO=$(realpath "$1")
 COUNT=4 NETWORK=10.213.7 TIMEOUT=4
 prefix=meshlo$$
-work=$(mktemp -d)
-passed=0
-failed=0
+suite=machines
+. "$(dirname "$0")/holds.sh"
 
 missing() {
     echo "NOT RUN: hosts on several machines: $1"
@@ -35,19 +34,6 @@ cleanup() {
     rm -rf "$work"
 }
 trap cleanup EXIT
-
-# holds NAME COMMAND…
-holds() {
-    local name=$1
-    shift
-    if "$@" >"$work/said" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "[FAIL] machines::$name"
-        head -n 20 "$work/said" | cut -c1-200 | sed 's/^/       /'
-    fi
-}
 
 # ---- the machines
 
@@ -178,5 +164,4 @@ for action in kill_process stop_process cut_network; do
     holds "$action: none is left" no_orphans
 done
 
-echo "[====] Synthesis: Tested: $((passed + failed)) | Passing: $passed | Failing: $failed | Crashing: 0"
-[ $failed = 0 ]
+summary

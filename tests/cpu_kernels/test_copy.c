@@ -80,8 +80,8 @@ Test(cpu_copy, runs_of_any_steps) {
                 cpu_copy_run(out + kCentre * width, to, in + kCentre * width, from, n, width);
                 for (int i = 0; i < n; i++)
                     cr_assert_arr_eq(out + (kCentre + i * to) * width, in + (kCentre + i * from) * width, width);
-                const int behind = kCentre + (to > 0 ? n * to : to * n);
-                for (int i = 0; i < width; i++) cr_assert_eq(out[behind * width + i], 9);
+                const int after = kCentre + (to > 0 ? n * to : to * n);
+                for (int i = 0; i < width; i++) cr_assert_eq(out[after * width + i], 9);
             }
 }
 

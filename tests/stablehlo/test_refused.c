@@ -379,9 +379,9 @@ static const RefusedText imports[] = {
          "@@\"stablehlo.rng\"(%z, %z, %s) <{rng_distribution = #stablehlo<rng_distribution UNIFORM>}> : (tensor<f32>, "
          "tensor<f32>, tensor<1xi64>) -> tensor<8xf16>"),
      "random numbers of type f16 between bounds of type f32"},
-    {COMPOSITE("\"x.y\"", "nobody", ""), "stablehlo.composite: there is no function @nobody"},
+    {COMPOSITE("\"x.y\"", "absent", ""), "stablehlo.composite: there is no function @absent"},
     // bug: a composite with a name that we know was taken for it whatever else it said.
-    {COMPOSITE("\"chlo.sinh\"", "nobody", ""), "stablehlo.composite: there is no function @nobody"},
+    {COMPOSITE("\"chlo.sinh\"", "absent", ""), "stablehlo.composite: there is no function @absent"},
     {COMPOSITE("\"chlo.erf\"", "shorter", ""),
      "call: computation shorter takes f32[3] as parameter 0, but f32[4] is passed"},
     {COMPOSITE("\"chlo.acosh\"", "other", ""), "s32[4] follows from the operands, but the text says f32[4]"},
@@ -395,7 +395,7 @@ static const RefusedText imports[] = {
     {COMPOSITE("\"chlo.sinh\"", "shorter", ", version = -1 : i32"), "composite chlo.sinh has version -1"},
     {COMPOSITE("\"chlo.sinh\"", "shorter", ", composite_attributes = [1]"),
      "the attributes of composite chlo.sinh are no dictionary"},
-    {MAIN("@@func.call @nobody(%a) : (tensor<4xf32>) -> ()"), "func.call: there is no function @nobody"},
+    {MAIN("@@func.call @absent(%a) : (tensor<4xf32>) -> ()"), "func.call: there is no function @absent"},
     {"func.func @main(%a: tensor<f32>) {\n  return\n}\n@@func.func private @main(%a: tensor<f32>) {\n  return\n}",
      "function @main is defined twice"},
     {("func.func @main(%a: tensor<4xf32>) {\n  @@func.call @f(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> ()\n  "

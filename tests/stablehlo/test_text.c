@@ -547,7 +547,7 @@ Test(stablehlo_text, bug_composites_in_decompositions_of_others) {
     check_nested_composite("same", NULL);
     check_nested_composite("shorter", "computation shorter takes f32[3] as parameter 0, but f32[4] is passed");
     check_nested_composite("outer", "computation outer is part of a cycle of calls");
-    check_nested_composite("nobody", "there is no function @nobody");
+    check_nested_composite("absent", "there is no function @absent");
 }
 
 // What a composite and a call are told came out as nothing, without its quotes' escapes, or as an integer where it

@@ -232,14 +232,15 @@ typedef struct LoopKey {
     int64_t type, group_size, stores, outer, dims[2], load[2], store[2];
 } LoopKey;
 
+typedef struct MadeLoop {
+    LoopKey key;
+    const CpuLoop *loop;
+} MadeLoop;
+
 // The loops that have been made. Equal hashes occupy the next numbers.
 typedef struct CpuCollectiveLoops {
     HloIntMap by_hash;  // to positions in `loops`
-    HLO_VECTOR(struct {
-        LoopKey key;
-        const CpuLoop *loop;
-    })
-    loops;
+    HLO_VECTOR(MadeLoop) loops;
 } CpuCollectiveLoops;
 
 static LoopKey key_of(const CollectiveLowering *context, HloType type, const CpuLoopDomain *domain,
@@ -281,9 +282,7 @@ static HloStatus make_loop(const CollectiveLowering *context, HloType type, cons
     HLO_TRY(cpu_loop_finish(builder, &loop));
     *result = loop;
     hlo_int_map_set(lowering->arena, &made->by_hash, hash, made->loops.count);
-    hlo_vector_reserve(lowering->arena, &made->loops, made->loops.count + 1);
-    made->loops.items[made->loops.count].key = key;
-    made->loops.items[made->loops.count++].loop = loop;
+    hlo_vector_push(lowering->arena, &made->loops, ((MadeLoop){key, loop}));
     return HLO_SUCCESS;
 }
 
