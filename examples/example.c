@@ -83,7 +83,7 @@ HloStatus pmap_shard(Pmap *pmap, const HloLiteral *array, PmapArray *result) {
 }
 
 HloStatus pmap_replicate(Pmap *pmap, const HloLiteral *array, PmapArray *result) {
-    return place_rows(pmap, array, (HloInts){array->shape->dims, array->shape->rank}, 0, result);
+    return place_rows(pmap, array, hlo_shape_dims(array->shape), 0, result);
 }
 
 HloStatus pmap_run(Pmap *pmap, const PmapArray *arguments, int64_t argument_count, PmapArray *results,

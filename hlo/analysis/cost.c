@@ -313,7 +313,7 @@ void hlo_cost_reduce(const HloCostAnalysis *analysis, const HloInstruction *inst
     move_all(instruction, cost);
     const HloShape *result = instruction->shape;
     double in = elements_of(instruction->operands[0]->shape);
-    double out = elements_of(hlo_shape_is_tuple(result) ? result->elements[0] : result);
+    double out = elements_of(hlo_shape_value(result, 0));
     if (instruction->opcode == HLO_OP_SCAN) {
         HloInts dimensions = HLO_ATTRIBUTES(instruction, Scan)->dimensions;
         in = (double)instruction->operands[0]->shape->dims[dimensions.items[0]];
@@ -341,7 +341,7 @@ void hlo_cost_reduce_window(const HloCostAnalysis *analysis, const HloInstructio
         apply(analysis, instruction, 1, sources, cost);
         return;
     }
-    double out = elements_of(hlo_shape_is_tuple(result) ? result->elements[0] : result);
+    double out = elements_of(hlo_shape_value(result, 0));
     apply(analysis, instruction, 0, out * (window - 1), cost);
 }
 

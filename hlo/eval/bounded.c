@@ -292,7 +292,7 @@ static HloStatus shrink_operands(HloEvalDevice *device, const HloInstruction *in
     for (int32_t k = 0; k < count; k++) {
         const HloShape *shape = operands[k]->shape;
         if (stays_whole(instruction, k) || !hlo_shape_is_array(shape)) continue;
-        if (hlo_ints_equal((HloInts){sizes.items[k], shape->rank}, (HloInts){shape->dims, shape->rank})) continue;
+        if (hlo_ints_equal((HloInts){sizes.items[k], shape->rank}, hlo_shape_dims(shape))) continue;
         HloEvalValue *shrunk;
         HLO_TRY(shrink(device, operands[k], sizes.items[k], &shrunk));
         hlo_eval_release(device, operands[k]);
@@ -411,7 +411,7 @@ static HloStatus run_block(HloEvalDevice *device, const HloInstruction *instruct
     const int32_t leaves = hlo_shape_is_tuple(whole) ? whole->element_count : 1;
     int64_t **sizes = HLO_EVAL_SCRATCH(device, int64_t *, leaves);
     for (int32_t i = 0; i < leaves; i++) {
-        const HloShape *shape = hlo_shape_is_tuple(whole) ? whole->elements[i] : whole;
+        const HloShape *shape = hlo_shape_value(whole, i);
         const HloEvalValue *operand = operands[i < instruction->operand_count ? i : 0];
         sizes[i] = HLO_EVAL_SCRATCH(device, int64_t, shape->rank);
         for (int32_t d = 0; d < shape->rank; d++) {

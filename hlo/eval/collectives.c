@@ -78,7 +78,7 @@ static const HloShape *result_shape(const HloInstruction *instruction, int32_t i
     const HloShape *shape = instruction->shape;
     bool start = hlo_is(instruction, HLO_OP_ALL_GATHER_START) || hlo_is(instruction, HLO_OP_COLLECTIVE_PERMUTE_START);
     if (start) shape = shape->elements[1];
-    return shape->type == HLO_TUPLE ? shape->elements[index] : shape;
+    return hlo_shape_value(shape, index);
 }
 
 // Wraps the result arrays of one party in the instruction's shape.

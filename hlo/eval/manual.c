@@ -380,15 +380,12 @@ static HloStatus border_part(HloEvalDevice *device, const HloInstruction *instru
     return HLO_SUCCESS;
 }
 
-static const HloShape *value_shape(const HloInstruction *instruction, int64_t value) {
-    return instruction->shape->type == HLO_TUPLE ? instruction->shape->elements[value] : instruction->shape;
-}
-
 // Outside of manual runs (a program that is already per device) shapes do not change at the boundary.
 static HloStatus pass_on(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     for (int32_t k = 0; k < instruction->operand_count; k++) {
-        if (!hlo_shape_equal(value_shape(instruction, k), instruction->operands[k]->shape, HLO_COMPARE_IGNORE_LAYOUT)) {
+        if (!hlo_shape_equal(hlo_shape_value(instruction->shape, k), instruction->operands[k]->shape,
+                             HLO_COMPARE_IGNORE_LAYOUT)) {
             return hlo_error(HLO_UNIMPLEMENTED, "%%%s: a manual region needs the devices of its mesh; the run has %lld",
                              instruction->name, (long long)device->world->device_count);
         }
@@ -406,7 +403,7 @@ HloStatus hlo_eval_call_full_to_shard(HloEvalDevice *device, const HloInstructio
     bool tuple = instruction->shape->type == HLO_TUPLE;
     if (tuple) HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     for (int32_t k = 0; k < instruction->operand_count; k++) {
-        const HloShape *shard = value_shape(instruction, k);
+        const HloShape *shard = hlo_shape_value(instruction->shape, k);
         Part part;
         HLO_TRY(border_part(device, instruction, k, shard->rank, &part));
         HLO_TRY(take_part(device, instruction, operands[k], shard, &part, tuple ? &(*result)->elements[k] : result));
@@ -417,7 +414,7 @@ HloStatus hlo_eval_call_full_to_shard(HloEvalDevice *device, const HloInstructio
 // Assembles value `value` from the shards of one group.
 static HloStatus gather_group(const HloInstruction *instruction, HloEvalParty *parties, const Part *parts,
                               int64_t count, int64_t value, HloEvalParty *first, HloEvalValue **result) {
-    const HloShape *whole = value_shape(instruction, value);
+    const HloShape *whole = hlo_shape_value(instruction->shape, value);
     HLO_TRY(hlo_eval_new_zeroed(first->device, whole, result));
     for (int64_t from = count - 1; from >= 0; from--) {  // replicas agree; otherwise the first device's value wins
         const HloEvalValue *shard = parties[from].operands[value];
@@ -435,7 +432,8 @@ static HloStatus gather_value(const HloInstruction *instruction, HloEvalParty *p
     HloEvalDevice *device = parties[0].device;
     Part *parts = HLO_EVAL_SCRATCH(device, Part, count);
     for (int64_t p = 0; p < count; p++)
-        HLO_TRY(border_part(parties[p].device, instruction, value, value_shape(instruction, value)->rank, &parts[p]));
+        HLO_TRY(border_part(parties[p].device, instruction, value, hlo_shape_value(instruction->shape, value)->rank,
+                            &parts[p]));
     for (int64_t p = 0; p < count; p++) {
         int64_t same = 0;
         while (parts[same].group != parts[p].group) same++;

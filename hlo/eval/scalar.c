@@ -173,7 +173,7 @@ HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *c
     scalar->result_bytes = HLO_ARENA_NEW(arena, int64_t, scalar->result_count);
     const HloShape *root = computation->root->shape;
     for (int64_t r = 0; r < scalar->result_count; r++) {
-        const HloShape *shape = root->type == HLO_TUPLE ? root->elements[r] : root;
+        const HloShape *shape = hlo_shape_value(root, r);
         scalar->result_bytes[r] = hlo_type_bytes(shape->type);
         HLO_FAIL_IF(!hlo_shape_is_scalar(shape), HLO_INVALID_ARGUMENT, "computation %%%s must return scalars",
                     computation->name);

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/analysis/scan.h"
 #include "hlo/eval/internal.h"
 
 // Element `step` along a dimension: a block with that dimension left out, between two arrays of row-major order.
@@ -28,34 +29,30 @@ static void copy_step(const HloShape *whole, int64_t dimension, int64_t step, ch
 typedef struct Scan {
     const HloInstruction *instruction;
     const HloComputation *body;
-    int64_t dimension, inputs, carries, outputs, length;
+    HloScanParts parts;
     HloEvalValue **operands;
     HloEvalValue **carried;
     HloEvalValue **gathered;  // outputs
 } Scan;
 
-// The shape of result `index`: a tuple's element, or the only one.
-static const HloShape *result_part(const HloShape *shape, int64_t index) {
-    return shape->type == HLO_TUPLE ? shape->elements[index] : shape;
-}
-
 static HloStatus run_step(HloEvalDevice *device, Scan *scan, int64_t step) {
-    assert(step >= 0 && step < scan->length);
-    HloEvalValue **arguments = HLO_EVAL_SCRATCH(device, HloEvalValue *, scan->inputs + scan->carries);
-    for (int64_t i = 0; i < scan->inputs; i++) {
+    assert(step >= 0 && step < scan->parts.length);
+    HloEvalValue **arguments = HLO_EVAL_SCRATCH(device, HloEvalValue *, scan->parts.inputs + scan->parts.carries);
+    for (int64_t i = 0; i < scan->parts.inputs; i++) {
         const HloInstruction *parameter = scan->body->parameters.items[i];
         HLO_TRY(hlo_eval_new(device, parameter->shape, &arguments[i]));
-        copy_step(scan->operands[i]->shape, scan->dimension, step, scan->operands[i]->data, arguments[i]->data, true);
+        copy_step(scan->operands[i]->shape, scan->parts.dimension, step, scan->operands[i]->data, arguments[i]->data,
+                  true);
     }
-    for (int64_t c = 0; c < scan->carries; c++) arguments[scan->inputs + c] = scan->carried[c];
+    for (int64_t c = 0; c < scan->parts.carries; c++) arguments[scan->parts.inputs + c] = scan->carried[c];
     HloEvalValue *root;
     HLO_TRY(hlo_eval_run(device, scan->body, arguments, &root));
-    for (int64_t o = 0; o < scan->outputs; o++) {
+    for (int64_t o = 0; o < scan->parts.outputs; o++) {
         HloEvalValue *part = root->elements ? root->elements[o] : root;
-        copy_step(scan->gathered[o]->shape, scan->dimension, step, scan->gathered[o]->data, part->data, false);
+        copy_step(scan->gathered[o]->shape, scan->parts.dimension, step, scan->gathered[o]->data, part->data, false);
     }
-    for (int64_t c = 0; c < scan->carries; c++) {
-        scan->carried[c] = hlo_eval_retain(root->elements ? root->elements[scan->outputs + c] : root);
+    for (int64_t c = 0; c < scan->parts.carries; c++) {
+        scan->carried[c] = hlo_eval_retain(root->elements ? root->elements[scan->parts.outputs + c] : root);
     }
     hlo_eval_release(device, root);
     return HLO_SUCCESS;
@@ -66,29 +63,28 @@ static HloStatus run_step(HloEvalDevice *device, Scan *scan, int64_t step) {
 HloStatus hlo_eval_scan(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SCAN));
-    const HloScanAttributes *attributes = HLO_ATTRIBUTES(instruction, Scan);
     const HloShape *shape = instruction->shape;
-    Scan scan = {.instruction = instruction, .body = instruction->called[0], .operands = operands};
-    scan.carries = attributes->num_carries;
-    scan.inputs = instruction->operand_count - scan.carries;
-    scan.outputs = (shape->type == HLO_TUPLE ? shape->element_count : 1) - scan.carries;
-    scan.dimension = attributes->dimensions.items[0];
-    scan.length = operands[0]->shape->dims[scan.dimension];
-    scan.carried = HLO_EVAL_SCRATCH(device, HloEvalValue *, scan.carries);
-    scan.gathered = HLO_EVAL_SCRATCH(device, HloEvalValue *, scan.outputs);
-    for (int64_t o = 0; o < scan.outputs; o++) HLO_TRY(hlo_eval_new(device, result_part(shape, o), &scan.gathered[o]));
-    for (int64_t c = 0; c < scan.carries; c++) scan.carried[c] = hlo_eval_take(operands, scan.inputs + c);
-    for (int64_t step = 0; step < scan.length; step++) {
+    Scan scan = {.instruction = instruction,
+                 .body = instruction->called[0],
+                 .operands = operands,
+                 .parts = hlo_scan_parts(instruction)};
+    scan.parts.length = operands[0]->shape->dims[scan.parts.dimension];  // of the value: a bound may be larger
+    scan.carried = HLO_EVAL_SCRATCH(device, HloEvalValue *, scan.parts.carries);
+    scan.gathered = HLO_EVAL_SCRATCH(device, HloEvalValue *, scan.parts.outputs);
+    for (int64_t o = 0; o < scan.parts.outputs; o++)
+        HLO_TRY(hlo_eval_new(device, hlo_shape_value(shape, o), &scan.gathered[o]));
+    for (int64_t c = 0; c < scan.parts.carries; c++) scan.carried[c] = hlo_eval_take(operands, scan.parts.inputs + c);
+    for (int64_t step = 0; step < scan.parts.length; step++) {
         HloArenaMark mark = hlo_arena_mark(device->scratch);
-        HLO_TRY(run_step(device, &scan, attributes->is_reverse ? scan.length - 1 - step : step));
+        HLO_TRY(run_step(device, &scan, scan.parts.is_reverse ? scan.parts.length - 1 - step : step));
         hlo_arena_reset(device->scratch, mark);
     }
     if (shape->type != HLO_TUPLE) {
-        *result = scan.outputs ? scan.gathered[0] : scan.carried[0];
+        *result = scan.parts.outputs ? scan.gathered[0] : scan.carried[0];
         return HLO_SUCCESS;
     }
     HLO_TRY(hlo_eval_new(device, shape, result));
-    for (int64_t o = 0; o < scan.outputs; o++) (*result)->elements[o] = scan.gathered[o];
-    for (int64_t c = 0; c < scan.carries; c++) (*result)->elements[scan.outputs + c] = scan.carried[c];
+    for (int64_t o = 0; o < scan.parts.outputs; o++) (*result)->elements[o] = scan.gathered[o];
+    for (int64_t c = 0; c < scan.parts.carries; c++) (*result)->elements[scan.parts.outputs + c] = scan.carried[c];
     return HLO_SUCCESS;
 }

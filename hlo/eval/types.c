@@ -47,7 +47,7 @@ static HloStatus check_uniform(const HloInstruction *instruction) {
 static HloStatus check_pairs(const HloInstruction *instruction, const HloShape *shape) {
     int32_t count = shape->type == HLO_TUPLE ? shape->element_count : 1;
     for (int32_t k = 0; k < count && k < instruction->operand_count; k++) {
-        const HloShape *part = shape->type == HLO_TUPLE ? shape->elements[k] : shape;
+        const HloShape *part = hlo_shape_value(shape, k);
         if (part->type != instruction->operands[k]->shape->type) return refuse(instruction);
     }
     return HLO_SUCCESS;
@@ -298,7 +298,7 @@ HloStatus hlo_eval_check_scalars(const HloComputation *computation, const HloTyp
         fits = parameter && parameter->shape->type == parameters[p];
     }
     for (int64_t r = 0; fits && r < result_count; r++) {
-        fits = (root->type == HLO_TUPLE ? root->elements[r] : root)->type == results[r];
+        fits = hlo_shape_value(root, r)->type == results[r];
     }
     HLO_FAIL_IF(!fits, HLO_UNIMPLEMENTED, "computation %%%s: a mixture of element types cannot be evaluated",
                 computation->name);

@@ -107,8 +107,7 @@ HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *in
                                  HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_REDUCE_WINDOW));
     int64_t count = instruction->operand_count / 2;
-    const HloShape *shape =
-        instruction->shape->type == HLO_TUPLE ? instruction->shape->elements[0] : instruction->shape;
+    const HloShape *shape = hlo_shape_value(instruction->shape, 0);
     int64_t elements = hlo_shape_elements(shape);
     HloEvalFold *fold;
     HLO_TRY(hlo_eval_fold_new(device, instruction->called[0], operands + count, count, elements, elements, &fold));

@@ -284,6 +284,11 @@ int64_t hlo_shape_leaf_count(const HloShape *shape) {
     return count;
 }
 
+const HloShape *hlo_shape_value(const HloShape *shape, int64_t index) {
+    assert(index >= 0 && (!hlo_shape_is_tuple(shape) || index < shape->element_count));
+    return hlo_shape_is_tuple(shape) ? shape->elements[index] : shape;
+}
+
 const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index) {
     assert(index >= 0);
     while (hlo_shape_is_tuple(shape)) {

@@ -142,6 +142,12 @@ HLO_EXPORT int64_t hlo_shape_bytes(const HloShape *shape);
 HLO_EXPORT int64_t hlo_shape_leaf_count(const HloShape *shape);
 // Leaf number `index` in depth-first order.
 HLO_EXPORT const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index);
+// The dims of an array as a list, which belongs to the shape.
+static inline HloInts hlo_shape_dims(const HloShape *shape) {
+    return (HloInts){shape->dims, shape->rank};
+}
+// Value `index` of an instruction with this shape: that element of a tuple; any other shape is its only value.
+HLO_EXPORT const HloShape *hlo_shape_value(const HloShape *shape, int64_t index);
 // The number of leaves of a tuple before its element `index`.
 HLO_EXPORT int64_t hlo_shape_first_leaf(const HloShape *tuple, int64_t index);
 // The element of a tuple that contains leaf number `leaf`: the last one that begins no later, since an empty tuple

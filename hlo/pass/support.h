@@ -45,10 +45,6 @@ HloInstruction *hlo_pass_scalar(const HloInstruction *like, HloType type, double
 HloInstruction *hlo_pass_integer(const HloInstruction *like, HloType type, int64_t value);
 // An array with the same value everywhere.
 HloInstruction *hlo_pass_splat(const HloInstruction *like, HloType type, HloInts dims, double value);
-// The sizes of an array shape.
-static inline HloInts hlo_shape_dims(const HloShape *shape) {
-    return (HloInts){shape->dims, shape->rank};
-}
 // True if the dims of two arrays are equal; types and layouts are not compared.
 static inline bool hlo_same_dims(const HloShape *a, const HloShape *b) {
     return hlo_ints_equal(hlo_shape_dims(a), hlo_shape_dims(b));

@@ -144,7 +144,7 @@ static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const H
 void hlo_shape_to_proto(const HloShape *shape, HloText *text) {
     assert(text && shape);
     hlo_wire_varint(text, 2, (uint64_t)shape->type);
-    hlo_wire_ints(text, 3, (HloInts){shape->dims, shape->rank});
+    hlo_wire_ints(text, 3, hlo_shape_dims(shape));
     for (int32_t i = 0; i < shape->element_count; i++) hlo_proto_write_shape(text, 4, shape->elements[i]);
     if (shape->layout) write_layout(text, 5, shape->layout);
     if (shape->rank > 0) {

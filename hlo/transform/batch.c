@@ -78,7 +78,7 @@ HloInts hlo_batch_shift(const HloBatch *v, HloInts list, int64_t first) {
 const HloShape *hlo_batch_shape(const HloBatch *v, const HloShape *shape) {
     HloArena *arena = v->b->module->arena;
     if (!hlo_shape_is_tuple(shape)) {
-        HloInts dims = hlo_batch_prepend(v, (HloInts){shape->dims, shape->rank}, v->size);
+        HloInts dims = hlo_batch_prepend(v, hlo_shape_dims(shape), v->size);
         return hlo_shape_array(arena, shape->type, dims.items, dims.count);
     }
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);

@@ -35,8 +35,7 @@ void hlo_batch_elementwise(HloBatch *v, HloInstruction **out) {
         operands[i] = hlo_batch_operand(v, i);
         if (v->old->operands[i]->shape->rank == 0 && v->old->shape->rank > 0 && operands[i])
             operands[i] = hlo_build_broadcast(
-                v->b, operands[i], hlo_batch_prepend(v, (HloInts){v->old->shape->dims, v->old->shape->rank}, v->size),
-                HLO_DIMS(0));
+                v->b, operands[i], hlo_batch_prepend(v, hlo_shape_dims(v->old->shape), v->size), HLO_DIMS(0));
     }
     out[0] = hlo_batch_clone(v, operands, NULL);
 }
@@ -95,8 +94,8 @@ void hlo_batch_concatenate(HloBatch *v, HloInstruction **out) {
 }
 
 void hlo_batch_reshape(HloBatch *v, HloInstruction **out) {
-    out[0] = hlo_build_reshape(v->b, hlo_batch_plain(v, 0),
-                               hlo_batch_prepend(v, (HloInts){v->old->shape->dims, v->old->shape->rank}, v->size));
+    out[0] =
+        hlo_build_reshape(v->b, hlo_batch_plain(v, 0), hlo_batch_prepend(v, hlo_shape_dims(v->old->shape), v->size));
 }
 
 void hlo_batch_slice(HloBatch *v, HloInstruction **out) {

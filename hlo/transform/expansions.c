@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that are differentiated, and mapped, as what they abbreviate: batch normalisations, map, scan and scaled-dot.
 // Each is written out as a computation with the op's operands as parameters, through which the walks go.
+#include "hlo/analysis/scan.h"
 #include "hlo/transform/batch.h"
 
 typedef HloInstruction *Formula(HloBuilder *b, const HloInstruction *old, HloInstruction *const *x);
@@ -12,10 +13,6 @@ typedef struct Expansion {
     const HloInstruction *old;
     Formula *formula;
 } Expansion;
-
-static HloInts dims_of(const HloShape *shape) {
-    return (HloInts){shape->dims, shape->rank};
-}
 
 static HloInstruction *converted(HloBuilder *b, HloInstruction *x, HloType type) {
     return x && x->shape->type != type ? hlo_build_convert(b, x, type) : x;
@@ -37,7 +34,7 @@ typedef struct Norm {
 static void describe(Norm *n, HloBuilder *b, const HloInstruction *old, HloInstruction *const *x) {
     const HloBatchNormAttributes *attributes = HLO_ATTRIBUTES(old, BatchNorm);
     *n = (Norm){.b = b,
-                .dims = dims_of(old->operands[0]->shape),
+                .dims = hlo_shape_dims(old->operands[0]->shape),
                 .feature = attributes->feature_index,
                 .count = 1,
                 .epsilon = (double)attributes->epsilon,
@@ -121,7 +118,7 @@ static HloInstruction *batch_norm_grad(HloBuilder *b, const HloInstruction *old,
 // One side of a scaled-dot times its scales, each of which belongs to a block of neighbours.
 static HloInstruction *scaled(HloBuilder *b, HloInstruction *side, HloInstruction *scale, HloType type) {
     if (!side || !scale) return NULL;
-    const HloInts dims = dims_of(side->shape);
+    const HloInts dims = hlo_shape_dims(side->shape);
     const HloShape *blocks = scale->shape;
     int64_t sizes[2 * HLO_MAXIMUM_RANK], mapping[HLO_MAXIMUM_RANK];
     HloInstruction *numbers = converted(b, side, type), *scales = converted(b, scale, type);
@@ -166,7 +163,7 @@ static HloInstruction *map(HloBuilder *b, const HloInstruction *old, HloInstruct
         return NULL;
     }
     HloInstruction *result = hlo_build_call(b, rows, old->operand_count, mapped);
-    return converted(b, hlo_build_reshape(b, result, dims_of(old->shape)), old->shape->type);
+    return converted(b, hlo_build_reshape(b, result, hlo_shape_dims(old->shape)), old->shape->type);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -177,19 +174,14 @@ typedef struct Scan {
     HloInstruction *root;
     const HloInstruction *old;
     const HloShape *state;
-    int64_t dimension, length, inputs, outputs, carries;
-    bool is_reverse;
+    HloScanParts parts;
 } Scan;
-
-static const HloShape *result_shape(const HloInstruction *old, int64_t index) {
-    return hlo_shape_is_tuple(old->shape) ? old->shape->elements[index] : old->shape;
-}
 
 static HloStatus scan_condition(void *argument) {
     Scan *s = argument;
     HloInstruction *position = hlo_build_get(s->b, hlo_build_parameter_shape(s->b, 0, s->state, NULL), 0);
-    s->root =
-        hlo_build_compare(s->b, position, hlo_build_scalar_int64(s->b, HLO_S64, s->length), HLO_ComparisonDirection_LT);
+    s->root = hlo_build_compare(s->b, position, hlo_build_scalar_int64(s->b, HLO_S64, s->parts.length),
+                                HLO_ComparisonDirection_LT);
     return hlo_transform_status(s->b);
 }
 
@@ -197,13 +189,13 @@ static HloStatus scan_condition(void *argument) {
 static HloInts step_dims(const Scan *s, const HloShape *shape, bool keep, int64_t *dims) {
     int64_t count = 0;
     for (int64_t i = 0; i < shape->rank; i++)
-        if (i != s->dimension || keep) dims[count++] = i == s->dimension ? 1 : shape->dims[i];
+        if (i != s->parts.dimension || keep) dims[count++] = i == s->parts.dimension ? 1 : shape->dims[i];
     return (HloInts){dims, count};
 }
 
 static HloInstruction **step_starts(const Scan *s, HloInstruction *at, int64_t rank, HloInstruction **starts) {
     HloInstruction *zero = hlo_build_scalar_int64(s->b, HLO_S64, 0);
-    for (int64_t i = 0; i < rank; i++) starts[i] = i == s->dimension ? at : zero;
+    for (int64_t i = 0; i < rank; i++) starts[i] = i == s->parts.dimension ? at : zero;
     return starts;
 }
 
@@ -212,17 +204,17 @@ static HloStatus scan_body(void *argument) {
     HloBuilder *b = s->b;
     const HloComputation *called = s->old->called[0];
     HloArena *arena = b->module->arena;
-    const int64_t count = s->inputs + s->carries, results = s->outputs + s->carries;
-    HloInstruction **state = HLO_ARENA_NEW(arena, HloInstruction *, 1 + s->inputs + results);
+    const int64_t count = s->parts.inputs + s->parts.carries, results = s->parts.outputs + s->parts.carries;
+    HloInstruction **state = HLO_ARENA_NEW(arena, HloInstruction *, 1 + s->parts.inputs + results);
     HloInstruction **operands = HLO_ARENA_NEW(arena, HloInstruction *, count + 1), *starts[HLO_MAXIMUM_RANK];
     int64_t dims[HLO_MAXIMUM_RANK];
     HloInstruction *all = hlo_build_parameter_shape(b, 0, s->state, NULL);
-    for (int64_t i = 0; i < 1 + s->inputs + results; i++) state[i] = hlo_build_get(b, all, i);
+    for (int64_t i = 0; i < 1 + s->parts.inputs + results; i++) state[i] = hlo_build_get(b, all, i);
     HloInstruction *at = state[0];
-    if (s->is_reverse) at = hlo_build_sub(b, hlo_build_scalar_int64(b, HLO_S64, s->length - 1), at);
+    if (s->parts.is_reverse) at = hlo_build_sub(b, hlo_build_scalar_int64(b, HLO_S64, s->parts.length - 1), at);
     for (int64_t i = 0; i < count && !b->status; i++) {
-        HloInstruction *x = state[i < s->inputs ? 1 + i : 1 + i + s->outputs];
-        if (i < s->inputs) {
+        HloInstruction *x = state[i < s->parts.inputs ? 1 + i : 1 + i + s->parts.outputs];
+        if (i < s->parts.inputs) {
             step_starts(s, at, x->shape->rank, starts);
             HloInstruction *slice = hlo_build_dynamic_slice(b, x, starts, step_dims(s, x->shape, true, dims));
             x = hlo_build_reshape(b, slice, step_dims(s, x->shape, false, dims));
@@ -232,17 +224,17 @@ static HloStatus scan_body(void *argument) {
     HloInstruction *call = hlo_build_call(b, operands, count, s->old->called[0]);
     for (int64_t i = 0; i < results && !b->status; i++) {
         HloInstruction *part = hlo_shape_is_tuple(call->shape) ? hlo_build_get(b, call, i) : call;
-        HloInstruction **slot = &state[1 + s->inputs + i];
+        HloInstruction **slot = &state[1 + s->parts.inputs + i];
         const HloShape *shape = (*slot)->shape;
         part = converted(b, part, shape->type);
-        if (i < s->outputs) {
+        if (i < s->parts.outputs) {
             part = hlo_build_reshape(b, part, step_dims(s, shape, true, dims));
             part = hlo_build_dynamic_update_slice(b, *slot, part, step_starts(s, at, shape->rank, starts));
         }
         *slot = part;
     }
     state[0] = hlo_build_add(b, state[0], hlo_build_scalar_int64(b, HLO_S64, 1));
-    s->root = hlo_build_tuple(b, state, 1 + s->inputs + results);
+    s->root = hlo_build_tuple(b, state, 1 + s->parts.inputs + results);
     return hlo_transform_status(b);
 }
 
@@ -257,26 +249,21 @@ static HloInstruction *loop_of(HloBuilder *b, Scan *s, HloInstruction *initial) 
 }
 
 static HloInstruction *scan(HloBuilder *b, const HloInstruction *old, HloInstruction *const *x) {
-    const HloScanAttributes *attributes = HLO_ATTRIBUTES(old, Scan);
-    const int64_t results = hlo_shape_is_tuple(old->shape) ? old->shape->element_count : 1;
-    Scan s = {.old = old,
-              .dimension = attributes->dimensions.items[0],
-              .inputs = old->operand_count - attributes->num_carries,
-              .outputs = results - attributes->num_carries,
-              .carries = attributes->num_carries,
-              .is_reverse = attributes->is_reverse};
-    s.length = old->operands[0]->shape->dims[s.dimension];
-    const int64_t first = 1 + s.inputs;
+    Scan s = {.old = old, .parts = hlo_scan_parts(old)};
+    const int64_t results = s.parts.outputs + s.parts.carries;
+    const int64_t first = 1 + s.parts.inputs;
     HloInstruction **state = HLO_ARENA_NEW(b->module->arena, HloInstruction *, first + results);
     state[0] = hlo_build_scalar_int64(b, HLO_S64, 0);
-    for (int64_t i = 0; i < s.inputs; i++) state[1 + i] = x[i];
-    for (int64_t i = 0; i < s.outputs; i++) state[first + i] = hlo_transform_zeros(b, result_shape(old, i));
-    for (int64_t i = 0; i < s.carries; i++) state[first + s.outputs + i] = x[s.inputs + i];
-    if (s.length > 0) {
+    for (int64_t i = 0; i < s.parts.inputs; i++) state[1 + i] = x[i];
+    for (int64_t i = 0; i < s.parts.outputs; i++)
+        state[first + i] = hlo_transform_zeros(b, hlo_shape_value(old->shape, i));
+    for (int64_t i = 0; i < s.parts.carries; i++) state[first + s.parts.outputs + i] = x[s.parts.inputs + i];
+    if (s.parts.length > 0) {
         HloInstruction *loop = loop_of(b, &s, hlo_build_tuple(b, state, first + results));
         for (int64_t i = 0; i < results; i++) state[first + i] = hlo_build_get(b, loop, first + i);
     }
-    for (int64_t i = 0; i < results; i++) state[first + i] = converted(b, state[first + i], result_shape(old, i)->type);
+    for (int64_t i = 0; i < results; i++)
+        state[first + i] = converted(b, state[first + i], hlo_shape_value(old->shape, i)->type);
     return hlo_shape_is_tuple(old->shape) ? hlo_build_tuple(b, state + first, results) : state[first];
 }
 

@@ -133,7 +133,7 @@ static HloStatus backward_loop_body(void *argument) {
         if (p->is_stacked[r]) {
             HloInts row = row_dims(p->scratch, 1, shape);
             residual = hlo_build_dynamic_slice(b, residual, row_starts(p, iteration, shape), row);
-            residual = hlo_build_reshape(b, residual, (HloInts){shape->dims, shape->rank});
+            residual = hlo_build_reshape(b, residual, hlo_shape_dims(shape));
         }
         arguments[r] = residual;
     }

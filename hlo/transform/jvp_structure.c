@@ -95,7 +95,7 @@ static void sum_reduction(HloJvp *j, HloInstruction **out) {
         out[0] = hlo_jvp_apply(j, operands, 2);
     }
     if (initial) {
-        HloInts dims = {j->old->shape->dims, j->old->shape->rank};
+        HloInts dims = hlo_shape_dims(j->old->shape);
         out[0] = hlo_transform_sum(j->b, out[0], hlo_build_broadcast(j->b, initial, dims, HLO_DIMS()));
     }
 }
@@ -142,7 +142,7 @@ static HloInstruction *joined(HloBuilder *b, HloInstruction *x, HloInstruction *
 // Multiplies pairs of rows until one is left: no product is divided by an element, which may be 0.
 static void product_reduction(HloJvp *j, HloInstruction **out) {
     HloBuilder *b = j->b;
-    HloInts reduced = HLO_ATTRIBUTES(j->old, Dimensions)->dimensions, dims = {j->old->shape->dims, j->old->shape->rank};
+    HloInts reduced = HLO_ATTRIBUTES(j->old, Dimensions)->dimensions, dims = hlo_shape_dims(j->old->shape);
     HloInstruction *initial = hlo_jvp_operand(j, 1), *initial_tangent = hlo_jvp_tangent(j, 1);
     HloInstruction *x = as_rows(b, hlo_jvp_operand(j, 0), reduced), *t = hlo_jvp_tangent(j, 0);
     t = t ? as_rows(b, t, reduced) : NULL;
@@ -270,7 +270,7 @@ static HloInstruction *chosen_tangent(HloJvp *j, HloInstruction *x, HloInstructi
     HloLinear linear = {
         .transpose = transpose_window, .residual_count = 1, .tangent_count = 1, .window = *window, .select = select};
     HloInstruction *operands[] = {x, t};
-    const HloShape *shape = hlo_shape_is_tuple(j->old->shape) ? j->old->shape->elements[0] : j->old->shape;
+    const HloShape *shape = hlo_shape_value(j->old->shape, 0);
     shape = hlo_shape_with_type(j->scratch, shape, t->shape->type);
     if (select) hlo_jvp_placeholder(j, &linear, operands, &shape, 1, &result);
     return result;

@@ -14,7 +14,7 @@ HloInstruction *hlo_transform_sum(HloBuilder *b, HloInstruction *a, HloInstructi
 }
 
 HloInstruction *hlo_transform_zeros(HloBuilder *b, const HloShape *shape) {
-    return hlo_build_splat(b, shape->type, (HloInts){shape->dims, shape->rank}, 0);
+    return hlo_build_splat(b, shape->type, hlo_shape_dims(shape), 0);
 }
 
 void hlo_transform_leaves(HloBuilder *b, HloInstruction *value, HloInstruction **leaves) {

@@ -167,7 +167,7 @@ static HloComputation *build(HloModule *module, size_t index, bool weighed) {
     if (weighed && root) {
         float factors[64];
         int64_t all[4] = {0, 1, 2, 3};
-        HloInts dims = {root->shape->dims, root->shape->rank};
+        HloInts dims = hlo_shape_dims(root->shape);
         for (int i = 0; i < 64; i++) factors[i] = (float)cos(0.3 * i);
         root = hlo_build_mul(b, root, hlo_build_array(b, HLO_F32, dims, factors));
         root = hlo_build_reduce_op(b, HLO_OP_ADD, root, (HloInts){all, dims.count});

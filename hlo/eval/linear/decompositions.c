@@ -106,10 +106,6 @@ static int32_t result_count(const HloInstruction *instruction) {
     return hlo_shape_is_tuple(instruction->shape) ? instruction->shape->element_count : 1;
 }
 
-static const HloShape *result_shape(const HloInstruction *instruction, int32_t index) {
-    return hlo_shape_is_tuple(instruction->shape) ? instruction->shape->elements[index] : instruction->shape;
-}
-
 // Makes a call without its matrices: sizes, and memory for one matrix of each array.
 static Call new_call(const HloInstruction *instruction, int64_t batch, HloArena *arena) {
     const HloShape *first = instruction->operands[0]->shape;
@@ -122,7 +118,7 @@ static Call new_call(const HloInstruction *instruction, int64_t batch, HloArena 
     for (int32_t i = 0; i < instruction->operand_count; i++)
         call.in[i] = scratch(&call, each_of(instruction->operands[i]->shape, batch));
     for (int32_t i = 0; i < result_count(instruction); i++) {
-        call.out_shapes[i] = result_shape(instruction, i);
+        call.out_shapes[i] = hlo_shape_value(instruction->shape, i);
         call.out[i] = scratch(&call, each_of(call.out_shapes[i], batch));
     }
     return call;
@@ -559,7 +555,7 @@ int64_t hlo_decompose_batch(const HloInstruction *call) {
     assert(routine); /* hlo_decompose_check() found one */
     // A batch of 10^15 matrices without elements is a valid shape: nothing is walked if the results are empty.
     int64_t batch = 1, results = 0;
-    for (int32_t i = 0; i < result_count(call); i++) results += hlo_shape_elements(result_shape(call, i)) > 0;
+    for (int32_t i = 0; i < result_count(call); i++) results += hlo_shape_elements(hlo_shape_value(call->shape, i)) > 0;
     if (results == 0) return 0;
     for (int32_t i = 0; i + routine->own < first->rank; i++) batch *= first->dims[i];
     return batch;

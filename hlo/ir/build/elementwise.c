@@ -215,7 +215,7 @@ HloInstruction *hlo_build_splat(HloBuilder *builder, HloType type, HloInts dims,
 
 HloInstruction *hlo_build_splat_like(HloBuilder *builder, const HloInstruction *like, double value) {
     if (!like) return NULL;
-    return hlo_build_splat(builder, like->shape->type, (HloInts){like->shape->dims, like->shape->rank}, value);
+    return hlo_build_splat(builder, like->shape->type, hlo_shape_dims(like->shape), value);
 }
 
 HloInstruction *hlo_build_iota(HloBuilder *builder, HloType type, HloInts dims, int64_t dimension) {

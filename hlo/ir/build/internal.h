@@ -66,7 +66,7 @@ static inline HloInstruction *hlo_build_calling(HloBuilder *builder, HloOpcode o
 
 // The sizes of an array.
 static inline HloInts hlo_build_dims(const HloInstruction *x) {
-    return (HloInts){x->shape->dims, x->shape->rank};
+    return hlo_shape_dims(x->shape);
 }
 // x combined with the same number everywhere, rounded to its type: `op` is one of the builder's functions of two
 // operands. NULL if x is.

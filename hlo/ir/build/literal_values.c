@@ -90,7 +90,7 @@ static bool is_integer(HloType type) {
 
 HloLiteral *hlo_literal_convert(const HloLiteral *literal, HloType type) {
     assert(hlo_shape_is_array(literal->shape) && literal->data);
-    HloLiteral *result = hlo_literal_of(type, (HloInts){literal->shape->dims, literal->shape->rank}, NULL);
+    HloLiteral *result = hlo_literal_of(type, hlo_shape_dims(literal->shape), NULL);
     if (!result) return NULL;
     const int64_t count = hlo_shape_elements(literal->shape);
     for (int64_t i = 0; i < count; i++) {

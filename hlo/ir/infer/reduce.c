@@ -206,7 +206,7 @@ HloStatus hlo_infer_scan(const HloInferRequest *request, const HloShape **result
                   (long long)scan->num_carries);
     const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, count);
     for (int64_t i = 0; i < count; i++) {
-        const HloShape *given = hlo_shape_is_tuple(root) ? root->elements[i] : root;
+        const HloShape *given = hlo_shape_value(root, i);
         elements[i] = given;
         if (i < outputs) {
             HLO_TRY(with_dimension(request, given, dimension, request->operands[0], &elements[i]));

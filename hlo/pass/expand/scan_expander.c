@@ -7,36 +7,20 @@
 // zero remains, since every position is written.
 #include <assert.h>
 
-#include "hlo/pass/support.h"
-
+#include "hlo/analysis/scan.h"
 #include "hlo/pass/expand/indexed_loop.h"
+#include "hlo/pass/support.h"
 
 typedef struct ScanLoop {
     const HloInstruction *scan;
-    int64_t dimension, length, inputs, outputs, carries;
-    bool is_reverse;
+    HloScanParts parts;
 } ScanLoop;
-
-// Counts the operands and results that are arrays along the dimension and those that are carried.
-static ScanLoop loop_of(const HloInstruction *scan) {
-    assert(hlo_is(scan, HLO_OP_SCAN));
-    const HloScanAttributes *attributes = HLO_ATTRIBUTES(scan, Scan);
-    int64_t results = hlo_shape_is_tuple(scan->shape) ? scan->shape->element_count : 1;
-    ScanLoop loop = {.scan = scan,
-                     .dimension = attributes->dimensions.items[0],
-                     .inputs = scan->operand_count - attributes->num_carries,
-                     .outputs = results - attributes->num_carries,
-                     .carries = attributes->num_carries,
-                     .is_reverse = attributes->is_reverse};
-    loop.length = scan->operands[0]->shape->dims[loop.dimension];
-    return loop;
-}
 
 // Start indices of a step: `at` along the scanned dimension, zero along the others, after `first` operands.
 static HloInstruction **with_starts(const ScanLoop *loop, HloInstruction *at, HloInstruction **operands, int64_t first,
                                     int64_t rank) {
     HloInstruction *zero = rank > 1 ? hlo_pass_integer(at, HLO_S64, 0) : NULL;
-    for (int64_t d = 0; d < rank; d++) operands[first + d] = d == loop->dimension ? at : zero;
+    for (int64_t d = 0; d < rank; d++) operands[first + d] = d == loop->parts.dimension ? at : zero;
     return operands;
 }
 
@@ -44,8 +28,8 @@ static HloInstruction **with_starts(const ScanLoop *loop, HloInstruction *at, Hl
 static HloInts step_dims(const ScanLoop *loop, const HloShape *shape, bool keep) {
     int64_t *dims = hlo_pass_ints(loop->scan, shape->rank), count = 0;
     for (int64_t d = 0; d < shape->rank; d++) {
-        if (d != loop->dimension) dims[count++] = shape->dims[d];
-        if (d == loop->dimension && keep) dims[count++] = 1;
+        if (d != loop->parts.dimension) dims[count++] = shape->dims[d];
+        if (d == loop->parts.dimension && keep) dims[count++] = 1;
     }
     return (HloInts){dims, count};
 }
@@ -82,23 +66,24 @@ static HloInstruction *put_step(const ScanLoop *loop, HloInstruction *output, Hl
 static void run_step(void *context, HloInstruction *row, HloInstruction **state) {
     const ScanLoop *loop = context;
     HloInstruction *at = row;
-    if (loop->is_reverse) {
-        at = hlo_pass_binary(row, HLO_OP_SUBTRACT, hlo_pass_integer(row, HLO_S64, loop->length - 1), row);
+    if (loop->parts.is_reverse) {
+        at = hlo_pass_binary(row, HLO_OP_SUBTRACT, hlo_pass_integer(row, HLO_S64, loop->parts.length - 1), row);
     }
-    int64_t arguments = loop->inputs + loop->carries;
+    int64_t arguments = loop->parts.inputs + loop->parts.carries;
     HloInstruction **operands = HLO_ARENA_NEW(row->parent->module->arena, HloInstruction *, arguments);
-    for (int64_t i = 0; i < loop->inputs; i++) operands[i] = take_step(loop, state[i], at);
-    for (int64_t c = 0; c < loop->carries; c++) operands[loop->inputs + c] = state[loop->inputs + loop->outputs + c];
+    for (int64_t i = 0; i < loop->parts.inputs; i++) operands[i] = take_step(loop, state[i], at);
+    for (int64_t c = 0; c < loop->parts.carries; c++)
+        operands[loop->parts.inputs + c] = state[loop->parts.inputs + loop->parts.outputs + c];
     HloInstruction *call = hlo_pass_make(row, &(HloBuildRequest){.opcode = HLO_OP_CALL,
                                                                  .operands = operands,
                                                                  .operand_count = arguments,
                                                                  .called = loop->scan->called,
                                                                  .called_count = 1});
     bool tuple = hlo_shape_is_tuple(call->shape);
-    for (int64_t i = 0; i < loop->outputs + loop->carries; i++) {
+    for (int64_t i = 0; i < loop->parts.outputs + loop->parts.carries; i++) {
         HloInstruction *part = tuple ? hlo_pass_get(row, call, i) : call;
-        HloInstruction **slot = &state[loop->inputs + i];
-        *slot = i < loop->outputs ? put_step(loop, *slot, part, at) : part;
+        HloInstruction **slot = &state[loop->parts.inputs + i];
+        *slot = i < loop->parts.outputs ? put_step(loop, *slot, part, at) : part;
     }
 }
 
@@ -107,14 +92,12 @@ static bool mixes_precision(const HloInstruction *scan) {
     const HloComputation *step = scan->called[0];
     for (int64_t i = 0; i < scan->operand_count; i++)
         if (step->parameters.items[i]->shape->type != scan->operands[i]->shape->type) return true;
-    const HloShape *given = step->root->shape, *written = scan->shape;
-    const bool tuple = hlo_shape_is_tuple(given);
-    const int64_t count = tuple ? given->element_count : 1, carries = HLO_ATTRIBUTES(scan, Scan)->num_carries;
-    for (int64_t i = 0; i < count; i++) {
-        const HloType type = (tuple ? given->elements[i] : given)->type;
-        if (type != (tuple ? written->elements[i] : written)->type) return true;
-        const int64_t carry = i - (count - carries);
-        if (carry >= 0 && type != scan->operands[scan->operand_count - carries + carry]->shape->type) return true;
+    const HloScanParts parts = hlo_scan_parts(scan);
+    for (int64_t i = 0; i < parts.outputs + parts.carries; i++) {
+        const HloType type = hlo_shape_value(step->root->shape, i)->type;
+        if (type != hlo_shape_value(scan->shape, i)->type) return true;
+        const int64_t carry = i - parts.outputs;
+        if (carry >= 0 && type != scan->operands[parts.inputs + carry]->shape->type) return true;
     }
     return false;
 }
@@ -126,18 +109,19 @@ static bool expand(HloInstruction *scan) {
     for (int64_t i = 0; i < scan->operand_count; i++) {
         if (hlo_shape_is_dynamic(scan->operands[i]->shape)) return false;
     }
-    ScanLoop loop = loop_of(scan);
-    int64_t results = loop.outputs + loop.carries, count = loop.inputs + results;
+    ScanLoop loop = {scan, hlo_scan_parts(scan)};
+    int64_t results = loop.parts.outputs + loop.parts.carries, count = loop.parts.inputs + results;
     HloInstruction **state = HLO_ARENA_NEW(scan->parent->module->arena, HloInstruction *, count + results);
-    for (int64_t i = 0; i < loop.inputs; i++) state[i] = scan->operands[i];
-    for (int64_t o = 0; o < loop.outputs; o++) {
-        const HloShape *shape = hlo_shape_is_tuple(scan->shape) ? scan->shape->elements[o] : scan->shape;
-        state[loop.inputs + o] = hlo_pass_splat(scan, shape->type, hlo_shape_dims(shape), 0);
+    for (int64_t i = 0; i < loop.parts.inputs; i++) state[i] = scan->operands[i];
+    for (int64_t o = 0; o < loop.parts.outputs; o++) {
+        const HloShape *shape = hlo_shape_value(scan->shape, o);
+        state[loop.parts.inputs + o] = hlo_pass_splat(scan, shape->type, hlo_shape_dims(shape), 0);
     }
-    for (int64_t c = 0; c < loop.carries; c++) state[loop.inputs + loop.outputs + c] = scan->operands[loop.inputs + c];
-    HloInstruction *made = hlo_pass_row_loop(scan, loop.length, state, count, run_step, &loop);
+    for (int64_t c = 0; c < loop.parts.carries; c++)
+        state[loop.parts.inputs + loop.parts.outputs + c] = scan->operands[loop.parts.inputs + c];
+    HloInstruction *made = hlo_pass_row_loop(scan, loop.parts.length, state, count, run_step, &loop);
     HloInstruction **parts = state + count;
-    for (int64_t i = 0; i < results; i++) parts[i] = hlo_pass_get(scan, made, 1 + loop.inputs + i);
+    for (int64_t i = 0; i < results; i++) parts[i] = hlo_pass_get(scan, made, 1 + loop.parts.inputs + i);
     bool tuple = hlo_shape_is_tuple(scan->shape);
     return hlo_pass_replace(scan, tuple ? hlo_pass_tuple(scan, parts, results) : parts[0]);
 }

@@ -52,8 +52,7 @@ static HloInstruction *ends_of(Math *math, HloInstruction *sizes) {
 static HloInstruction *masked(Math *math, HloInstruction *lhs, HloInstruction *sizes, const HloDotAttributes *dot) {
     HloArena *arena = import_arena(math->place);
     const HloShape *shape = lhs->shape;
-    const HloInts all =
-        with_last(arena, (HloInts){shape->dims, shape->rank}, sizes->shape->dims[sizes->shape->rank - 1]);
+    const HloInts all = with_last(arena, hlo_shape_dims(shape), sizes->shape->dims[sizes->shape->rank - 1]);
     math->shape = hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, all.items, all.count));
     int64_t *kept = HLO_ARENA_NEW(arena, int64_t, shape->rank);
     for (int64_t d = 0; d < shape->rank; d++) kept[d] = d;

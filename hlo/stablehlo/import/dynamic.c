@@ -195,7 +195,7 @@ static bool length_of(ImportPlace *place, const HloInstruction *start, const Hlo
 // A slice of known size with an unknown start.
 static HloStatus moving_slice(ImportPlace *place, HloInstruction *const *operands, const HloShape *shape) {
     const int64_t rank = operands[0]->shape->rank;
-    HloInts strides, sizes = {shape->dims, shape->rank};
+    HloInts strides, sizes = hlo_shape_dims(shape);
     bool dense = import_known(place->importer, operands[3], &strides);
     for (int64_t i = 0; dense && i < strides.count; i++) dense = strides.items[i] == 1;
     if (hlo_shape_is_dynamic(shape)) dense = dense && length_of(place, operands[1], operands[2], &sizes);

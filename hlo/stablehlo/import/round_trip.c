@@ -23,16 +23,11 @@ static HloInstruction *call_before(HloInstruction *at, const char *target, const
     return call;
 }
 
-// The shape of value `index` of a call that returns one array, or several in a tuple.
-static const HloShape *result_shape(const HloInstruction *call, int64_t index) {
-    return hlo_shape_is_tuple(call->shape) ? call->shape->elements[index] : call->shape;
-}
-
 // Value `index` on the other side of the boundary.
 static HloStatus cross(const RoundTrip *r, HloInstruction *call, bool entering, int64_t index,
                        const HloSharding *sharding, const HloSharding *manual, HloInstruction **result) {
     HloInstruction *operand = call->operands[index];
-    const HloShape *shape = result_shape(call, index);
+    const HloShape *shape = hlo_shape_value(call->shape, index);
     const HloSharding *outside, *inside;
     *result = operand;
     if (!hlo_shape_is_array(operand->shape)) return HLO_SUCCESS;

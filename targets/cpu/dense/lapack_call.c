@@ -362,8 +362,7 @@ CpuLapackCall *cpu_lapack_call_new(HloArena *arena, const HloInstruction *call, 
                             .left = hlo_custom_call_option(call, "left", 1) != 0,
                             .adjoint = hlo_custom_call_option(call, "transpose", 0) != 0};
     for (int32_t i = 0; i < call->operand_count; i++) made->in_bytes[i] = matrix_bytes(call->operands[i]->shape, batch);
-    for (int32_t i = 0; i < results; i++)
-        made->out_bytes[i] = matrix_bytes(hlo_shape_is_tuple(result) ? result->elements[i] : result, batch);
+    for (int32_t i = 0; i < results; i++) made->out_bytes[i] = matrix_bytes(hlo_shape_value(result, i), batch);
     if (run == gesdd) {
         made->u_columns = last_dimension(result->elements[2]);
         made->v_rows = result->elements[3]->dims[result->elements[3]->rank - 2];
