@@ -140,6 +140,8 @@ static HloInstruction *scaled(HloBuilder *b, HloInstruction *side, HloInstructio
 
 static HloInstruction *scaled_dot(HloBuilder *b, const HloInstruction *old, HloInstruction *const *x) {
     HloDotAttributes attributes = *HLO_ATTRIBUTES(old, Dot);
+    // A TPU must not round the scaled values like f32 operands of the user's own dots.
+    attributes.algorithm = HLO_DotAlgorithm_F32_F32_F32;
     HloType type = HLO_F32;
     for (int32_t i = 0; i < old->operand_count; i++)
         if (old->operands[i]->shape->type == HLO_F64) type = HLO_F64;

@@ -69,6 +69,22 @@ exits 0 "vmap" meshlo vmap bare.hlo --axes 1,- --size 2 -o mapped.hlo
 exits 0 "vmap: runs" meshlo run mapped.hlo --input p0=xs.npy --input p1=c.npy --output mapped
 check "vmap: a gradient for each item" cmp mapped/0.npy both.npy
 exits 0 "vmap: all axes" meshlo vmap squares.hlo --size 4 --axis-name i
+# bug: without it a TPU rounds the scaled values to bf16, which it does not in the operation itself.
+cat >scaled.hlo <<'HLO'
+HloModule scaled
+ENTRY main {
+  x = f32[2,4] parameter(0)
+  y = f8e4m3fn[4,3] parameter(1)
+  s = f8e8m0fnu[2,2] parameter(2)
+  t = f8e8m0fnu[1,3] parameter(3)
+  n = f8e4m3fn[2,4] convert(x)
+  ROOT r = f32[2,3] scaled-dot(n, y, s, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+HLO
+exits 0 "vmap: scaled-dot" meshlo vmap scaled.hlo --size 2 --axes 0,-,-,-
+check "vmap: scaled-dot: not rounded" test "$(grep ' dot(' out | grep -c 'algorithm=dot_f32_f32_f32')" = 1
+exits 0 "grad: scaled-dot" meshlo grad scaled.hlo --mode vjp
+check "grad: scaled-dot: not rounded" test "$(grep ' dot(' out | grep -vc 'algorithm=dot_f32_f32_f32')" = 0
 exits 2 "vmap: no size" meshlo vmap squares.hlo
 exits 2 "vmap: no list" meshlo vmap squares.hlo --size 2 --axes 0,
 exits 3 "vmap: too few axes" meshlo vmap squares.hlo --size 2 --axes 0
