@@ -144,7 +144,8 @@ HLO_EXPORT int64_t hlo_shape_leaf_count(const HloShape *shape);
 HLO_EXPORT const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index);
 // The dims of an array as a list, which belongs to the shape.
 static inline HloInts hlo_shape_dims(const HloShape *shape) {
-    return (HloInts){shape->dims, shape->rank};
+    const HloInts dims = {shape->dims, shape->rank};  // C++ has no compound literals
+    return dims;
 }
 // Value `index` of an instruction with this shape: that element of a tuple; any other shape is its only value.
 HLO_EXPORT const HloShape *hlo_shape_value(const HloShape *shape, int64_t index);
