@@ -15,7 +15,8 @@ static const CliOption kOptions[] = {
     {"has-aux", CLI_FLAG, NULL, "Differentiate the first result only and pass the others through."},
     {"remat", CLI_TEXT, "everything|nothing|dots|named|offload-dots|offload-named",
      "What the backward part may use of the forward part: everything (default), nothing, dots or named; it computes "
-     "the rest again. offload-dots (those without batch dimensions) and offload-named keep it in host memory."},
+     "the rest again, in loops iteration by iteration. offload-dots (those without batch dimensions) and offload-named "
+     "keep it in host memory."},
     {"optimizer", CLI_TEXT, "sgd|momentum|adam|adamw",
      "Make a training step: it takes the optimiser's state after the program's parameters, and returns the new "
      "parameters of --wrt, the new state and the loss; the old ones are donated."},

@@ -9,6 +9,16 @@ bool *hlo_control_flags(HloJvp *j, HloInstruction *const *tangents, const HloSha
     return flags;
 }
 
+int64_t hlo_transform_parameter_leaf(const HloInstruction *parameter, const HloInstruction *value) {
+    int64_t leaf = 0;
+    if (!hlo_shape_is_array(value->shape)) return -1;
+    while (value != parameter && hlo_is(value, HLO_OP_GET_TUPLE_ELEMENT)) {
+        leaf += hlo_shape_first_leaf(value->operands[0]->shape, HLO_ATTRIBUTES(value, TupleIndex)->index);
+        value = value->operands[0];
+    }
+    return value == parameter ? leaf : -1;
+}
+
 // The tangents of the active leaves of operand `index`, zeros where it has none.
 void hlo_control_push_tangents(HloJvp *j, int64_t index, const bool *active, HloInstructionVector *list) {
     const HloShape *shape = j->old->operands[index]->shape;

@@ -13,12 +13,14 @@ typedef struct HloTransformSplit {
     int64_t residual_count;
     const HloShape *const *residuals;  // their shapes
     const int64_t *leaves;             // per residual: the leaf of the parameter that it is, or -1
+    const bool *is_offloaded;          // per residual: it waits in host memory
+    const bool *is_invariant;          // of a loop, per leaf of the parameter: the body returns it as it was
 } HloTransformSplit;
 
 // Splits `computation`, given which leaves of its parameter are active and which leaves of its result get a cotangent.
-// False, and the builder has an error, if that fails.
+// `repeats`: it is the body of a loop. False, and the builder has an error, if that fails.
 bool hlo_transform_split(HloJvp *j, const HloComputation *computation, const bool *active_in, const bool *active_out,
-                         HloTransformSplit *split);
+                         bool repeats, HloTransformSplit *split);
 // The forward derivative of `computation` in the same terms: (leaves of the parameter..., tangents of the active
 // ones...) as one tuple -> (leaves of the result..., tangents of the active ones...). NULL, and the builder has an
 // error, if that fails.
@@ -39,6 +41,8 @@ void hlo_control_place(HloJvp *j, const HloLinear *linear, HloInstruction *const
 HloInstruction **hlo_control_filled(HloTransposer *t, HloInstruction *const *cotangents);
 // Gives elements `first` and following of a tuple to the tangents among a placeholder's operands.
 void hlo_control_give(HloTransposer *t, const HloLinear *linear, HloInstruction *tuple, int64_t first);
+// The leaf of `parameter` that a value is, or -1.
+int64_t hlo_transform_parameter_leaf(const HloInstruction *parameter, const HloInstruction *value);
 // The number of true flags.
 int64_t hlo_transform_count(const bool *flags, int64_t count);
 

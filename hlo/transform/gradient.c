@@ -175,6 +175,7 @@ static HloStatus derive(void *argument) {
         d->jvp = (HloJvp){.scratch = d->scratch,
                           .rules = d->options->rules,
                           .rule_count = d->options->rule_count,
+                          .remat = d->options->remat,
                           .split = d->mode != JVP};
         const char *name = hlo_arena_format(d->scratch, "%s_of_%s", SUFFIXES[d->mode], d->from->name);
         status = hlo_transform_build(d->from->module, name, derive_body, d, &d->jvp.b, &d->root, &d->result);

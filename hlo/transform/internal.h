@@ -33,6 +33,7 @@ typedef struct HloLinear {
     HloComputation *const *backward;  // of a loop: its body; of a conditional: one per branch; of a custom rule: itself
     int64_t backward_count;
     const bool *is_stacked;         // of a loop, per residual: one row per iteration, not an invariant
+    const bool *is_offloaded;       // of a loop, per residual: its rows wait in host memory
     const int64_t *residual_first;  // of a conditional: the first residual of each branch, and the end
     int64_t trip_count;             // of a loop
     HloWindow window;               // of a window that selects
@@ -47,6 +48,7 @@ typedef struct HloJvp {
     const HloDerivativeRule *rules;
     int64_t rule_count;
     bool split;
+    HloRemat remat;             // what the backward parts of loops and branches may use
     bool ties_have_no_slope;    // the walk is in a function whose maximum has derivative 0 where both sides are equal
     HloIntMap primals;          // by old id: the new instruction
     HloIntMap tangents;         // by old id: an array of leaves, absent if all are zero
@@ -125,6 +127,8 @@ void hlo_transposer_begin(HloTransposer *t);
 // their broadcasts).
 void hlo_transposer_residuals(HloTransposer *t, HloInstruction *const *tangents, int64_t count,
                               HloInstructionVector *residuals);
+// A value of the forward part as the backward part sees it: itself, or what t->mapped has for it.
+HloInstruction *hlo_transposer_map(HloTransposer *t, HloInstruction *value);
 // The sums of the cotangents of the leaves of a linear instruction so far, which the caller may replace.
 HloInstruction **hlo_transposer_cotangents(HloTransposer *t, const HloInstruction *linear);
 // Adds to the cotangent of a linear instruction.

@@ -225,7 +225,7 @@ static void split_conditional(HloJvp *j, const bool *const *in, const bool *acti
     int64_t *first = HLO_ARENA_NEW(j->scratch, int64_t, branches + 1);
     HloInstructionVector list = {0};
     for (int64_t i = 0; i < branches; i++) {
-        if (!hlo_transform_split(j, old->called[i], in[i], active, &splits[i])) return;
+        if (!hlo_transform_split(j, old->called[i], in[i], active, false, &splits[i])) return;
         operands[i] = hlo_jvp_operand(j, i + 1);
         backward[i] = splits[i].backward;
         first[i] = residuals;

@@ -4,6 +4,7 @@
 // leave out residuals that are elements of the state which the body passes through.
 #include "hlo/analysis/loop.h"
 #include "hlo/transform/control.h"
+#include "hlo/transform/remat.h"
 
 // A computation for a loop over a flat state.
 typedef struct LoopPart {
@@ -15,7 +16,7 @@ typedef struct LoopPart {
     const HloShape *old_state;
     // of the stacking body and the backward body
     const HloTransformSplit *split;
-    const bool *is_stacked;
+    const bool *is_stacked, *is_offloaded;
     int64_t leaves, trip_count, cotangents;
 } LoopPart;
 
@@ -112,6 +113,7 @@ static HloStatus forward_loop_body(void *argument) {
         if (!p->is_stacked[r]) continue;
         const HloShape *shape = p->split->residuals[r];
         HloInstruction *row = hlo_build_reshape(b, root->operands[p->leaves + r], row_dims(p->scratch, 1, shape));
+        if (p->is_offloaded[r]) row = hlo_remat_placed(b, row, HLO_SPACE_PINNED_HOST);
         HloInstruction *stack = hlo_build_get(b, all, next++);
         hlo_vector_push(p->scratch, &results,
                         hlo_build_dynamic_update_slice(b, stack, row, row_starts(p, iteration, shape)));
@@ -133,6 +135,7 @@ static HloStatus backward_loop_body(void *argument) {
         if (p->is_stacked[r]) {
             HloInts row = row_dims(p->scratch, 1, shape);
             residual = hlo_build_dynamic_slice(b, residual, row_starts(p, iteration, shape), row);
+            if (p->is_offloaded[r]) residual = hlo_remat_placed(b, residual, HLO_SPACE_DEVICE);
             residual = hlo_build_reshape(b, residual, hlo_shape_dims(shape));
         }
         arguments[r] = residual;
@@ -167,6 +170,7 @@ static void transpose_loop(HloTransposer *t, const HloLinear *linear, HloInstruc
                      .from = linear->backward[0],
                      .split = &split,
                      .is_stacked = linear->is_stacked,
+                     .is_offloaded = linear->is_offloaded,
                      .cotangents = count};
     HloComputation *condition = build_part(b, "condition_of", backward_condition, &part);
     HloComputation *body = build_part(b, "body_of", backward_loop_body, &part);
@@ -187,17 +191,6 @@ static HloInstruction *initial_state(HloJvp *j, const HloTransformSplit *split, 
     return hlo_build_tuple(j->b, list.items, list.count);
 }
 
-// True if the body returns leaf `leaf` of its state as it was. The root of the forward part begins with the leaves.
-static bool is_invariant(const HloTransformSplit *split, int64_t leaf, const HloShape *state) {
-    const HloInstruction *value = split->forward->root->operands[leaf];
-    int64_t from = 0;
-    while (hlo_is(value, HLO_OP_GET_TUPLE_ELEMENT)) {
-        from += hlo_shape_first_leaf(value->operands[0]->shape, HLO_ATTRIBUTES(value, TupleIndex)->index);
-        value = value->operands[0];
-    }
-    return hlo_is(value, HLO_OP_PARAMETER) && from == leaf && (hlo_shape_is_tuple(state) || leaf == 0);
-}
-
 static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
     const HloInstruction *old = j->old;
     const HloShape *state = old->operands[0]->shape;
@@ -210,10 +203,10 @@ static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
                      old->name);
         return;
     }
-    if (!hlo_transform_split(j, old->called[1], active, active, &split)) return;
+    if (!hlo_transform_split(j, old->called[1], active, active, true, &split)) return;
     bool *is_stacked = HLO_ARENA_NEW(j->scratch, bool, split.residual_count + 1);
     for (int64_t r = 0; r < split.residual_count; r++)
-        is_stacked[r] = split.leaves[r] < 0 || !is_invariant(&split, split.leaves[r], state);
+        is_stacked[r] = split.leaves[r] < 0 || !split.is_invariant[split.leaves[r]];
     HloInstruction *initial = initial_state(j, &split, is_stacked, trip_count);
     if (!initial) return;
     LoopPart part = {.scratch = j->scratch,
@@ -222,6 +215,7 @@ static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
                      .old_state = state,
                      .split = &split,
                      .is_stacked = is_stacked,
+                     .is_offloaded = split.is_offloaded,
                      .leaves = leaves,
                      .trip_count = trip_count};
     HloComputation *condition = build_part(j->b, "condition_of", forward_condition, &part);
@@ -232,7 +226,7 @@ static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
     hlo_control_unpack(j, both, active, NULL);
     for (int64_t r = 0, next = leaves + 1; r < split.residual_count; r++)
         hlo_vector_push(j->scratch, &list,
-                        is_stacked[r] ? hlo_build_get(j->b, both, next++) : hlo_build_get(j->b, both, split.leaves[r]));
+                        is_stacked[r] ? hlo_build_get(j->b, both, next++) : initial->operands[split.leaves[r]]);
     hlo_control_push_tangents(j, 0, active, &list);
     HloLinear linear = {.transpose = transpose_loop,
                         .residual_count = split.residual_count,
@@ -240,6 +234,7 @@ static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
                         .backward = hlo_arena_copy(j->scratch, &split.backward, sizeof split.backward),
                         .backward_count = 1,
                         .is_stacked = is_stacked,
+                        .is_offloaded = split.is_offloaded,
                         .trip_count = trip_count};
     if (!j->b->status) hlo_control_place(j, &linear, list.items, active, out);
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rematerialisation. The copies read saved values through one barrier each, so that no pass merges them with the
-// originals. Offloaded values are copied to host memory where they are made and back where the backward part first uses
-// them, in the form in which JAX's annotations of device placement are read.
+// Rematerialisation. Loops and branches choose their residuals while they are split (hlo_remat_split()); then what
+// remains at the top level is copied. The copies read saved values through one barrier each, so that no pass merges
+// them with the originals. Offloaded values are copied to host memory where they are made and back where the backward
+// part first uses them, in the form in which JAX's annotations of device placement are read.
 #include "hlo/transform/remat.h"
+
+#include "hlo/transform/control.h"
 
 typedef struct Remat {
     HloBuilder *b;
@@ -29,10 +32,17 @@ static bool is_named(const HloInstruction *i) {
     return has_name(i);
 }
 
-static bool is_offloaded(const Remat *r, const HloInstruction *i) {
+bool hlo_remat_is_offloaded(HloRemat policy, const HloInstruction *i) {
     if (!hlo_shape_is_array(i->shape)) return false;
-    if (r->policy == HLO_REMAT_OFFLOAD_NAMED) return is_named(i);
-    return r->policy == HLO_REMAT_OFFLOAD_DOTS && hlo_is(i, HLO_OP_DOT) && HLO_ATTRIBUTES(i, Dot)->lhs_batch.count == 0;
+    if (policy == HLO_REMAT_OFFLOAD_NAMED) return is_named(i);
+    return policy == HLO_REMAT_OFFLOAD_DOTS && hlo_is(i, HLO_OP_DOT) && HLO_ATTRIBUTES(i, Dot)->lhs_batch.count == 0;
+}
+
+// True if the policy itself saves the value.
+static bool saves(HloRemat policy, const HloInstruction *i) {
+    if (policy == HLO_REMAT_SAVE_DOTS) return hlo_is(i, HLO_OP_DOT) || hlo_is(i, HLO_OP_CONVOLUTION);
+    if (policy == HLO_REMAT_SAVE_NAMED) return is_named(i);
+    return hlo_remat_is_offloaded(policy, i);
 }
 
 // Loops and other instructions with effects or state of their own are never run twice.
@@ -41,9 +51,7 @@ static bool is_saved(const Remat *r, const HloInstruction *i) {
     if (hlo_is(i, HLO_OP_WHILE) || hlo_is(i, HLO_OP_CONDITIONAL) || hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE) ||
         hlo_instruction_has_side_effect(i) || hlo_instruction_is_nondeterministic(i))
         return true;
-    if (r->policy == HLO_REMAT_SAVE_DOTS) return hlo_is(i, HLO_OP_DOT) || hlo_is(i, HLO_OP_CONVOLUTION);
-    if (r->policy == HLO_REMAT_SAVE_NAMED) return is_named(i);
-    return is_offloaded(r, i);
+    return saves(r->policy, i);
 }
 
 static HloInstruction *insert(Remat *r, HloInstruction *i) {
@@ -51,14 +59,14 @@ static HloInstruction *insert(Remat *r, HloInstruction *i) {
     return i;
 }
 
-// A copy of x in a memory space.
-static HloInstruction *placed(Remat *r, HloInstruction *x, int64_t space) {
-    HloArena *arena = r->b->module->arena;
+HloInstruction *hlo_remat_placed(HloBuilder *b, HloInstruction *x, int64_t space) {
+    if (!x) return NULL;
+    HloArena *arena = b->module->arena;
     const HloShape *shape = x->shape->layout ? x->shape : hlo_shape_with_default_layout(arena, x->shape);
     HloLayout *layout = hlo_arena_copy(arena, shape->layout, sizeof *shape->layout);
     layout->memory_space = space;
     shape = hlo_shape_with_layout(arena, shape, layout);
-    HloInstruction *copy = hlo_instruction_new(r->b->computation, HLO_OP_COPY, shape, &x, 1, NULL, NULL);
+    HloInstruction *copy = hlo_instruction_new(b->computation, HLO_OP_COPY, shape, &x, 1, NULL, NULL);
     copy->metadata = x->metadata;
     copy->sharding = x->sharding;
     return copy;
@@ -69,16 +77,16 @@ static HloInstruction *fetched(Remat *r, HloInstruction *i) {
     HloInstruction *value = hlo_is(i, HLO_OP_COPY) && has_name(i) ? i->operands[0] : i,
                    *known = lookup(&r->copies, value);
     if (known) return known;
-    HloInstruction *there = placed(r, value, HLO_SPACE_PINNED_HOST);
+    HloInstruction *there = hlo_remat_placed(r->b, value, HLO_SPACE_PINNED_HOST);
     hlo_instruction_move_after(there, value);
-    HloInstruction *back = insert(r, placed(r, there, HLO_SPACE_DEVICE));
+    HloInstruction *back = insert(r, hlo_remat_placed(r->b, there, HLO_SPACE_DEVICE));
     hlo_int_map_set(r->scratch, &r->copies, (uint64_t)value->id, (int64_t)(intptr_t)back);
     return back;
 }
 
 // The saved value, through a barrier if it is worth one.
 static HloInstruction *saved(Remat *r, HloInstruction *i) {
-    if (is_offloaded(r, i)) return fetched(r, i);
+    if (hlo_remat_is_offloaded(r->policy, i)) return fetched(r, i);
     if (hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA) || !hlo_shape_is_array(i->shape)) return i;
     HloInstruction *barrier =
         hlo_instruction_new(r->b->computation, HLO_OP_OPTIMIZATION_BARRIER, i->shape, &i, 1, NULL, NULL);
@@ -122,8 +130,97 @@ void hlo_transform_rematerialise(HloBuilder *b, HloArena *scratch, const HloGrad
         r.position = i;
         for (int32_t k = 0; k < i->operand_count; k++) {
             HloInstruction *operand = i->operands[k];
-            if (lookup(&r.first, operand) && (!is_saved(&r, operand) || is_offloaded(&r, operand)))
+            if (lookup(&r.first, operand) && (!is_saved(&r, operand) || hlo_remat_is_offloaded(r.policy, operand)))
                 hlo_instruction_set_operand(i, k, again(&r, operand));
         }
     }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Loops and branches
+
+// What is known of a value of the forward part.
+enum {
+    IS_AGAIN = 1,  // it can be computed again from other values that the backward part has
+    IS_FREE = 2,   // it is a part of a loop's invariants, at a position that is known: it costs nothing to have
+    IS_NEEDED = 4,
+};
+
+// True if all operands have these flags.
+static bool operands_are(const HloIntMap *flags, const HloInstruction *i, int64_t wanted) {
+    for (int32_t k = 0; k < i->operand_count; k++) {
+        const int64_t *known = hlo_int_map_find(flags, (uint64_t)i->operands[k]->id);
+        if (!known || (*known & wanted) != wanted) return false;
+    }
+    return true;
+}
+
+// Ops that only choose elements, and arithmetic on a position.
+static bool is_indexing(const HloInstruction *i) {
+    if (hlo_is(i, HLO_OP_DYNAMIC_SLICE) || hlo_is(i, HLO_OP_SLICE) || hlo_is(i, HLO_OP_RESHAPE)) return true;
+    return hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) && hlo_shape_is_array(i->shape) && i->shape->rank == 0 &&
+           !hlo_transform_is_continuous(i->shape->type);
+}
+
+static bool is_position_or_invariant(const HloRematSplit *s, const HloInstruction *i) {
+    const int64_t leaf = s->repeats ? hlo_transform_parameter_leaf(s->parameter, i) : -1;
+    return leaf >= 0 &&
+           (s->is_invariant[leaf] || (i->shape->rank == 0 && !hlo_transform_is_continuous(i->shape->type)));
+}
+
+static bool communicates(const HloInstruction *i) {
+    if (hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE)) return true;
+    for (int32_t k = 0; k < i->called_count; k++)
+        for (const HloInstruction *inner = i->called[k]->first; inner; inner = inner->next)
+            if (communicates(inner)) return true;
+    return false;
+}
+
+// Whether the policy computes `i` again. A loop inside is run again only if nothing of it is to be saved.
+static bool is_repeated(const HloRematSplit *s, const HloInstruction *i) {
+    if (s->policy == HLO_REMAT_SAVE_EVERYTHING || saves(s->policy, i)) return hlo_is(i, HLO_OP_COPY) && has_name(i);
+    if ((hlo_is(i, HLO_OP_WHILE) || hlo_is(i, HLO_OP_CONDITIONAL)) && s->policy != HLO_REMAT_SAVE_NOTHING) return false;
+    return !hlo_instruction_has_side_effect(i) && !hlo_instruction_is_nondeterministic(i) && !communicates(i);
+}
+
+// An operand that is no array is never stored, so it must be computed again too.
+static bool operands_can_be_stored(const HloIntMap *flags, const HloInstruction *i) {
+    for (int32_t k = 0; k < i->operand_count; k++) {
+        const int64_t *known = hlo_int_map_find(flags, (uint64_t)i->operands[k]->id);
+        if (!hlo_shape_is_array(i->operands[k]->shape) && !(known && *known & IS_AGAIN)) return false;
+    }
+    return true;
+}
+
+static int64_t flags_of(const HloRematSplit *s, const HloIntMap *flags, const HloInstruction *i) {
+    if (hlo_is(i, HLO_OP_PARAMETER) || hlo_transform_parameter_leaf(s->parameter, i) >= 0)
+        return is_position_or_invariant(s, i) ? IS_FREE : 0;
+    if (hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA)) return IS_FREE | IS_AGAIN;
+    const bool indexing = s->repeats && is_indexing(i);
+    if (indexing && operands_are(flags, i, IS_FREE)) return IS_FREE | IS_AGAIN;
+    const bool again = hlo_is(i, HLO_OP_BROADCAST) || (s->repeats && hlo_is(i, HLO_OP_RESHAPE)) || is_repeated(s, i);
+    return again && operands_can_be_stored(flags, i) ? IS_AGAIN : 0;
+}
+
+void hlo_remat_split(HloArena *scratch, const HloRematSplit *split, HloInstructionVector *values,
+                     HloInstructionVector *again) {
+    const HloComputation *computation = split->parameter->parent;
+    HloInstructionVector stored = {0};
+    HloIntMap flags = {0};
+    for (const HloInstruction *i = computation->first; i; i = i->next)
+        hlo_int_map_set(scratch, &flags, (uint64_t)i->id, flags_of(split, &flags, i));
+    for (int64_t k = 0; k < values->count; k++) *hlo_int_map_find(&flags, (uint64_t)values->items[k]->id) |= IS_NEEDED;
+    for (HloInstruction *i = computation->last; i; i = i->previous) {
+        const int64_t own = *hlo_int_map_find(&flags, (uint64_t)i->id);
+        if (!(own & IS_NEEDED)) continue;
+        hlo_vector_push(scratch, own & IS_AGAIN ? again : &stored, i);
+        for (int32_t k = 0; k < i->operand_count && own & IS_AGAIN; k++)
+            *hlo_int_map_find(&flags, (uint64_t)i->operands[k]->id) |= IS_NEEDED;
+    }
+    for (int64_t a = 0, b = again->count - 1; a < b; a++, b--) {
+        HloInstruction *first = again->items[a];
+        again->items[a] = again->items[b];
+        again->items[b] = first;
+    }
+    *values = stored;
 }

@@ -10,4 +10,22 @@
 void hlo_transform_rematerialise(HloBuilder *b, HloArena *scratch, const HloGradientOptions *options,
                                  const HloInstruction *last);
 
+// The body of a loop, or a branch, whose backward part is a computation of its own.
+typedef struct HloRematSplit {
+    const HloInstruction *parameter;
+    HloRemat policy;
+    bool repeats;              // it is the body of a loop
+    const bool *is_invariant;  // per leaf of the parameter: the body returns it as it was
+} HloRematSplit;
+
+// Replaces `values`, which the backward part needs, by those that it gets, and appends to `again`, in the order of the
+// program, what it computes from these. Whatever the policy, slices of a loop's invariants are not stacked, and
+// broadcasts are made again.
+void hlo_remat_split(HloArena *scratch, const HloRematSplit *split, HloInstructionVector *values,
+                     HloInstructionVector *again);
+// True if the policy moves a value to host memory.
+bool hlo_remat_is_offloaded(HloRemat policy, const HloInstruction *i);
+// A copy of x in a memory space.
+HloInstruction *hlo_remat_placed(HloBuilder *b, HloInstruction *x, int64_t space);
+
 #endif

@@ -2,6 +2,7 @@
 // Differentiates computations by themselves, for loops and branches. Splitting first builds both parts in one
 // computation, then moves the transposes into a computation of their own, to which residuals are parameters.
 #include "hlo/transform/control.h"
+#include "hlo/transform/remat.h"
 
 typedef struct Part {
     HloJvp jvp;  // jvp.b is the builder of the computation
@@ -11,7 +12,8 @@ typedef struct Part {
     HloInstruction *root;
     HloInstruction **values, **tangents, **seeds;  // leaves of the result; of the parameter, NULL if inactive
     HloInstruction *parameter;
-    HloInstructionVector residuals;
+    HloInstructionVector residuals, again;  // what the backward part gets, and what it computes from that
+    bool repeats;
     HloTransposer transposer;  // t.b is the builder of the backward computation
     HloInstruction *backward_root;
     HloTransformSplit *split;
@@ -48,7 +50,8 @@ static bool walk(Part *p, HloInstruction *value) {
 }
 
 static HloJvp nested(const HloJvp *j, bool split) {
-    return (HloJvp){.scratch = j->scratch, .rules = j->rules, .rule_count = j->rule_count, .split = split};
+    return (HloJvp){
+        .scratch = j->scratch, .rules = j->rules, .rule_count = j->rule_count, .remat = j->remat, .split = split};
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -98,32 +101,49 @@ HloComputation *hlo_transform_forward(HloJvp *j, const HloComputation *computati
 // ---------------------------------------------------------------------------------------------------------------------
 // Reverse mode
 
-// The leaf of the parameter that a residual is, or -1.
-static int64_t parameter_leaf(const Part *p, const HloInstruction *residual) {
-    if (residual == p->parameter) return hlo_shape_is_tuple(residual->shape) ? -1 : 0;
-    int64_t leaf = 0;
-    while (hlo_is(residual, HLO_OP_GET_TUPLE_ELEMENT)) {
-        const HloInstruction *tuple = residual->operands[0];
-        leaf += hlo_shape_first_leaf(tuple->shape, HLO_ATTRIBUTES(residual, TupleIndex)->index);
-        if (tuple == p->parameter) return leaf;
-        residual = tuple;
-    }
-    return -1;
-}
-
 // Records what the residuals are; they become results of the forward part.
 static void describe_residuals(Part *p) {
     HloArena *scratch = p->parent->scratch;
     int64_t count = p->residuals.count;
     const HloShape **shapes = HLO_ARENA_NEW(scratch, const HloShape *, count + 1);
     int64_t *leaves = HLO_ARENA_NEW(scratch, int64_t, count + 1);
+    bool *offloaded = HLO_ARENA_NEW(scratch, bool, count + 1);
     for (int64_t i = 0; i < count; i++) {
         shapes[i] = p->residuals.items[i]->shape;
-        leaves[i] = parameter_leaf(p, p->residuals.items[i]);
+        leaves[i] = hlo_transform_parameter_leaf(p->parameter, p->residuals.items[i]);
+        offloaded[i] = hlo_remat_is_offloaded(p->jvp.remat, p->residuals.items[i]);
     }
     p->split->residual_count = count;
     p->split->residuals = shapes;
     p->split->leaves = leaves;
+    p->split->is_offloaded = offloaded;
+}
+
+// Chooses which of the values that the backward part needs are residuals, and which it computes again.
+static void choose_residuals(Part *p) {
+    HloArena *scratch = p->parent->scratch;
+    const int64_t in = hlo_shape_leaf_count(input_shape(p));
+    bool *invariant = HLO_ARENA_NEW(scratch, bool, in + 1);
+    for (int64_t k = 0; k < in && p->repeats; k++)
+        invariant[k] = hlo_transform_parameter_leaf(p->parameter, p->values[k]) == k;
+    p->split->is_invariant = invariant;
+    hlo_remat_split(
+        scratch,
+        &(HloRematSplit){
+            .parameter = p->parameter, .policy = p->jvp.remat, .repeats = p->repeats, .is_invariant = invariant},
+        &p->residuals, &p->again);
+}
+
+// Computes again, in the backward part, what is not a residual.
+static void append_again(Part *p) {
+    HloTransposer *t = &p->transposer;
+    for (int64_t i = 0; i < p->again.count; i++) {
+        HloInstruction *old = p->again.items[i];
+        HloInstruction **operands = HLO_ARENA_NEW(t->scratch, HloInstruction *, old->operand_count + 1);
+        for (int32_t k = 0; k < old->operand_count; k++) operands[k] = hlo_transposer_map(t, old->operands[k]);
+        HloInstruction *copy = hlo_instruction_clone(t->b->computation, old, old->shape, operands, old->operand_count);
+        hlo_int_map_set(t->scratch, &t->mapped, (uint64_t)old->id, (int64_t)(intptr_t)copy);
+    }
 }
 
 static HloStatus backward_body(void *argument) {
@@ -142,6 +162,7 @@ static HloStatus backward_body(void *argument) {
             hlo_build_parameter_shape(b, number++, hlo_shape_leaf(output_shape(p), k), "cotangent");
         if (p->tangents[k]) hlo_transposer_add(t, p->tangents[k], cotangent);
     }
+    if (!b->status) append_again(p);
     hlo_transposer_run(t);
     for (int64_t k = 0; k < in && !b->status; k++) {
         if (!p->active_in[k]) continue;
@@ -166,6 +187,7 @@ static HloStatus split_body(void *argument) {
     p->transposer = (HloTransposer){.scratch = scratch, .jvp = &p->jvp};
     hlo_transposer_begin(&p->transposer);
     hlo_transposer_residuals(&p->transposer, p->tangents, out, &p->residuals);
+    choose_residuals(p);
     describe_residuals(p);
     const char *name = hlo_arena_format(scratch, "transpose_of_%s", p->from->name);
     HLO_TRY(hlo_transform_build(b->module, name, backward_body, p, &p->transposer.b, &p->backward_root,
@@ -178,8 +200,13 @@ static HloStatus split_body(void *argument) {
 }
 
 bool hlo_transform_split(HloJvp *j, const HloComputation *computation, const bool *active_in, const bool *active_out,
-                         HloTransformSplit *split) {
-    Part p = {.parent = j, .from = computation, .active_in = active_in, .active_out = active_out, .split = split};
+                         bool repeats, HloTransformSplit *split) {
+    Part p = {.parent = j,
+              .from = computation,
+              .active_in = active_in,
+              .active_out = active_out,
+              .repeats = repeats,
+              .split = split};
     p.jvp = nested(j, true);
     p.seeds = new_leaves(&p, input_shape(&p));
     const char *name = hlo_arena_format(j->scratch, "forward_of_%s", computation->name);

@@ -57,7 +57,10 @@ typedef struct HloDerivativeRule {
     HloComputation *backward;
 } HloDerivativeRule;
 
-// Which values of the original computation the backward part may use as they are. It computes the others again.
+// Which values of the original computation the backward part may use as they are. It computes the others again. In a
+// loop or a branch the policy chooses among the values of each iteration, as jax.checkpoint of the body of a scan does:
+// a loop stacks what the policy saves and the part of its state that the rest is computed from. Slices of arrays that a
+// loop does not change are never stacked.
 typedef enum HloRemat {
     HLO_REMAT_SAVE_EVERYTHING,  // nothing is computed twice
     HLO_REMAT_SAVE_NOTHING,     // only parameters

@@ -62,19 +62,19 @@ void hlo_transposer_residuals(HloTransposer *t, HloInstruction *const *tangents,
     }
 }
 
-static HloInstruction *map_residual(HloTransposer *t, HloInstruction *i) {
+HloInstruction *hlo_transposer_map(HloTransposer *t, HloInstruction *i) {
     if (t->is_inline) return i;
     HloInstruction *mapped = lookup(&t->mapped, i);
     if (mapped) return mapped;
     assert(is_cheap(i));
-    HloInstruction *operand = i->operand_count ? map_residual(t, i->operands[0]) : NULL;
+    HloInstruction *operand = i->operand_count ? hlo_transposer_map(t, i->operands[0]) : NULL;
     mapped = hlo_instruction_clone(t->b->computation, i, i->shape, &operand, i->operand_count);
     store(t->scratch, &t->mapped, i, mapped);
     return mapped;
 }
 
 HloInstruction *hlo_transposer_residual(HloTransposer *t, int64_t index) {
-    return map_residual(t, t->instruction->operands[index]);
+    return hlo_transposer_map(t, t->instruction->operands[index]);
 }
 
 bool hlo_transposer_is_linear(const HloTransposer *t, int64_t index) {

@@ -463,6 +463,59 @@ Test(derivatives, compute_again_what_the_policy_does_not_save) {
     hlo_module_free(module);
 }
 
+// The first while of a computation.
+static const HloInstruction *loop_of(const HloComputation *computation) {
+    const HloInstruction *i = computation->first;
+    while (i && !hlo_is(i, HLO_OP_WHILE)) i = i->next;
+    return i;
+}
+
+// A loop over three layers sin(tanh(h w)): each policy stacks h and what it saves in a layer, and no slice of the
+// weights. The numbers of stacks are those of jax.grad of a scan of jax.checkpoint with the policy of that name.
+Test(derivatives, loops_stack_what_the_policy_saves) {
+    static const struct {
+        HloRemat remat;
+        int64_t stacks, dots, offloaded;  // dots: of the backward body
+    } kWanted[] = {{HLO_REMAT_SAVE_NOTHING, 1, 3, 0},  {HLO_REMAT_SAVE_DOTS, 2, 2, 0},
+                   {HLO_REMAT_SAVE_NAMED, 2, 2, 0},    {HLO_REMAT_OFFLOAD_DOTS, 2, 2, 1},
+                   {HLO_REMAT_OFFLOAD_NAMED, 2, 2, 1}, {HLO_REMAT_SAVE_EVERYTHING, 3, 2, 0}};
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nless {\n  s = (s32[], f64[2,4], f64[3,4,4]) parameter(0)\n  i = s32[] get-tuple-element(s), "
+        "index=0\n"
+        "  n = s32[] constant(3)\n  ROOT y = pred[] compare(i, n), direction=LT\n}\n"
+        "layer {\n  s = (s32[], f64[2,4], f64[3,4,4]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  h = f64[2,4] get-tuple-element(s), index=1\n  w = f64[3,4,4] get-tuple-element(s), index=2\n"
+        "  o = s32[] constant(1)\n  j = s32[] add(i, o)\n  z = s32[] constant(0)\n"
+        "  r = f64[1,4,4] dynamic-slice(w, i, z, z), dynamic_slice_sizes={1,4,4}\n  m = f64[4,4] reshape(r)\n"
+        "  d = f64[2,4] dot(h, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  t = f64[2,4] tanh(d)\n"
+        "  c = f64[2,4] copy(t), frontend_attributes={checkpoint_name=\"t\"}\n  k = f64[2,4] sine(c)\n"
+        "  ROOT q = (s32[], f64[2,4], f64[3,4,4]) tuple(j, k, w)\n}\n"
+        "ENTRY e {\n  x = f64[2,4] parameter(0)\n  w = f64[3,4,4] parameter(1)\n  z = s32[] constant(0)\n"
+        "  s = (s32[], f64[2,4], f64[3,4,4]) tuple(z, x, w)\n"
+        "  l = (s32[], f64[2,4], f64[3,4,4]) while(s), condition=less, body=layer\n"
+        "  ROOT h = f64[2,4] get-tuple-element(l), index=1\n}\n");
+    Check c = {.name = "layers", .computation = module->entry};
+    choose(&c, 1);
+    check_forward(&c);
+    for (size_t p = 0; p < HLO_COUNT_OF(kWanted); p++) {
+        const HloInstruction *forward = loop_of(check_reverse(&c, kWanted[p].remat)), *backward = forward->next;
+        while (!hlo_is(backward, HLO_OP_WHILE)) backward = backward->next;
+        int64_t stacks = 0, offloaded = 0;
+        for (int32_t k = 0; k < forward->shape->element_count; k++)
+            stacks += forward->shape->elements[k]->rank == 3 && forward->shape->elements[k]->dims[1] == 2;
+        for (const HloInstruction *i = forward->called[1]->first; i; i = i->next)
+            offloaded += hlo_is(i, HLO_OP_COPY) && hlo_shape_memory_space(i->shape) == HLO_SPACE_PINNED_HOST;
+        cr_expect_eq(stacks, kWanted[p].stacks, "policy %zu: %lld stacks", p, (long long)stacks);
+        cr_expect_eq(offloaded, kWanted[p].offloaded, "policy %zu: %lld offloaded", p, (long long)offloaded);
+        cr_expect_eq(count_of(backward->called[1], HLO_OP_DOT), kWanted[p].dots, "policy %zu: %lld dots", p,
+                     (long long)count_of(backward->called[1], HLO_OP_DOT));
+    }
+    free_all(c.arguments, c.parameters);
+    free_all(c.directions, c.active);
+    free_all(c.forward, c.forward_count);
+    hlo_module_free(module);
+}
+
 // A gradient has the sharding of its parameter, a cotangent that of the value.
 Test(derivatives, keep_shardings) {
     HloModule *module = compiled_must_parse(
