@@ -18,7 +18,7 @@ typedef struct LaunchProcess {
     const char *address;                // "host:port"
 } LaunchProcess;
 
-// All that is known before the first process starts. In the context's arena.
+// All that is known before the first process starts. In the context's arena, except for the sockets.
 typedef struct LaunchPlan {
     const char *spec;  // the machine
     int64_t count, slice_count;
@@ -26,8 +26,10 @@ typedef struct LaunchPlan {
     int64_t host_chips;                         // chips of a host of the machine
     LaunchProcess *processes;
     int64_t coordinator_port;  // free on process 0's host; 0 if that is another machine
-    char secret[65];           // hexadecimal digits; processes prove by it that they belong together
-    const char *ssh;           // the command that starts a process on another host
+    int *sockets;              // they hold ports that were chosen on this machine
+    int64_t socket_count;
+    char secret[65];  // hexadecimal digits; processes prove by it that they belong together
+    const char *ssh;  // the command that starts a process on another host
 } LaunchPlan;
 
 // A variable of a process's environment; `value` NULL removes it.
@@ -37,8 +39,12 @@ typedef struct LaunchVariable {
 
 // Plans the processes of a slice: one for each of its hosts, or `processes` of them (0: as many as hosts) with a part
 // of the slice each, on the machines of `hosts` (a comma-separated list; NULL: this one). Errors are usage errors.
+// Whatever it returns, launch_plan_free() gives the ports back.
 HLO_NODISCARD HloStatus launch_plan(CliContext *context, const EmuTopology *topology, int64_t processes,
                                     const char *hosts, int64_t port, LaunchPlan *plan);
+
+// Closes the sockets that hold the ports of the plan.
+void launch_plan_free(LaunchPlan *plan);
 
 // The variables that tell a process who it is, in the context's arena; sets *count.
 const LaunchVariable *launch_variables(CliContext *context, const LaunchPlan *plan, const LaunchProcess *process,

@@ -73,29 +73,18 @@ static bool is_host_name(const char *name) {
     return *name && *name != '-' && name[strspn(name, letters)] == 0;
 }
 
-// A port that is free on this machine now; 0 if there is none.
-static int64_t any_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+// Chooses a port that is free on this machine, and holds it with a socket that does not listen, so that the system
+// gives it to no other program in the meantime. A socket that may share its address (SO_REUSEADDR), as those of the
+// transport and of gRPC, can listen there all the same. Returns 0 if there is no free port.
+static int64_t hold_port(LaunchPlan *plan) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t size = sizeof(address);
-    const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool bound = descriptor >= 0 && bind(descriptor, (const struct sockaddr *)&address, size) == 0 &&
-                       getsockname(descriptor, (struct sockaddr *)&address, &size) == 0;
-    if (descriptor >= 0) close(descriptor);
-    return bound ? ntohs(address.sin_port) : 0;
-}
-
-// Such a port that no process of the plan has yet: the system may give a port again as soon as its socket is closed.
-// All are closed before the processes start, so another program may take one in between: joining then fails, with the
-// port's name.
-static int64_t free_port(const LaunchPlan *plan) {
-    enum { kAttempts = 1000 };
-    for (int attempt = 0; attempt < kAttempts; attempt++) {
-        const int64_t port = any_port();
-        bool taken = false;
-        for (int64_t i = 0; i < plan->count; i++) taken |= plan->processes[i].port == port;
-        if (!taken || !port) return port;
-    }
-    return 0;
+    const int on = 1, file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (file >= 0) plan->sockets[plan->socket_count++] = file;
+    const bool is_held = file >= 0 && setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+                         bind(file, (const struct sockaddr *)&address, size) == 0 &&
+                         getsockname(file, (struct sockaddr *)&address, &size) == 0;
+    return is_held ? ntohs(address.sin_port) : 0;
 }
 
 // The names of --hosts; each gets as many neighbouring processes.
@@ -108,11 +97,11 @@ static HloStatus read_hosts(CliContext *context, const char *hosts, HloStringVec
     return HLO_SUCCESS;
 }
 
-static HloStatus choose_address(CliContext *context, const LaunchPlan *plan, LaunchProcess *process, bool all_here,
+static HloStatus choose_address(CliContext *context, LaunchPlan *plan, LaunchProcess *process, bool all_here,
                                 int64_t port) {
     const char *host = process->host;
     int64_t own = port ? port + process->host_slot : 0;
-    if (!own) own = host ? TRANSPORT_DEFAULT_PORT + process->host_slot : free_port(plan);
+    if (!own) own = host ? TRANSPORT_DEFAULT_PORT + process->host_slot : hold_port(plan);
     if (own < 1 || own > 65535)
         return cli_usage_error(context, "--port %lld: no port for process %lld", (long long)port,
                                (long long)process->index);
@@ -139,6 +128,7 @@ static HloStatus place(CliContext *context, const char *hosts, int64_t port, Lau
     bool all_here = true;
     for (int64_t i = 0; i < list.count; i++) all_here &= is_here(list.items[i]);
     plan->processes = HLO_ARENA_NEW(context->arena, LaunchProcess, plan->count);
+    plan->sockets = HLO_ARENA_NEW(context->arena, int, plan->count + 1);
     for (int64_t i = 0; i < plan->count; i++) {
         LaunchProcess *process = &plan->processes[i];
         const int64_t per_slice = plan->count / plan->slice_count;
@@ -155,7 +145,7 @@ static HloStatus place(CliContext *context, const char *hosts, int64_t port, Lau
                              : hlo_arena_format(context->arena, "%lld", (long long)i);
         HLO_TRY(choose_address(context, plan, process, all_here, port));
     }
-    plan->coordinator_port = plan->processes[0].host ? 0 : free_port(plan);
+    plan->coordinator_port = plan->processes[0].host ? 0 : hold_port(plan);
     return HLO_SUCCESS;
 }
 
@@ -172,6 +162,11 @@ HloStatus launch_plan(CliContext *context, const EmuTopology *topology, int64_t 
         plan->secret[2 * i + 1] = "0123456789abcdef"[random[i] & 15];
     }
     return HLO_SUCCESS;
+}
+
+void launch_plan_free(LaunchPlan *plan) {
+    for (int64_t i = 0; i < plan->socket_count; i++) close(plan->sockets[i]);
+    plan->socket_count = 0;
 }
 
 // ---- the environment

@@ -63,6 +63,7 @@ static HloStatus run_launch(CliContext *context) {
                             cli_number(context, "grace", 3), &exit_code);
         if (!status) context->exit_code = (CliExit)exit_code;
     }
+    launch_plan_free(&plan);
     emu_topology_free(topology);
     return status;
 }

@@ -63,22 +63,21 @@ ENTRY main {
 """
 
 
-def free_ports():
+def hold_ports():
+    """Sockets at free ports. They do not listen, so that the processes can, and keep the ports from other programs."""
     held = [socket.socket() for _ in range(COUNT)]
     for one in held:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
+    return held
 
 
 def command(meshlo, program):
     return [meshlo, "run", program, "--on", "v5e:2x4", "--partitioned", "--per-device", "--seed", "5", "--print", "--repeat", "3"]
 
 
-def start(meshlo, program, timeout):
-    addresses = ",".join(f"127.0.0.1:{port}" for port in free_ports())
+def start(meshlo, program, timeout, held):
+    addresses = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in held)
     processes = []
     for i in range(COUNT):
         env = dict(os.environ, MESHLO_PROCESS_ADDRESSES=addresses, MESHLO_PROCESS_INDEX=str(i), MESHLO_NUM_THREADS="1",
@@ -99,9 +98,18 @@ def finish(process, until):
 
 
 def one_round(meshlo, program, expected, seconds, timeout, draw):
+    held = hold_ports()
+    try:
+        return with_fault(meshlo, program, expected, seconds, timeout, draw, held)
+    finally:
+        for one in held:
+            one.close()
+
+
+def with_fault(meshlo, program, expected, seconds, timeout, draw, held):
     fault, victim, moment = draw.choice(["kill", "stop", "delay"]), draw.randrange(COUNT), draw.uniform(0, seconds)
     what = f"{fault} of process {victim} after {moment * 1e3:.0f} ms"
-    processes = start(meshlo, program, timeout)
+    processes = start(meshlo, program, timeout, held)
     time.sleep(moment)
     ended_before = processes[victim].poll() is not None
     if fault == "kill":
@@ -149,10 +157,13 @@ def main():
         if alone.returncode:
             sys.exit(f"alone it fails: {alone.stderr}")
         begin = time.monotonic()
-        for process in start(meshlo, program, TIMEOUT_ALONE):
+        held = hold_ports()
+        for process in start(meshlo, program, TIMEOUT_ALONE, held):
             code, out, err = finish(process, begin + TIMEOUT_ALONE)
             if code != 0:
                 sys.exit(f"without a fault it fails: {code} {err}")
+        for one in held:
+            one.close()
         seconds = time.monotonic() - begin
         timeout = max(LEAST_TIMEOUT, SLACK * seconds)
         for number in range(rounds):

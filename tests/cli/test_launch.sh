@@ -27,6 +27,21 @@ check "launch: addresses: all different" test "$(head -1 out | cut -d' ' -f1 | t
 mv out first
 exits 0 "launch: addresses again" meshlo launch --on v5e-16 --no-prefix -- sh addresses.sh
 check "launch: another secret each time" test "$(cut -d' ' -f2 first | sort -u)" != "$(cut -d' ' -f2 out | sort -u)"
+# No other program gets these ports before the processes listen at them.
+cat >held.py <<'PY'
+import os, socket
+address = ("127.0.0.1", int(os.environ["TPU_PROCESS_PORT"]))
+try:
+    socket.socket().bind(address)
+    raise SystemExit("the port is free for others")
+except OSError:
+    pass
+own = socket.socket()
+own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+own.bind(address)
+own.listen()
+PY
+exits 0 "launch: ports are held" meshlo launch --on v5e-16 -- python3 held.py
 exits 0 "launch: ports" meshlo launch --on v5e-16 --port 7000 --no-prefix -- sh -c 'echo $MESHLO_PROCESS_ADDRESSES'
 says out "127.0.0.1:7000,127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003" "launch: ports"
 
