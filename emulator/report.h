@@ -16,7 +16,9 @@ HLO_EXPORT void emu_report_json(HloJsonWriter *writer, const EmuReport *report);
 // The same as text with a newline at the end.
 HLO_EXPORT void emu_report_write_json(const EmuReport *report, HloText *text);
 // A trace for Chrome's and Perfetto's viewers: one process for the device with a line for its operations and lines for
-// the network, iterations of loops one after another (of very long ones three), and a counter of the bytes in HBM.
+// the network, iterations of loops one after another (of very long ones three), flows from the kernel before a transfer
+// through the transfer to the kernel that waits for it, and counters: bytes in HBM, and the rates of HBM, of the
+// network, of its busiest link and of the host's connection. With a straggler, the fastest device is a second process.
 HLO_EXPORT void emu_report_write_chrome_trace(const EmuReport *report, HloText *text);
 // The same as a serialised XSpace, the format of jax.profiler's profiles (`.xplane.pb`), for XProf and TensorBoard:
 // operations with category, scope, source line, FLOPs and bytes, the device with its peaks.

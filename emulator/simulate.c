@@ -78,11 +78,12 @@ typedef struct Simulation {
     HloText *text;  // for printing; freed by the caller of hlo_protect()
     HLO_VECTOR(EmuOp) ops;
     HLO_VECTOR(Flight) flights;
-    double *link_bytes;     // by link
-    int64_t free_at[32];    // the time when each resource of the network (bits of EmuTransfer.resources) is free again
-    int64_t now;            // of the device
-    int64_t *entry_starts;  // of the kernels of the entry computation
-    double slowness;        // of the slowest device, which the others wait for
+    double *link_bytes;      // by link
+    double *transfer_bytes;  // by link, all 0 between transfers
+    int64_t free_at[32];     // the time when each resource of the network (bits of EmuTransfer.resources) is free again
+    int64_t now;             // of the device
+    int64_t *entry_starts;   // of the kernels of the entry computation
+    double slowness;         // of the slowest device, which the others wait for
     EmuKernelCosts kernel_costs;
     double repeat;     // how often the current computation runs
     int64_t depth;     // number of enclosing calls; 1 in the entry itself
@@ -132,6 +133,8 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
                       .count = emu_times(1, simulation->repeat),
                       .depth = simulation->depth - 1,
                       .network = bound == EMU_BOUND_NETWORK || bound == EMU_BOUND_HOST,
+                      .issued = simulation->now,
+                      .awaited = -1,
                       .bound = bound};
     hlo_vector_push(arena, &simulation->ops, op);
     return simulation->ops.count - 1;
@@ -197,7 +200,7 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
 }
 
 // Makes the device wait until `when` for the network, or for a copy. A better schedule could hide this time, so it is
-// reported separately. `op` is the number of the transfer on the timeline, or -1.
+// reported separately. `op` is the number on the timeline of what it waits for, or -1.
 static void wait_until(Simulation *simulation, int64_t when, bool is_copy, int64_t op) {
     EmuReport *report = simulation->report;
     if (when <= simulation->now) return;
@@ -206,6 +209,12 @@ static void wait_until(Simulation *simulation, int64_t when, bool is_copy, int64
     *exposed = emu_add(*exposed, wait);
     if (op >= 0) simulation->ops.items[op].waited = emu_add(simulation->ops.items[op].waited, wait);
     simulation->now = when;
+}
+
+// Makes the device wait for a transfer, or a copy, that ends at `end`. `op` is its number on the timeline, or -1.
+static void await(Simulation *simulation, int64_t end, bool is_copy, int64_t op) {
+    wait_until(simulation, end, is_copy, op);
+    if (op >= 0 && simulation->ops.items[op].awaited < 0) simulation->ops.items[op].awaited = simulation->now;
 }
 
 // The time when all resources of a transfer are free. Resources are the directions of the torus, the package and the
@@ -223,6 +232,18 @@ static void occupy(Simulation *simulation, int resource, int64_t start, int64_t 
     if (pipelined) simulation->loop->busy[resource] = emu_add(simulation->loop->busy[resource], end - start);
 }
 
+// The bytes that a transfer puts on its busiest link. It lists a link once for each of its stages.
+static double busiest_link_bytes(Simulation *simulation, const EmuTransfer *transfer) {
+    double most = 0;
+    for (int64_t i = 0; i < transfer->link_count; i++) {
+        double *bytes = &simulation->transfer_bytes[transfer->links[i].link];
+        *bytes += transfer->links[i].bytes;
+        if (*bytes > most) most = *bytes;
+    }
+    for (int64_t i = 0; i < transfer->link_count; i++) simulation->transfer_bytes[transfer->links[i].link] = 0;
+    return most;
+}
+
 // Starts a collective: it runs as soon as its links are free. Sets when it ends, and its number on the timeline.
 static HloStatus start_transfer(Simulation *simulation, const HloInstruction *collective, bool pipelined, int64_t *end,
                                 int64_t *number) {
@@ -237,11 +258,15 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     assert(start >= simulation->now && *end >= start);
     for (int i = 0; i < 32; i++)
         if (transfer.resources >> i & 1) occupy(simulation, i, start, *end, pipelined);
+    const double most = busiest_link_bytes(simulation, &transfer);
     for (int64_t i = 0; i < transfer.link_count; i++)
         simulation->link_bytes[transfer.links[i].link] += transfer.links[i].bytes * simulation->repeat;
     hlo_arena_reset(network->arena, mark);
     const int64_t op = record(simulation, collective, NULL, start, transfer.picoseconds, EMU_BOUND_NETWORK);
-    if (op >= 0) simulation->ops.items[op].bytes = (double)transfer.bytes_per_device;
+    if (op >= 0) {
+        simulation->ops.items[op].bytes = (double)transfer.bytes_per_device;
+        simulation->ops.items[op].link_bytes = most;
+    }
     *number = op;
     report->collective_picoseconds =
         emu_add(report->collective_picoseconds, emu_times(transfer.picoseconds, simulation->repeat));
@@ -268,8 +293,9 @@ static double moved_bytes(const HloInstruction *inner) {
 
 // Starts a copy between memories: it runs in parallel to the device, at PCIe speed if one of the memories is the
 // host's, else at HBM speed. Copies of either kind wait for earlier ones of the same kind; the two directions to and
-// from the host do not share a link.
-static void start_copy(Simulation *simulation, const HloInstruction *start, bool pipelined, int64_t *end) {
+// from the host do not share a link. Sets when it ends, and its number on the timeline if it is there.
+static void start_copy(Simulation *simulation, const HloInstruction *start, bool pipelined, int64_t *end,
+                       int64_t *number) {
     const EmuChip *chip = &simulation->program->topology->chip;
     const HloInstruction *inner = emu_synchronous_instruction(start);
     const bool host = meets_host(start),
@@ -283,7 +309,8 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, bool
     occupy(simulation, engine, begin, *end, pipelined);
     if (!host) return;
     const int64_t op = record(simulation, start, NULL, begin, *end - begin, EMU_BOUND_HOST);
-    if (op >= 0) simulation->ops.items[op].bytes = moved_bytes(inner);
+    if (op >= 0) simulation->ops.items[op].bytes = simulation->ops.items[op].link_bytes = moved_bytes(inner);
+    *number = op;
 }
 
 // A slice of a stack in the host's memory (pass/host_offloader.c makes these asynchronous) is a copy, not work.
@@ -340,11 +367,11 @@ static HloStatus begin_flight(Simulation *simulation, const HloInstruction *star
     if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_p2p(start, HLO_OP_SEND))
         HLO_TRY(start_transfer(simulation, start, pipelined, &end, &op));
     else if (is_copy)
-        start_copy(simulation, start, pipelined, &end);
+        start_copy(simulation, start, pipelined, &end, &op);
     else if (start->opcode == HLO_OP_ASYNC_START)
         HLO_TRY(run_computation(simulation, start->called[0]));
     // On chips whose cores take part in every transfer, nothing runs in parallel to it.
-    if (!simulation->program->topology->chip.overlaps_collectives && !is_copy) wait_until(simulation, end, false, op);
+    if (!simulation->program->topology->chip.overlaps_collectives && !is_copy) await(simulation, end, false, op);
     hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end, op, is_copy, pipelined}));
     return HLO_SUCCESS;
 }
@@ -363,7 +390,7 @@ static void await_message(Simulation *simulation, const HloInstruction *done) {
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         const Flight *flight = &simulation->flights.items[i];
         if (is_p2p(flight->start, HLO_OP_SEND) && HLO_ATTRIBUTES(flight->start, Transfer)->channel_id == channel)
-            wait_until(simulation, flight->end, false, flight->op);
+            await(simulation, flight->end, false, flight->op);
     }
 }
 
@@ -389,8 +416,8 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
         if (simulation->flights.items[i].is_pipelined)
             bound_iteration(simulation->loop, &simulation->flights.items[i], simulation->now);
         else
-            wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy,
-                       simulation->flights.items[i].op);
+            await(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy,
+                  simulation->flights.items[i].op);
         simulation->flights.items[i] = simulation->flights.items[--simulation->flights.count];
         break;
     }
@@ -460,6 +487,8 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
     const EmuReport before = *report;
     EmuReport longest_report = before;
     int64_t longest = start, sent = before.collective_bytes_per_device;
+    int64_t longest_begin = 0, longest_end = 0;  // its operations on the timeline
+    const int64_t first_op = simulation->ops.count;
     int64_t free_before[HLO_COUNT_OF(simulation->free_at)], longest_free[HLO_COUNT_OF(simulation->free_at)];
     memcpy(free_before, simulation->free_at, sizeof free_before);
     memcpy(longest_free, simulation->free_at, sizeof longest_free);
@@ -468,13 +497,18 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
         *report = before;
         // No branch waits for links that another branch would have used.
         memcpy(simulation->free_at, free_before, sizeof free_before);
+        const int64_t begin = simulation->ops.count;
         HLO_TRY(run_computation(simulation, conditional->called[i]));
         sent = emu_add(sent, report->collective_bytes_per_device - before.collective_bytes_per_device);
         if (i && simulation->now <= longest) continue;
         longest = simulation->now;
+        longest_begin = begin;
+        longest_end = simulation->ops.count;
         longest_report = *report;
         memcpy(longest_free, simulation->free_at, sizeof longest_free);
     }
+    for (int64_t i = first_op; i < simulation->ops.count; i++)
+        if (i < longest_begin || i >= longest_end) simulation->ops.items[i].in_shorter_branch = true;
     memcpy(simulation->free_at, longest_free, sizeof longest_free);
     assert(longest >= start);  // the verifier requires at least one branch
     *report = longest_report;
@@ -507,14 +541,14 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
         case EMU_OP_CONTROL: return run_control(simulation, root);
         case EMU_OP_COLLECTIVE:
             HLO_TRY(start_transfer(simulation, root, false, &end, &op));
-            wait_until(simulation, end, false, op);
+            await(simulation, end, false, op);
             return HLO_SUCCESS;
         case EMU_OP_COLLECTIVE_START:
         case EMU_OP_TRANSFER_START: return begin_flight(simulation, root);
         case EMU_OP_DONE: return end_flight(simulation, root);
         case EMU_OP_HOST_COPY:
-            start_copy(simulation, root, false, &end);
-            wait_until(simulation, end, true, op);
+            start_copy(simulation, root, false, &end, &op);
+            await(simulation, end, true, op);
             return HLO_SUCCESS;
         default: run_kernel(simulation, kernel); return HLO_SUCCESS;
     }
@@ -684,6 +718,22 @@ static void describe_devices(const SimulateCall *call, const int64_t *places, in
     call->report->num_partitions = call->module->num_partitions;
 }
 
+// Finds the slowest of the participants, whose kernels are listed, and the fastest.
+static void find_straggler(Simulation *simulation, const double *slowness, const int64_t *places, int64_t count) {
+    int64_t slowest = 0, fastest = 0;
+    for (int64_t i = 1; i < count; i++) {
+        if (slowness[places[i]] > slowness[places[slowest]]) slowest = i;
+        if (slowness[places[i]] < slowness[places[fastest]]) fastest = i;
+    }
+    const double most = slowness[places[slowest]], least = slowness[places[fastest]];
+    if (most > 1) simulation->slowness = most;
+    if (most <= least) return;
+    const EmuTopology *topology = simulation->program->topology;
+    simulation->report->slowest_device = topology->devices[places[slowest]].id;
+    simulation->report->fastest_device = topology->devices[places[fastest]].id;
+    simulation->report->slowness = most / least;
+}
+
 // Sets everything up, runs the entry computation on one clock, waits for all transfers in flight, and fills the report.
 // The slowest device sets the pace for all: they run the same program and synchronise at every collective.
 static HloStatus simulate(void *argument) {
@@ -716,10 +766,11 @@ static HloStatus simulate(void *argument) {
     HLO_TRY(emu_mail_new(call->scratch, module, &simulation->mail));
     simulation->kernel_costs = call->options ? call->options->kernel_costs : EMU_KERNEL_COSTS_BODY;
     simulation->slowness = 1;
-    for (int64_t i = 0; faults->device_slowness && i < participants; i++)
-        if (faults->device_slowness[places[i]] > simulation->slowness)
-            simulation->slowness = faults->device_slowness[places[i]];
+    report->slowest_device = report->fastest_device = -1;
+    report->slowness = 1;
+    if (faults->device_slowness) find_straggler(simulation, faults->device_slowness, places, participants);
     simulation->link_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
+    simulation->transfer_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
     simulation->repeat = 1;
     simulation->now = chip->launch_picoseconds;
     emu_program_choose_rate(simulation->program);

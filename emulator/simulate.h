@@ -37,6 +37,11 @@ typedef struct EmuOp {
     double flops;    // once
     double bytes;    // once: HBM traffic, or for collectives what one device sends
     int64_t waited;  // picoseconds that the device waits for it, over all runs; 0 for what runs on the device
+    // Of what the network and the host's connection do, in the first iteration: when the device asks for it, and when
+    // the device goes on after it (-1: another iteration does, or none).
+    int64_t issued, awaited;
+    double link_bytes;       // once, on the busiest link
+    bool in_shorter_branch;  // of a conditional: the step has the time of another branch
 } EmuOp;
 
 // One link and its traffic.
@@ -120,6 +125,10 @@ typedef struct EmuReport {
     bool unknown_call_runs;               // whether something here could run that one
     const char *faults;                   // as given, or ""
     int64_t healthy_step_picoseconds;     // the step without the faults
+    // With stragglers, the ids of the slowest and of the fastest device, and how many times longer a kernel takes on
+    // the former, whose operations are listed; -1, -1, 1 if all devices are equally fast.
+    int64_t slowest_device, fastest_device;
+    double slowness;
     const EmuOp *ops;
     int64_t op_count;
     const EmuLinkUse *links;  // those with traffic

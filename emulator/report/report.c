@@ -2,17 +2,16 @@
 // Writes the report for programs (JSON, with the documented keys) and for people. Inside the emulator time is in whole
 // picoseconds, so that sums do not depend on their order; only the report converts it to seconds.
 //
-// There are four forms of one EmuReport, which is complete by now and only read: JSON for programs, a Chrome trace
-// (tracks of operations and of asynchronous ones, a counter of memory), a summary for people, and, for a program that
-// does not fit, a list of the buffers that take its memory. The summary has a few rows of each list, enough to show
-// where the time is spent; JSON has all.
+// These are three forms of one EmuReport, which is complete by now and only read: JSON for programs, a summary for
+// people, and, for a program that does not fit, a list of the buffers that take its memory. The summary has a few rows
+// of each list, enough to show where the time is spent; JSON has all. Traces and pages have files of their own.
 #include "emulator/report.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
+#include "emulator/report/json_count.h"
 #include "emulator/report/range.h"
-#include "emulator/report/unfold.h"
 
 // Rows of the lists in the summary.
 #define SUMMARY_ROWS 12
@@ -25,16 +24,6 @@ static double seconds(int64_t picoseconds) {
 
 static void json_seconds(HloJsonWriter *writer, const char *key, int64_t picoseconds) {
     hlo_json_member_double(writer, key, seconds(picoseconds));
-}
-
-// Writes a whole count that was added up as a real number: without an exponent below 2^62, the limit of many readers'
-// integers.
-static void json_count(HloJsonWriter *writer, const char *key, double value) {
-    hlo_json_key(writer, key);
-    if (value < 0x1p62)
-        hlo_json_int64(writer, (int64_t)(value + 0.5));
-    else
-        hlo_json_double(writer, value);
 }
 
 // Writes operations in the order of the timeline. `depth` distinguishes the bodies of loops from the operations beside
@@ -50,8 +39,8 @@ static void json_ops(HloJsonWriter *writer, const EmuReport *report) {
         json_seconds(writer, "start", op->start);
         json_seconds(writer, "duration", op->duration);
         hlo_json_member_string(writer, "bound", emu_bound_name(op->bound));
-        json_count(writer, "flops", op->flops);
-        json_count(writer, "bytes", op->bytes);
+        emu_json_count(writer, "flops", op->flops);
+        emu_json_count(writer, "bytes", op->bytes);
         hlo_json_member_int64(writer, "count", op->count);
         hlo_json_member_int64(writer, "depth", op->depth);
         if (*op->source) hlo_json_member_string(writer, "source", op->source);
@@ -71,7 +60,7 @@ static void json_links(HloJsonWriter *writer, const EmuReport *report) {
         hlo_json_begin_object(writer);
         hlo_json_member_int64(writer, "from", link->from);
         hlo_json_member_int64(writer, "to", link->to);
-        json_count(writer, "bytes", link->bytes);
+        emu_json_count(writer, "bytes", link->bytes);
         hlo_json_member_double(writer, "busy", step > 0 ? seconds(link->busy) / step : 0);
         hlo_json_end_object(writer);
     }
@@ -142,9 +131,9 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_seconds(writer, "collective_seconds", report->collective_picoseconds);
     json_seconds(writer, "exposed_collective_seconds", report->exposed_picoseconds);
     json_seconds(writer, "exposed_copy_seconds", report->copy_picoseconds);
-    json_count(writer, "flops_per_device", report->flops_per_device);
-    json_count(writer, "matrix_flops_per_device", report->matrix_flops_per_device);
-    json_count(writer, "hbm_bytes_per_device", report->hbm_bytes_per_device);
+    emu_json_count(writer, "flops_per_device", report->flops_per_device);
+    emu_json_count(writer, "matrix_flops_per_device", report->matrix_flops_per_device);
+    emu_json_count(writer, "hbm_bytes_per_device", report->hbm_bytes_per_device);
     hlo_json_member_double(writer, "recomputed_flops_per_device", report->recomputed_flops_per_device);
     hlo_json_member_double(writer, "hfu", report->hfu);
     hlo_json_member_double(writer, "mfu", report->mfu);
@@ -176,105 +165,6 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
 void emu_report_write_json(const EmuReport *report, HloText *text) {
     HloJsonWriter writer = {.text = text, .lines = 2};
     emu_report_json(&writer, report);
-    hlo_text_char(text, '\n');
-}
-
-// Writes a metadata event that names a process or a line. The names are those of XLA's own profiles, so that tools that
-// look for them work on these.
-static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, const char *name) {
-    hlo_json_begin_object(writer);
-    hlo_json_member_string(writer, "ph", "M");
-    hlo_json_member_string(writer, "name", what);
-    hlo_json_member_int64(writer, "pid", 1);
-    hlo_json_member_int64(writer, "tid", line);
-    hlo_json_key(writer, "args");
-    hlo_json_begin_object(writer);
-    hlo_json_member_string(writer, "name", name);
-    hlo_json_end_object(writer);
-    hlo_json_end_object(writer);
-}
-
-// Runs of operations in a trace; with more, loops have three iterations.
-#define MOST_RUNS 100000
-// Lines of the network: events of one line must not overlap in part, and more transfers at a time are not to be seen.
-#define MOST_LANES 16
-
-typedef struct Trace {
-    HloJsonWriter *writer;
-    int64_t ends[MOST_LANES];  // of the last transfer on each line of the network
-    int lane_count;
-} Trace;
-
-// The line for a transfer: the first that is free, or the last one.
-static int lane_of(Trace *trace, const EmuOp *op, int64_t start) {
-    int lane = 0;
-    while (lane < MOST_LANES - 1 && trace->ends[lane] > start) lane++;
-    if (lane >= trace->lane_count) trace->lane_count = lane + 1;
-    if (trace->ends[lane] < start + op->duration) trace->ends[lane] = start + op->duration;
-    return lane;
-}
-
-// Writes one run of an operation as a complete event; times in microseconds.
-static void trace_run(void *context, const EmuOp *op, int64_t start, int64_t iteration, int64_t iterations) {
-    Trace *trace = context;
-    HloJsonWriter *writer = trace->writer;
-    hlo_json_begin_object(writer);
-    hlo_json_member_string(writer, "ph", "X");
-    hlo_json_member_string(writer, "name", op->name);
-    hlo_json_member_string(writer, "cat", op->opcode);
-    hlo_json_member_int64(writer, "pid", 1);
-    hlo_json_member_int64(writer, "tid", op->network ? 2 + lane_of(trace, op, start) : 1);
-    hlo_json_member_double(writer, "ts", (double)start * 1e-6);
-    hlo_json_member_double(writer, "dur", (double)op->duration * 1e-6);
-    hlo_json_key(writer, "args");
-    hlo_json_begin_object(writer);
-    hlo_json_member_string(writer, "hlo_category", op->opcode);
-    hlo_json_member_string(writer, "bound", emu_bound_name(op->bound));
-    json_count(writer, "flops", op->flops);
-    json_count(writer, "bytes_accessed", op->bytes);
-    hlo_json_member_int64(writer, "count", op->count);
-    if (iterations > 1) hlo_json_member_int64(writer, "iteration", iteration);
-    if (*op->source) hlo_json_member_string(writer, "source", op->source);
-    if (*op->scope) hlo_json_member_string(writer, "tf_op", op->scope);
-    hlo_json_end_object(writer);
-    hlo_json_end_object(writer);
-}
-
-// A point of the memory curve as a counter event ("C"), which both viewers draw as a curve.
-static void trace_memory(HloJsonWriter *writer, const EmuMemoryPoint *point) {
-    hlo_json_begin_object(writer);
-    hlo_json_member_string(writer, "ph", "C");
-    hlo_json_member_string(writer, "name", "HBM");
-    hlo_json_member_int64(writer, "pid", 1);
-    hlo_json_member_double(writer, "ts", (double)point->start * 1e-6);
-    hlo_json_key(writer, "args");
-    hlo_json_begin_object(writer);
-    hlo_json_member_int64(writer, "bytes", point->bytes);
-    hlo_json_end_object(writer);
-    hlo_json_end_object(writer);
-}
-
-// The Trace Event Format's JSON object form (the document of that name by Google; Perfetto reads it too): metadata
-// first, then complete events, then counters. Times are microseconds there.
-void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
-    assert(report && text);
-    HloJsonWriter writer = {.text = text, .lines = 2};
-    hlo_json_begin_object(&writer);
-    hlo_json_member_string(&writer, "displayTimeUnit", "ns");
-    hlo_json_key(&writer, "traceEvents");
-    hlo_json_begin_array(&writer);
-    trace_name(&writer, "process_name", 0, "/device:TPU:0");
-    trace_name(&writer, "thread_name", 1, "XLA Ops");
-    Trace trace = {.writer = &writer};
-    const bool whole = emu_unfold(report, MOST_RUNS, trace_run, &trace);
-    for (int lane = 0; lane < trace.lane_count; lane++) trace_name(&writer, "thread_name", 2 + lane, "Async XLA Ops");
-    for (int64_t i = 0; i < report->memory_count; i++) trace_memory(&writer, &report->memory[i]);
-    hlo_json_end_array(&writer);
-    hlo_json_key(&writer, "otherData");
-    hlo_json_begin_object(&writer);
-    hlo_json_member_string(&writer, "iterations of loops", whole ? "all" : "the first, the middle and the last");
-    hlo_json_end_object(&writer);
-    hlo_json_end_object(&writer);
     hlo_text_char(text, '\n');
 }
 

@@ -32,6 +32,7 @@ static void visit_range(const Unfolding *unfolding, int64_t begin, int64_t end, 
     for (int64_t i = begin, next; i < end; i = next) {
         const EmuOp *op = &report->ops[i];
         next = end_of(report, i, end);
+        if (op->in_shorter_branch) continue;
         unfolding->visit(unfolding->context, op, op->start + shift, iteration, iterations);
         if (next == i + 1) continue;
         const int64_t trips = trips_of(op, &report->ops[i + 1]), body = op->duration / trips;

@@ -10,7 +10,8 @@
 // loops.
 typedef void EmuRunVisitor(void *context, const EmuOp *op, int64_t start, int64_t iteration, int64_t iterations);
 
-// Calls `visit` for each run of each operation: a loop before what is in it, iteration after iteration. When the report
+// Calls `visit` for each run of each operation: a loop before what is in it, iteration after iteration, and of a
+// conditional the branch that the step's time has. When the report
 // has more than `limit` runs, only the first, the middle and the last iteration of each loop are visited; false then.
 bool emu_unfold(const EmuReport *report, int64_t limit, EmuRunVisitor *visit, void *context);
 

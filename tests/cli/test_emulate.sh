@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Emulation: results, files, running out of memory. Measured times are those that the JAX tutorial "Distributed arrays and
 # automatic parallelization" prints for a TPU v2-8.
+small=$SOURCE/examples/mlp_gradient_512.hlo
 large=$SOURCE/examples/mlp_gradient_8192.hlo
 exits 0 "emulate" meshlo emulate "$large" --topology v2-8 --trace trace.json --report report.html
 says out "step:" "emulate: a table"

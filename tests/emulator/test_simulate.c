@@ -674,7 +674,7 @@ Test(emulator_simulate, reports_are_json) {
     hlo_text_free(&text);
     emu_report_write_chrome_trace(report, &text);
     cr_assert_null(hlo_json_parse(arena, "trace", text.data, text.length, &value));
-    cr_assert_eq(hlo_json_get(value, "traceEvents")->count, 3 + 2 + report->memory_count);
+    cr_assert_gt(hlo_json_get(value, "traceEvents")->count, 3 + 2 + report->memory_count);
     cr_assert_gt(report->memory_count, 0);
     int64_t highest = 0;
     for (int64_t i = 0; i < report->memory_count; i++)
