@@ -59,9 +59,8 @@ static bool known_in_loop(const HloInstruction *loop, const HloInstruction *inst
 }
 
 // Reads the condition `counter OP limit`.
-static bool read_condition(const HloInstruction *loop, HloCountedLoop *counted) {
+static bool read_condition(const HloInstruction *loop, const HloInstruction *root, HloCountedLoop *counted) {
     assert(hlo_is(loop, HLO_OP_WHILE));
-    const HloInstruction *root = loop->called[0]->root;
     if (root->opcode != HLO_OP_COMPARE) return false;
     counted->direction = HLO_ATTRIBUTES(root, Compare)->direction;
     const HloInstruction *counter = root->operands[0], *limit = root->operands[1];
@@ -136,15 +135,20 @@ static bool count_trips(HloCountedLoop *counted, HloType type) {
 }
 
 // Determines condition, step and start, and only then the trip count.
-bool hlo_counted_loop(const HloInstruction *loop, HloCountedLoop *counted) {
-    assert(loop && counted);
+static bool count_loop(const HloInstruction *loop, const HloInstruction *condition, HloCountedLoop *counted) {
     *counted = (HloCountedLoop){.trip_count = -1};
-    if (loop->opcode != HLO_OP_WHILE || loop->called_count != 2) return false;
-    if (!read_condition(loop, counted) || !read_step(loop, counted)) return false;
+    if (!read_condition(loop, condition, counted) || !read_step(loop, counted)) return false;
     if (!integer_constant(element_of(loop->operands[0], counted->index), &counted->start)) return false;
     const HloShape *shape = loop->shape;
     HloType type = counted->index < 0 ? shape->type : shape->elements[counted->index]->type;
     return count_trips(counted, type);
+}
+
+bool hlo_counted_loop(const HloInstruction *loop, HloCountedLoop *counted) {
+    assert(loop && counted);
+    *counted = (HloCountedLoop){.trip_count = -1};
+    if (loop->opcode != HLO_OP_WHILE || loop->called_count != 2) return false;
+    return count_loop(loop, loop->called[0]->root, counted);
 }
 
 // Reads "known_trip_count":{"n":"12"}, as XLA's passes store it in the backend config.
@@ -163,4 +167,24 @@ int64_t hlo_trip_count(const HloInstruction *loop) {
     HloCountedLoop counted;
     if (hlo_counted_loop(loop, &counted)) return counted.trip_count;
     return configured_trip_count(loop->backend_config);
+}
+
+// Each part of a conjunction ends the loop.
+int64_t hlo_trip_bound(const HloInstruction *loop) {
+    const int64_t known = hlo_trip_count(loop);
+    if (known >= 0 || loop->opcode != HLO_OP_WHILE || loop->called_count != 2) return known;
+    enum { MOST = 32 };
+    const HloInstruction *parts[MOST] = {loop->called[0]->root};
+    int64_t bound = -1;
+    for (int64_t count = 1; count > 0;) {
+        const HloInstruction *part = parts[--count];
+        HloCountedLoop counted;
+        if (part->opcode == HLO_OP_AND && count + 2 <= MOST) {
+            parts[count++] = part->operands[0];
+            parts[count++] = part->operands[1];
+        } else if (count_loop(loop, part, &counted) && (bound < 0 || counted.trip_count < bound)) {
+            bound = counted.trip_count;
+        }
+    }
+    return bound;
 }

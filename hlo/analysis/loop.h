@@ -23,6 +23,9 @@ HLO_EXPORT bool hlo_counted_loop(const HloInstruction *loop, HloCountedLoop *cou
 // The number of times that the body of a while runs: by hlo_counted_loop(), or by known_trip_count in its backend
 // config; -1 if unknown.
 HLO_EXPORT int64_t hlo_trip_count(const HloInstruction *loop);
+// The greatest number of times that the body of a while may run, where its condition is `counter OP limit and ...`; -1
+// if none is known. Any thread.
+HLO_EXPORT int64_t hlo_trip_bound(const HloInstruction *loop);
 // True when the body returns element `index` of the loop's tuple unchanged.
 HLO_EXPORT bool hlo_loop_element_is_invariant(const HloInstruction *loop, int64_t index);
 

@@ -35,7 +35,8 @@ typedef struct HloLinear {
     const bool *is_stacked;         // of a loop, per residual: one row per iteration, not an invariant
     const bool *is_offloaded;       // of a loop, per residual: its rows wait in host memory
     const int64_t *residual_first;  // of a conditional: the first residual of each branch, and the end
-    int64_t trip_count;             // of a loop
+    int64_t trip_count;             // of a loop: how often it runs
+    bool is_bounded;                // of a loop: it may end earlier; the last residual is how often it ran
     HloWindow window;               // of a window that selects
     HloComputation *select;
     const char *target;  // of a tridiagonal system: the custom call that solves it

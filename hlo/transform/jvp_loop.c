@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents of loops. In forward mode the state of the loop gets the tangents of its active leaves. In reverse mode the
-// forward loop also stacks the residuals of each iteration, and a second loop runs through the stacks backwards. Stacks
-// leave out residuals that are elements of the state which the body passes through.
+// forward loop also stacks the residuals of each iteration, and a second loop runs through the stacks backwards. A loop
+// that may end early has stacks for the most iterations that it may run, and counts them. Stacks leave out residuals
+// that are elements of the state which the body passes through.
 #include "hlo/analysis/loop.h"
 #include "hlo/transform/control.h"
 #include "hlo/transform/remat.h"
@@ -17,6 +18,7 @@ typedef struct LoopPart {
     // of the stacking body and the backward body
     const HloTransformSplit *split;
     const bool *is_stacked, *is_offloaded;
+    bool is_bounded;  // it may end before trip_count
     int64_t leaves, trip_count, cotangents;
 } LoopPart;
 
@@ -61,14 +63,17 @@ static void forward_loop(HloJvp *j, const bool *active, HloInstruction **out) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reverse mode. The forward state: (leaves..., iteration, stacks...); the backward state: (iteration, cotangents...,
-// residuals and their stacks...).
+// residuals and their stacks...), and last, for a loop that may end early, the iterations so far, whose limit a further
+// derivative finds.
 
 static HloInstruction *iteration_start(HloBuilder *b, int64_t value) {
     return hlo_build_scalar_int64(b, HLO_S32, value);
 }
 
+// The loop ends when the old one does; where the number of iterations is known, that alone counts.
 static HloStatus forward_condition(void *argument) {
     LoopPart *p = argument;
+    if (p->is_bounded) return old_condition(argument);
     HloInstruction *iteration = hlo_build_get(p->b, state_parameter(p), p->leaves);
     p->root = hlo_build_compare(p->b, iteration, iteration_start(p->b, p->trip_count), HLO_ComparisonDirection_LT);
     return hlo_transform_status(p->b);
@@ -76,8 +81,13 @@ static HloStatus forward_condition(void *argument) {
 
 static HloStatus backward_condition(void *argument) {
     LoopPart *p = argument;
-    HloInstruction *iteration = hlo_build_get(p->b, state_parameter(p), 0);
+    HloInstruction *all = state_parameter(p), *iteration = hlo_build_get(p->b, all, 0);
     p->root = hlo_build_compare(p->b, iteration, iteration_start(p->b, 0), HLO_ComparisonDirection_GE);
+    if (p->is_bounded) {
+        HloInstruction *done = hlo_build_get(p->b, all, p->state->element_count - 1);
+        HloInstruction *limit = iteration_start(p->b, p->trip_count);
+        p->root = hlo_build_and(p->b, p->root, hlo_build_compare(p->b, done, limit, HLO_ComparisonDirection_LT));
+    }
     return hlo_transform_status(p->b);
 }
 
@@ -146,22 +156,28 @@ static HloStatus backward_loop_body(void *argument) {
     hlo_vector_push(p->scratch, &results, hlo_build_sub(b, iteration, iteration_start(b, 1)));
     for (int64_t k = 0; k < p->cotangents && root; k++) hlo_vector_push(p->scratch, &results, root->operands[k]);
     for (int64_t r = 0; r < residuals; r++) hlo_vector_push(p->scratch, &results, hlo_build_get(b, all, first + r));
+    if (p->is_bounded)
+        hlo_vector_push(p->scratch, &results,
+                        hlo_build_add(b, hlo_build_get(b, all, first + residuals), iteration_start(b, 1)));
     p->root = hlo_build_tuple(b, results.items, results.count);
     return hlo_transform_status(b);
 }
 
 static void transpose_loop(HloTransposer *t, const HloLinear *linear, HloInstruction *const *cotangents) {
     HloBuilder *b = t->b;
-    int64_t count = t->instruction->shape->element_count, residuals = linear->residual_count;
+    int64_t count = t->instruction->shape->element_count, residuals = linear->residual_count - linear->is_bounded;
     HloInstruction **given = hlo_control_filled(t, cotangents);
     HloInstructionVector list = {0};
     const HloShape **shapes = HLO_ARENA_NEW(t->scratch, const HloShape *, residuals + 1);
-    hlo_vector_push(t->scratch, &list, iteration_start(b, linear->trip_count - 1));
+    HloInstruction *last = iteration_start(b, linear->trip_count - 1);
+    if (linear->is_bounded) last = hlo_build_sub(b, hlo_transposer_residual(t, residuals), iteration_start(b, 1));
+    hlo_vector_push(t->scratch, &list, last);
     for (int64_t k = 0; k < count; k++) hlo_vector_push(t->scratch, &list, given[k]);
     for (int64_t r = 0; r < residuals; r++) {
         hlo_vector_push(t->scratch, &list, hlo_transposer_residual(t, r));
         shapes[r] = linear->backward[0]->parameters.items[r]->shape;
     }
+    if (linear->is_bounded) hlo_vector_push(t->scratch, &list, iteration_start(b, 0));
     HloInstruction *initial = hlo_build_tuple(b, list.items, list.count);
     if (!initial) return;
     HloTransformSplit split = {.backward = linear->backward[0], .residual_count = residuals, .residuals = shapes};
@@ -171,6 +187,8 @@ static void transpose_loop(HloTransposer *t, const HloLinear *linear, HloInstruc
                      .split = &split,
                      .is_stacked = linear->is_stacked,
                      .is_offloaded = linear->is_offloaded,
+                     .is_bounded = linear->is_bounded,
+                     .trip_count = linear->trip_count,
                      .cotangents = count};
     HloComputation *condition = build_part(b, "condition_of", backward_condition, &part);
     HloComputation *body = build_part(b, "body_of", backward_loop_body, &part);
@@ -194,12 +212,13 @@ static HloInstruction *initial_state(HloJvp *j, const HloTransformSplit *split, 
 static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
     const HloInstruction *old = j->old;
     const HloShape *state = old->operands[0]->shape;
-    int64_t trip_count = hlo_trip_count(old), leaves = hlo_shape_leaf_count(state);
+    int64_t trip_count = hlo_trip_bound(old), leaves = hlo_shape_leaf_count(state);
+    const bool is_bounded = hlo_trip_count(old) < 0;
     HloTransformSplit split;
     if (trip_count < 0 || trip_count > INT32_MAX) {
         hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
-                     "%s: reverse mode needs the number of iterations, which cannot be told from the loop's condition; "
-                     "forward mode (jvp) does not",
+                     "%s: reverse mode needs the number of iterations or a limit to it, which cannot be told from the "
+                     "loop's condition; forward mode (jvp) does not",
                      old->name);
         return;
     }
@@ -216,9 +235,12 @@ static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
                      .split = &split,
                      .is_stacked = is_stacked,
                      .is_offloaded = split.is_offloaded,
+                     .is_bounded = is_bounded,
                      .leaves = leaves,
                      .trip_count = trip_count};
+    if (is_bounded) part.from = old->called[0];
     HloComputation *condition = build_part(j->b, "condition_of", forward_condition, &part);
+    part.from = old->called[1];
     HloComputation *body = build_part(j->b, "body_of", forward_loop_body, &part);
     if (!condition || !body) return;
     HloInstruction *both = hlo_build_while(j->b, initial, condition, body);
@@ -227,10 +249,13 @@ static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
     for (int64_t r = 0, next = leaves + 1; r < split.residual_count; r++)
         hlo_vector_push(j->scratch, &list,
                         is_stacked[r] ? hlo_build_get(j->b, both, next++) : initial->operands[split.leaves[r]]);
+    if (is_bounded) hlo_vector_push(j->scratch, &list, hlo_build_get(j->b, both, leaves));
+    const int64_t residuals = list.count;
     hlo_control_push_tangents(j, 0, active, &list);
     HloLinear linear = {.transpose = transpose_loop,
-                        .residual_count = split.residual_count,
-                        .tangent_count = list.count - split.residual_count,
+                        .residual_count = residuals,
+                        .tangent_count = list.count - residuals,
+                        .is_bounded = is_bounded,
                         .backward = hlo_arena_copy(j->scratch, &split.backward, sizeof split.backward),
                         .backward_count = 1,
                         .is_stacked = is_stacked,
@@ -252,6 +277,7 @@ void hlo_jvp_while(HloJvp *j, HloInstruction **out) {
             active[k] |= next[k];
         }
     }
+    if (j->split && hlo_trip_count(j->old) < 0 && hlo_transform_lanes(j, active, out)) return;
     if (j->split)
         reverse_loop(j, active, out);
     else

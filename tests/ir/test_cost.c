@@ -125,6 +125,34 @@ Test(ir_cost, counts_loops) {
     cr_expect_eq(trips(LOOP("9", "i, l), direction=LT", "2147483647")), -1);
 }
 
+static int64_t bound_of(const char *join) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m\nb {\n s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+                    " x = f32[] get-tuple-element(s), index=1\n k = s32[] constant(1)\n n = s32[] add(i, k)\n"
+                    " y = f32[] add(x, x)\n ROOT t = (s32[], f32[]) tuple(n, y)\n}\n"
+                    "c {\n s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+                    " x = f32[] get-tuple-element(s), index=1\n l = s32[] constant(10)\n m = s32[] constant(8)\n"
+                    " p = pred[] compare(i, l), direction=LT\n q = pred[] compare(i, m), direction=LT\n"
+                    " h = f32[] constant(100)\n r = pred[] compare(x, h), direction=LT\n"
+                    " a = pred[] %s(p, r)\n ROOT t = pred[] %s(q, a)\n}\n"
+                    "ENTRY e {\n z = s32[] constant(0)\n x = f32[] parameter(0)\n t = (s32[], f32[]) tuple(z, x)\n"
+                    " ROOT w = (s32[], f32[]) while(t), condition=c, body=b\n}\n",
+                    join, join);
+    HloModule *module = parse(text.data);
+    cr_expect_eq(hlo_trip_count(module->entry->root), -1);
+    int64_t bound = hlo_trip_bound(module->entry->root);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    return bound;
+}
+
+// A loop ends when one part of a conjunction does.
+Test(ir_cost, bounds_loops) {
+    cr_expect_eq(bound_of("and"), 8);
+    cr_expect_eq(bound_of("or"), -1);
+}
+
 // 2^32-1 is above ten as u32 and below it as s32, which is how the condition reads it.
 Test(ir_cost, bug_a_counter_read_as_another_type_was_counted) {
     cr_expect_eq(
