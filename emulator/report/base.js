@@ -35,6 +35,8 @@ const readOps = data => {
     bound: data.bounds[data.ops.bound[i]], start: data.ops.start[i], duration: data.ops.duration[i], count: data.ops.count[i],
     depth: data.ops.depth[i], flops: data.ops.flops[i], bytes: data.ops.bytes[i], step: data.step, children: [],
   }));
+  for (let i = 0; i < data.flows.length; i += 3) Object.assign(ops[data.flows[i]], { issued: data.flows[i + 1], awaited: data.flows[i + 2] });
+  for (const i of data.hidden) ops[i].hidden = true;
   const roots = [], path = [];
   for (const op of ops) {
     while (path.length > op.depth) path.pop();
@@ -99,6 +101,7 @@ const niceStep = (span, count) => {
 // iterations are too narrow to see.
 const walk = (list, offset, view, emit) => {
   for (const op of list) {
+    if (op.hidden) continue;
     const start = op.start + offset, end = start + op.duration;
     if (end >= view.from && start <= view.to && (end - start) * view.scale >= 0.15) emit(op, start, end);
     if (!op.children.length || end < view.from || start > view.to || (end - start) * view.scale < 1) continue;

@@ -43,7 +43,8 @@ const timeline = {
   from: 0, to: data.step, drawn: [], query: "", gutter: 64, row: 20, axis: 22,
   depth: Math.min(6, 1 + ops.reduce((most, op) => isNetwork(op) ? most : Math.max(most, op.depth), 0)),
 };
-timeline.height = timeline.axis + (timeline.depth + 1) * (timeline.row + 3) + 8;
+timeline.gap = 18;  // between the rows of the device and that of the network, for the flows
+timeline.height = timeline.axis + (timeline.depth + 1) * (timeline.row + 3) + timeline.gap + 8;
 
 const matches = op => !timeline.query || (op.name + " " + op.opcode + " " + op.source + " " + op.scope).toLowerCase().includes(timeline.query);
 const drawTimeline = (pen, width, height) => {
@@ -59,7 +60,7 @@ const drawTimeline = (pen, width, height) => {
     pen.beginPath(); pen.moveTo(x(t), axis); pen.lineTo(x(t), height); pen.stroke();
     pen.fillText(time(t), x(t) + 3, axis / 2);
   }
-  const top = line => axis + 2 + line * (row + 3);
+  const top = line => axis + 2 + line * (row + 3) + (line === timeline.depth ? timeline.gap : 0);
   pen.save();
   pen.beginPath(); pen.rect(gutter, 0, width - gutter, height); pen.clip();
   const box = (op, start, end, line, label, fill) => {
@@ -79,8 +80,27 @@ const drawTimeline = (pen, width, height) => {
     pen.globalAlpha = 1;
   };
   const line = op => isNetwork(op) ? timeline.depth : Math.min(op.depth, timeline.depth - 1);
+  // From where the device asks for a transfer to the transfer, and on to where the device waits for it.
+  const flows = [];
+  const arrow = (fromX, fromY, toX, toY) => {
+    const middle = (fromY + toY) / 2, down = Math.sign(toY - fromY);
+    pen.beginPath(); pen.moveTo(fromX, fromY); pen.bezierCurveTo(fromX, middle, toX, middle, toX, toY);
+    pen.moveTo(toX - 3, toY - 4 * down); pen.lineTo(toX, toY); pen.lineTo(toX + 3, toY - 4 * down); pen.stroke();
+  };
+  const drawFlows = () => {
+    const device = top(timeline.depth - 1) + row, network = top(timeline.depth);
+    pen.strokeStyle = colour("text");
+    pen.globalAlpha = 0.6;
+    for (const [op, shift] of flows) {
+      if (!matches(op)) continue;
+      arrow(x(op.issued + shift), device, x(op.start + shift) + 1, network);
+      if (op.awaited >= 0) arrow(x(op.start + op.duration + shift) - 1, network, x(op.awaited + shift), device);
+    }
+    pen.globalAlpha = 1;
+  };
   const emit = (op, start, end) => {
     const count = trips(op);
+    if (op.issued !== undefined && (end - start) * scale >= 6) flows.push([op, start - op.start]);
     box(op, start, end, line(op), count > 1 ? `${op.name} × ${count}` : op.name, colour(isControl(op) ? "line" : op.bound));
   };
   // The body as a whole: its parts side by side in one iteration, hatched.
@@ -90,6 +110,7 @@ const drawTimeline = (pen, width, height) => {
     if (op.children.some(isNetwork)) box(op, start, end, timeline.depth, "", colour("network"));
   };
   walk(roots, 0, { from, to, scale }, emit);
+  drawFlows();
   pen.restore();
   pen.fillStyle = colour("faint");
   pen.fillText("device", 6, top(0) + row / 2);

@@ -88,6 +88,28 @@ static int64_t number_of(Page *page, const char *text) {
         hlo_json_end_array(&(page)->writer);                \
     } while (0)
 
+// Transfers with the times when the device asks for them and goes on after them (-1: not in that iteration), three
+// numbers for each.
+static void write_flows(Page *page) {
+    begin_array(page, "flows");
+    for (int64_t i = 0; i < page->op_count; i++) {
+        if (!page->ops[i]->network) continue;
+        hlo_json_int64(&page->writer, i);
+        hlo_json_int64(&page->writer, page->ops[i]->issued);
+        hlo_json_int64(&page->writer, page->ops[i]->awaited);
+    }
+    hlo_json_end_array(&page->writer);
+}
+
+// Operations that tables count, but the timeline leaves out: the branches of conditionals that do not determine the
+// step.
+static void write_hidden(Page *page) {
+    begin_array(page, "hidden");
+    for (int64_t i = 0; i < page->op_count; i++)
+        if (page->ops[i]->in_shorter_branch) hlo_json_int64(&page->writer, i);
+    hlo_json_end_array(&page->writer);
+}
+
 static void write_ops(Page *page) {
     begin_object(page, "ops");
     WRITE_COLUMN(page, "name", hlo_json_int64, number_of(page, op->name));
@@ -102,6 +124,8 @@ static void write_ops(Page *page) {
     WRITE_COLUMN(page, "flops", hlo_json_double, op->flops);
     WRITE_COLUMN(page, "bytes", hlo_json_double, op->bytes);
     hlo_json_end_object(&page->writer);
+    write_flows(page);
+    write_hidden(page);
     begin_array(page, "bounds");
     for (int bound = 0; bound < EMU_BOUND_COUNT; bound++)
         hlo_json_string(&page->writer, emu_bound_name((EmuBound)bound));

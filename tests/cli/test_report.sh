@@ -60,6 +60,10 @@ for name in ("tiles parts timeline profile collectives roofline memory buffers l
     assert name in page.ids and f'"{name}"' in page.scripts[1], name
 columns = data["ops"]
 assert len({len(column) for column in columns.values()}) == 1
+for op, issued, awaited in zip(data["flows"][::3], data["flows"][1::3], data["flows"][2::3]):
+    assert data["bounds"][columns["bound"][op]] in ("network", "host")
+    assert issued <= columns["start"][op] and (awaited < 0 or awaited >= columns["start"][op] + columns["duration"][op])
+assert len(data["flows"]) // 3 == sum(data["bounds"][bound] in ("network", "host") for bound in columns["bound"])
 if len(sys.argv) == 2:
     j = json.load(open(sys.argv[1] + ".json"))
     assert data["step"] == round(j["step_seconds"] * 1e12) and data["memory"]["peak"] == j["hbm_peak_bytes"]
