@@ -295,10 +295,8 @@ static bool agrees(const Choice *choice, const SpmdAxes *factors) {
     return true;
 }
 
-// The search is small because axes are few: each tensor leads once with the sharding that it has, and the cheapest
-// candidate wins. Tensors are tried from the last (the results) to the first, and only a cheaper candidate replaces the
-// best, so that ties go to the plan.
-SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
+// What the tensors of the current op are now, or are planned to be.
+static Choice choice_of(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
     assert(rule);
     Choice choice = {.partitioner = partitioner, .rule = rule, .windows = windows};
     choice.manual = spmd_manual_axes(partitioner, rule->op);
@@ -311,6 +309,19 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
             choice.now[t] = local.hlo ? local.sharding : NULL;
         }
     }
+    return choice;
+}
+
+int64_t spmd_factors_cost(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const Choice choice = choice_of(partitioner, rule, false);
+    return sent_cost(&choice, factors);
+}
+
+// The search is small because axes are few: each tensor leads once with the sharding that it has, and the cheapest
+// candidate wins. Tensors are tried from the last (the results) to the first, and only a cheaper candidate replaces the
+// best, so that ties go to the plan.
+SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
+    Choice choice = choice_of(partitioner, rule, windows);
     SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(&choice, t, factors);
     spmd_rule_resolve(rule, partitioner->mesh, factors);

@@ -116,6 +116,8 @@ HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComp
 // Axes for each factor of the current op, chosen by communicated bytes among those that operands and results suggest.
 // Windowed (SPMD_PERMUTE) factors get axes only if `windows`.
 SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows);
+// What it costs to send the current op's operands to these factors and its results to what the plan wants.
+int64_t spmd_factors_cost(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors);
 // All axes that some factor has.
 SpmdAtomSet spmd_factor_atoms(const SpmdRule *rule, const SpmdAxes *factors);
 // The axes over which the current op may leave sums unfinished: its operands are sums over them, it is linear in those,

@@ -57,9 +57,8 @@ static bool can_remake(const HloInstruction *op) {
         return false;
     const SpmdOp *row = spmd_op(op->opcode);
     if (hlo_shape_is_dynamic(op->operands[0]->shape)) return false;
-    if (hlo_is(op, HLO_OP_RESHAPE) || hlo_is(op, HLO_OP_COPY)) return true;
-    return (is_light(op) || hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE) || hlo_is(op, HLO_OP_DOT)) &&
-           !row->partition && !row->adjust;
+    if (hlo_is(op, HLO_OP_RESHAPE) || hlo_is(op, HLO_OP_COPY) || hlo_is(op, HLO_OP_DOT)) return true;
+    return (is_light(op) || hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE)) && !row->partition && !row->adjust;
 }
 
 // The axes of each factor if the result is to be `to`; NULL where the op cannot make that from parts alone.

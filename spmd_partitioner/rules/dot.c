@@ -11,6 +11,7 @@
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/known.h"
 
 // The result's dimensions are batch, then free ones of the left side, then of the right.
 static void dot_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -43,7 +44,147 @@ static void dot_rule(SpmdRule *rule, const HloInstruction *op) {
     }
     rule->reduction = op->shape->type == HLO_PRED ? HLO_OP_OR : HLO_OP_ADD;
 }
-const SpmdOp spmd_op_dot = {.name = "dot", .rule = dot_rule};
+
+// ---- products with known weights, most of which are zero
+
+enum { MOST_NEEDED = 1 << 22 };
+
+// A product whose side `weights` is known and sharded along free dimension `free` alone, by the axes that the summed
+// dimension of the other side, `data`, has.
+typedef struct Banded {
+    int32_t weights, data;  // operands
+    int64_t summed[2];      // their contracting dimensions
+    int32_t free;
+    SpmdAxes axes;
+    SpmdAxes *factors;       // of the result
+    SpmdSharding *sharding;  // of the data, with the axes on the summed dimension
+    SpmdNeed *need;
+    int64_t cost;
+} Banded;
+
+// What each part of the free dimension needs of the summed one: where any of its weights is not zero.
+static SpmdNeed *need_of_weights(SpmdPartitioner *partitioner, const Banded *banded, const HloInstruction *weights,
+                                 const HloLiteral *value) {
+    const HloShape *shape = weights->shape;
+    const int64_t summed = banded->summed[banded->weights], size = shape->dims[summed];
+    const int64_t positions = spmd_axes_product(partitioner->mesh, &banded->axes);
+    if (size > MOST_NEEDED / positions) return NULL;
+    const int64_t part = spmd_shard_size(shape->dims[banded->free], positions);
+    int64_t inner = 1, free_inner = 1;
+    for (int64_t d = summed + 1; d < shape->rank; d++) inner *= shape->dims[d];
+    for (int32_t d = banded->free + 1; d < shape->rank; d++) free_inner *= shape->dims[d];
+    uint8_t *needed = HLO_ARENA_NEW(partitioner->arena, uint8_t, positions * size);
+    for (int64_t i = 0, count = hlo_shape_elements(shape); i < count; i++) {
+        if (hlo_literal_get_double(value, i) == 0) continue;
+        needed[i / free_inner % shape->dims[banded->free] / part * size + i / inner % size] = 1;
+    }
+    return spmd_need_new(partitioner->arena, positions, size, spmd_shard_size(size, positions), needed, 1);
+}
+
+// Looks for the dimension of the weights that the plan shards as the summed dimension of the data is.
+static bool find_free(SpmdPartitioner *partitioner, const SpmdRule *rule, Banded *banded) {
+    const SpmdTensor *weights = &rule->tensors[banded->weights];
+    for (int32_t d = 0; d < weights->shape->rank; d++) {
+        const SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, banded->weights, d, banded->factors);
+        if (!spmd_axes_equal(&axes, &banded->axes)) continue;
+        banded->free = d;
+        return d != banded->summed[banded->weights];
+    }
+    return false;
+}
+
+// False if side `weights` is not known, or not sharded so that the data need not be summed over devices.
+static bool plan_banded(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t weights, Banded *banded) {
+    const HloInstruction *op = rule->op;
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
+    const int32_t data = 1 - weights;
+    const SpmdLocal local = spmd_operand(partitioner, data), other = spmd_operand(partitioner, weights);
+    const HloType type = op->operands[weights]->shape->type;
+    const bool real = hlo_type_is_float(type) || hlo_type_is_integer(type);
+    if (dot->lhs_contracting.count != 1 || dot->lhs_batch.count || !local.hlo || local.partial || other.partial ||
+        !real || hlo_shape_is_dynamic(local.global))
+        return false;
+    *banded = (Banded){.weights = weights, .data = data};
+    banded->summed[0] = dot->lhs_contracting.items[0];
+    banded->summed[1] = dot->rhs_contracting.items[0];
+    banded->axes = local.sharding->dims[banded->summed[data]];
+    if (!banded->axes.count) return false;
+    banded->factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
+    spmd_rule_project(rule, partitioner->mesh, spmd_rule_result(rule, 0), spmd_planned(partitioner, 0),
+                      banded->factors);
+    spmd_rule_resolve(rule, partitioner->mesh, banded->factors);
+    if (!find_free(partitioner, rule, banded)) return false;
+    const HloLiteral *value = spmd_known_value(partitioner, op->operands[weights], false);
+    if (value) banded->need = need_of_weights(partitioner, banded, op->operands[weights], value);
+    if (!banded->need) return false;
+    const SpmdAtomSet manual = spmd_manual_axes(partitioner, op);
+    banded->sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, data, banded->factors, manual);
+    banded->sharding->dims[banded->summed[data]] = banded->axes;
+    const SpmdSharding *wanted =
+        spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, weights, banded->factors, manual);
+    banded->cost = spmd_need_cost(partitioner, local.global, banded->sharding, banded->summed[data], banded->need);
+    banded->cost = spmd_add_bytes(banded->cost, spmd_form_cost(partitioner, &local, banded->sharding));
+    banded->cost = spmd_add_bytes(banded->cost, spmd_form_cost(partitioner, &other, wanted));
+    return true;
+}
+
+// The weights of this device's run of the summed dimension; those beyond the dimension are zero.
+static HloInstruction *weights_of_run(SpmdPartitioner *partitioner, const SpmdRule *rule, const Banded *banded) {
+    const SpmdNeed *need = banded->need;
+    const int64_t summed = banded->summed[banded->weights];
+    HloInstruction *weights = spmd_factor_operand(partitioner, rule, banded->factors, banded->weights).hlo;
+    weights = spmd_emit_pad(partitioner, weights, summed, 0, need->size, NULL);
+    int64_t *firsts = HLO_ARENA_NEW(partitioner->arena, int64_t, need->positions);
+    for (int64_t p = 0; p < need->positions; p++) firsts[p] = need->runs[p].first;
+    HloInstruction *first = spmd_emit_look_up(partitioner, &banded->axes, firsts, need->positions);
+    return spmd_emit_dynamic_slice(partitioner, weights, summed, first, need->size);
+}
+
+// The data of this device's run. What a shorter run leaves undefined meets weights that are zero: it must be a number.
+static HloInstruction *data_of_run(SpmdPartitioner *partitioner, const SpmdRule *rule, const Banded *banded) {
+    const SpmdNeed *need = banded->need;
+    const int64_t summed = banded->summed[banded->data];
+    const SpmdReason reason = {.op = rule->op, .what = spmd_operand_name(partitioner, banded->data)};
+    const SpmdLocal local =
+        spmd_reshard(partitioner, spmd_operand(partitioner, banded->data), banded->sharding, 0, reason);
+    HloInstruction *data =
+        spmd_emit_moves(partitioner, local.hlo, summed, &banded->axes, need->moves, need->size, &reason);
+    int64_t *sizes = HLO_ARENA_NEW(partitioner->arena, int64_t, need->positions);
+    bool full = true;
+    for (int64_t p = 0; p < need->positions; p++) full &= (sizes[p] = need->runs[p].size) == need->size;
+    if (full) return data;
+    const HloShape *shape = data->shape;
+    const HloType type = spmd_place_type(need->size);
+    HloInstruction *count = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, summed);
+    HloInstruction *size = spmd_emit_look_up(partitioner, &banded->axes, sizes, need->positions);
+    size = spmd_emit_splat(partitioner, spmd_emit_convert(partitioner, size, type), shape->dims, shape->rank);
+    HloInstruction *zero = spmd_emit_scalar(partitioner, shape->type, 0);
+    return spmd_emit_select(partitioner, spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, count, size), data,
+                            spmd_emit_splat(partitioner, zero, shape->dims, shape->rank));
+}
+
+// Weights that the program computes from constants and iotas, as those of an interpolation, are mostly zero: a device
+// only needs the elements of the summed dimension that one of its weights takes. Products with the others are left out,
+// also where the element is infinite or not a number.
+//
+//     f32[128,32] dot(f32[128,64] %w, f32[64,32] %x)    %x and the result are split in 8 along the first dimension; an
+//     element depends on two neighbours: one row is sent in each direction instead of a gather of %x
+static HloStatus dot_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_DOT));
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    for (int32_t weights = 0; weights < 2; weights++) {
+        Banded banded;
+        if (!plan_banded(partitioner, rule, weights, &banded)) continue;
+        const SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+        if (banded.cost >= spmd_factors_cost(partitioner, rule, factors)) break;
+        HloInstruction *operands[2];
+        operands[weights] = weights_of_run(partitioner, rule, &banded);
+        operands[1 - weights] = data_of_run(partitioner, rule, &banded);
+        return spmd_emit_by_factors(partitioner, rule, banded.factors, operands);
+    }
+    return spmd_partition_default(partitioner, op);
+}
+const SpmdOp spmd_op_dot = {.name = "dot", .rule = dot_rule, .partition = dot_partition};
 
 // ---- scaled-dot: one scale for each block of neighbours
 

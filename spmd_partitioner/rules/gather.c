@@ -15,8 +15,10 @@
 // Invariants: indices are clamped and made s32 or s64 before they are counted from a shard, so that no difference
 // overflows; padding in an uneven list of updates has index -1.
 #include <assert.h>
+#include <string.h>
 
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/known.h"
 
 // The `index`-th dimension of `rank` that is not in `without`.
 // Counted from 0; `without` need not be sorted.
@@ -103,10 +105,11 @@ static void gather_adjust(const SpmdRule *rule, HloArena *arena, void *attribute
 
 // How one component of the index vectors is brought into the range of this device's shard.
 typedef struct Component {
-    int64_t low, high;  // clamped to this first, in the index type
-    SpmdAxes axes;      // of the indexed dimension
-    int64_t shard;      // its local size
-    int64_t margin;     // elements added before and after the shard, for windows that begin or end in it
+    int64_t low, high;     // clamped to this first, in the index type
+    SpmdAxes axes;         // of the indexed dimension
+    int64_t shard;         // its local size
+    int64_t margin;        // elements added before and after the shard, for windows that begin or end in it
+    const SpmdNeed *need;  // NULL, or the runs that this device's array consists of; `axes` are their positions then
 } Component;
 
 // A scalar as an array of the dims of `like`; scalars stay scalars.
@@ -127,6 +130,37 @@ static HloInstruction *drop_outside(SpmdPartitioner *partitioner, HloInstruction
     return spmd_emit_select(partitioner, spmd_emit_binary(partitioner, HLO_OP_AND, from, to), place, none);
 }
 
+// One entry a position of a table, as an array like `like`.
+static HloInstruction *looked_up(SpmdPartitioner *partitioner, const HloInstruction *like, const SpmdAxes *axes,
+                                 const int64_t *table, int64_t positions) {
+    HloInstruction *entry = spmd_emit_look_up(partitioner, axes, table, positions);
+    return splat_like(partitioner, like, spmd_emit_convert(partitioner, entry, like->shape->type));
+}
+
+// Where elements are that came in runs: an index at or beyond the start of a run is counted from there.
+static HloInstruction *emit_in_runs(SpmdPartitioner *partitioner, HloInstruction *index, const Component *component) {
+    const SpmdNeed *need = component->need;
+    HloInstruction *place = NULL;
+    int64_t *firsts = HLO_ARENA_NEW(partitioner->arena, int64_t, need->positions);
+    int64_t *shifts = HLO_ARENA_NEW(partitioner->arena, int64_t, need->positions);
+    for (int64_t r = 0; r < need->run_count; r++) {
+        bool any = r == 0;
+        for (int64_t p = 0; p < need->positions; p++) {
+            const SpmdRun *run = &need->runs[p * need->run_count + r];
+            firsts[p] = run->first;
+            shifts[p] = run->first - run->target;
+            any |= run->size > 0;
+        }
+        if (!any) break;
+        HloInstruction *shift = looked_up(partitioner, index, &component->axes, shifts, need->positions);
+        HloInstruction *counted = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, index, shift);
+        HloInstruction *first = r ? looked_up(partitioner, index, &component->axes, firsts, need->positions) : NULL;
+        HloInstruction *test = r ? spmd_emit_compare(partitioner, HLO_ComparisonDirection_GE, index, first) : NULL;
+        place = r ? spmd_emit_select(partitioner, test, counted, place) : counted;
+    }
+    return place;
+}
+
 // One component, clamped, as s32 or s64, counted from the start of the shard.
 static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstruction *index, const Component *component,
                                       HloType wanted) {
@@ -143,6 +177,7 @@ static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstructi
     }
     index = spmd_emit_convert(partitioner, index, wanted);
     if (!component->axes.count) return index;
+    if (component->need) return emit_in_runs(partitioner, index, component);
     HloInstruction *offset =
         spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, &component->axes, component->shard), wanted);
     if (component->margin) {
@@ -171,7 +206,7 @@ static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction
         bool vector = vector_dim < indices->shape->rank;
         HloInstruction *part = vector ? spmd_emit_slice(partitioner, indices, vector_dim, k, k + 1, 1) : indices;
         parts[k] = emit_component(partitioner, part, &components[k], wanted);
-        if (!inside || !components[k].axes.count || components[k].margin) continue;
+        if (!inside || !components[k].axes.count || components[k].margin || components[k].need) continue;
         HloInstruction *zero = splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, 0));
         HloInstruction *end =
             splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, components[k].shard));
@@ -228,6 +263,145 @@ static Component *gather_components(SpmdPartitioner *partitioner, const SpmdRule
     return components;
 }
 
+// The gather on local arrays, for a result in sharding `sharding`.
+static HloInstruction *emit_local(SpmdPartitioner *partitioner, const SpmdRule *rule, HloInstruction *const *operands,
+                                  const SpmdSharding *sharding) {
+    const HloInstruction *op = rule->op;
+    HloArena *arena = partitioner->module->arena;
+    const HloShape *shape = spmd_local_shape(arena, partitioner->mesh, op->shape, sharding);
+    HloInstruction *made = spmd_clone(partitioner, op, shape, operands, 2);
+    HloGatherAttributes *attributes = hlo_attributes_copy(arena, HLO_FAMILY_Gather, op->attributes);
+    const HloShape *locals[2] = {operands[0]->shape, operands[1]->shape};
+    gather_adjust(rule, arena, attributes, locals, shape);
+    attributes->indices_are_sorted = false;
+    hlo_instruction_set_attributes(made, attributes);
+    return made;
+}
+
+// ---- known indices
+
+// At most so many runs of elements per position: each but the first costs a comparison and a selection per index.
+enum { MOST_RUNS = 4, MOST_NEEDED = 1 << 22 };
+
+// The dimension of the indices whose axes are exactly those of an indexed dimension, so that each position along them
+// looks up its own part of the indices. -1 if there is none, or another dimension of the result has some of the axes.
+static int32_t dim_with_axes(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                             const SpmdAxes *axes) {
+    const SpmdTensor *indices = &rule->tensors[1];
+    for (int32_t d = 0; d < indices->shape->rank; d++) {
+        if (!indices->dims[d].count) continue;
+        const SpmdAxes own = spmd_rule_dim_axes(rule, partitioner->mesh, 1, d, factors);
+        if (spmd_axes_equal(&own, axes)) return d;
+    }
+    return -1;
+}
+
+// Marks the elements of an indexed dimension that each position needs: component `k` of the index vectors in its part
+// of dimension `dim` of the indices.
+static void mark_needed(const HloInstruction *op, const HloLiteral *indices, int64_t k, int32_t dim, int64_t positions,
+                        uint8_t *needed) {
+    const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
+    const int64_t d = gather->start_index_map.items[k], size = op->operands[0]->shape->dims[d];
+    const int64_t taken = gather->slice_sizes.items[d], vector_dim = gather->index_vector_dim;
+    const HloShape *shape = op->operands[1]->shape;
+    const int64_t part = spmd_shard_size(shape->dims[dim], positions);
+    int64_t inner = 1, vector_inner = 1;
+    for (int32_t i = dim + 1; i < shape->rank; i++) inner *= shape->dims[i];
+    for (int64_t i = vector_dim + 1; i < shape->rank; i++) vector_inner *= shape->dims[i];
+    const int64_t components = vector_dim < shape->rank ? shape->dims[vector_dim] : 1;
+    for (int64_t i = 0, count = hlo_shape_elements(shape); i < count; i++) {
+        if (i / vector_inner % components != k) continue;
+        int64_t first = hlo_literal_get_int64(indices, i);
+        if (first > size - taken || (first < 0 && hlo_type_kind(shape->type) == HLO_KIND_UNSIGNED))
+            first = size - taken;
+        if (first < 0) first = 0;
+        memset(needed + i / inner % shape->dims[dim] / part * size + first, 1, (size_t)taken);
+    }
+}
+
+// Plans what each position needs for component `k`, whose dimension has *axes.
+static const SpmdNeed *need_of(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                               const HloLiteral *indices, int64_t k, const SpmdAxes *axes) {
+    const HloInstruction *op = rule->op;
+    const int64_t size = op->operands[0]->shape->dims[HLO_ATTRIBUTES(op, Gather)->start_index_map.items[k]];
+    const int64_t positions = spmd_axes_product(partitioner->mesh, axes);
+    const int32_t dim = dim_with_axes(partitioner, rule, factors, axes);
+    if (dim < 0 || size > MOST_NEEDED / positions) return NULL;
+    uint8_t *needed = HLO_ARENA_NEW(partitioner->arena, uint8_t, positions * size);
+    mark_needed(op, indices, k, dim, positions, needed);
+    return spmd_need_new(partitioner->arena, positions, size, spmd_shard_size(size, positions), needed, MOST_RUNS);
+}
+
+// A gather whose indices are known: axes of the result, the operand's sharding with the axes of its indexed dimensions,
+// and what is needed along these.
+typedef struct Known {
+    SpmdAxes *factors;
+    SpmdSharding *sharding;
+    Component *components;
+    int64_t cost;
+} Known;
+
+// False if that is no way to do it: the table is not sharded along an indexed dimension, the indices are data, or they
+// are not sharded as the table is.
+static bool plan_known(SpmdPartitioner *partitioner, const SpmdRule *rule, Known *known) {
+    const HloInstruction *op = rule->op;
+    const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
+    const SpmdLocal local = spmd_operand(partitioner, 0);
+    const SpmdSharding *planned = spmd_planned(partitioner, 0);
+    if (!local.hlo || local.partial || !spmd_sharding_used(planned) || hlo_shape_is_dynamic(local.global)) return false;
+    known->factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
+    spmd_rule_project(rule, partitioner->mesh, spmd_rule_result(rule, 0), planned, known->factors);
+    spmd_rule_resolve(rule, partitioner->mesh, known->factors);
+    known->sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, known->factors,
+                                         spmd_manual_axes(partitioner, op));
+    known->components = gather_components(partitioner, rule, known->factors, op->operands[0]->shape);
+    const HloLiteral *indices = NULL;
+    for (int64_t k = 0; k < gather->start_index_map.count; k++) {
+        const int64_t d = gather->start_index_map.items[k];
+        const SpmdAxes *axes = &local.sharding->dims[d];
+        const SpmdDimFactors *list = &rule->tensors[0].dims[d];
+        const bool indexed = list->count && rule->factors.items[list->items[0]].kind == SPMD_REDUCE;
+        if (!indexed || !axes->count) continue;
+        if (!indices) indices = spmd_known_value(partitioner, op->operands[1], true);
+        if (!indices || (spmd_axes_set(axes) & spmd_sharding_used(known->sharding))) return false;
+        known->components[k].axes = *axes;
+        known->components[k].need = need_of(partitioner, rule, known->factors, indices, k, axes);
+        if (!known->components[k].need) return false;
+        known->sharding->dims[d] = *axes;
+    }
+    if (!indices) return false;
+    known->cost = spmd_form_cost(partitioner, &local, known->sharding);
+    for (int64_t k = 0; k < gather->start_index_map.count; k++) {
+        const int64_t d = gather->start_index_map.items[k];
+        if (!known->components[k].need) continue;
+        const int64_t cost = spmd_need_cost(partitioner, local.global, known->sharding, d, known->components[k].need);
+        known->cost = spmd_add_bytes(known->cost, cost);
+    }
+    return true;
+}
+
+// Each position receives the elements that its indices name and looks them up there: no device sends others.
+static HloStatus partition_known(SpmdPartitioner *partitioner, const SpmdRule *rule, const Known *known) {
+    const HloInstruction *op = rule->op;
+    const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
+    const SpmdReason reason = {.op = op, .what = spmd_operand_name(partitioner, 0)};
+    HloInstruction *table = spmd_reshard(partitioner, spmd_operand(partitioner, 0), known->sharding, 0, reason).hlo;
+    for (int64_t k = 0; k < gather->start_index_map.count; k++) {
+        const Component *component = &known->components[k];
+        if (!component->need) continue;
+        table = spmd_emit_moves(partitioner, table, gather->start_index_map.items[k], &component->axes,
+                                component->need->moves, component->need->size, &reason);
+    }
+    HloInstruction *indices = spmd_factor_operand(partitioner, rule, known->factors, 1).hlo;
+    indices = emit_indices(partitioner, indices, gather->index_vector_dim, known->components,
+                           gather->start_index_map.count, NULL);
+    SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
+                                                known->factors, spmd_manual_axes(partitioner, op));
+    HloInstruction *made = emit_local(partitioner, rule, (HloInstruction *[2]){table, indices}, sharding);
+    spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+
 // Without a sharded indexed dimension the op runs on local shapes as it is. With one, each device gathers at clamped
 // local indices (any row will do where the index is another device's), then replaces rows that are not its own by the
 // op's identity, which the finishing all-reduce ignores. Where windows of several elements are taken, the shard gets
@@ -238,6 +412,9 @@ static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruc
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    Known known = {0};
+    if (plan_known(partitioner, rule, &known) && known.cost < spmd_factors_cost(partitioner, rule, factors))
+        return partition_known(partitioner, rule, &known);
     HloInstruction *operands[2] = {spmd_factor_operand(partitioner, rule, factors, 0).hlo,
                                    spmd_factor_operand(partitioner, rule, factors, 1).hlo};
     if (!spmd_partial_axes(rule, factors)) return spmd_emit_by_factors(partitioner, rule, factors, operands);
@@ -254,14 +431,7 @@ static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruc
                                gather->start_index_map.count, &inside);
     SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
                                                 factors, spmd_manual_axes(partitioner, op));
-    const HloShape *shape = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, sharding);
-    HloInstruction *made = spmd_clone(partitioner, op, shape, operands, 2);
-    HloGatherAttributes *attributes =
-        hlo_attributes_copy(partitioner->module->arena, HLO_FAMILY_Gather, op->attributes);
-    const HloShape *locals[2] = {operands[0]->shape, operands[1]->shape};
-    gather_adjust(rule, partitioner->module->arena, attributes, locals, shape);
-    attributes->indices_are_sorted = false;
-    hlo_instruction_set_attributes(made, attributes);
+    HloInstruction *made = emit_local(partitioner, rule, operands, sharding);
     if (inside) {
         HloInstruction *test =
             spread_test(partitioner, inside, gather->index_vector_dim, gather->offset_dims, made->shape);

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers whose indices, and products whose weights, are functions of iotas: devices get the elements that these
+// select.
+#include <criterion/criterion.h>
+
+#include "tests/spmd/check.h"
+#include "tests/support/cases.h"
+
+// A program, and the bytes that one of its devices sends.
+typedef struct Program {
+    const char *name, *text;
+    int64_t bytes;
+} Program;
+
+// The rows of %p that an index array of N rows selects, with the rows of both split in 4.
+#define ROWS(Table, Result, Indices)                                                                                 \
+    "HloModule m, num_partitions=4\nENTRY e {\n p = " Table " parameter(0), sharding={devices=[4,1]<=[4]}\n" Indices \
+    " ROOT g = " Result                                                                                              \
+    " gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "            \
+    "slice_sizes={1,3}, sharding={devices=[4,1]<=[4]}\n}\n"
+#define COUNT(Type, Count, Op, Number)                                                                              \
+    " n = " Type "[" Count "] iota(), iota_dimension=0\n c = " Type "[] constant(" Number ")\n b = " Type "[" Count \
+    "] broadcast(c), dimensions={}\n i = " Type "[" Count "] " Op "\n"
+
+static const Program programs[] = {
+    {"reversed", ROWS("f32[8,3]", "f32[8,3]", COUNT("s32", "8", "subtract(b, n)", "7")), 2 * 3 * 4},
+    {"reversed, uneven", ROWS("f32[10,3]", "f32[10,3]", COUNT("s32", "10", "subtract(b, n)", "9")), (2 + 1) * 3 * 4},
+    {"repeated", ROWS("f32[8,3]", "f32[16,3]", COUNT("s32", "16", "divide(n, b)", "2")), 0},
+    {"rotated",
+     ROWS("f32[8,3]", "f32[8,3]",
+          " m = s32[] constant(8)\n d = s32[8] broadcast(m), dimensions={}\n"
+          " n = s32[8] iota(), iota_dimension=0\n c = s32[] constant(1)\n b = s32[8] broadcast(c), dimensions={}\n"
+          " a = s32[8] add(n, b)\n i = s32[8] remainder(a, d)\n"),
+     3 * 4},
+    {"clamped below", ROWS("f32[8,3]", "f32[8,3]", COUNT("s8", "8", "subtract(n, b)", "3")), 2 * 3 * 4},
+    // -1, which is too large, then 0, 1, 2 ...
+    {"clamped above", ROWS("f32[8,3]", "f32[8,3]", COUNT("u32", "8", "add(n, b)", "4294967295")), 3 * 4},
+    {"one row", ROWS("f32[1,3]", "f32[4,3]", COUNT("s32", "4", "multiply(n, b)", "0")), 3 * 3 * 4},
+    {"floats",
+     ROWS("f32[12,3]", "f32[8,3]",
+          " n = f32[8] iota(), iota_dimension=0\n c = f32[] constant(1.5)\n"
+          " b = f32[8] broadcast(c), dimensions={}\n a = f32[8] multiply(n, b)\n f = f32[8] floor(a)\n"
+          " i = s32[8] convert(f)\n"),
+     0},
+    {"a constant", ROWS("f32[8,3]", "f32[4,3]", " i = s32[4] constant({1, 0, 7, 4})\n"), 3 * 4},
+    {"windows",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,3] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+     " i = s32[8] iota(), iota_dimension=0\n ROOT g = f32[8,2,3] gather(p, i), offset_dims={1,2}, "
+     "collapsed_slice_dims={}, start_index_map={0}, index_vector_dim=1, slice_sizes={2,3}, "
+     "sharding={devices=[4,1,1]<=[4]}\n}\n",
+     3 * 4},
+    {"two dimensions",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,6] parameter(0), sharding={devices=[2,2]<=[4]}\n"
+     " n = s32[8,6,1] iota(), iota_dimension=0\n c = s32[] constant(7)\n b = s32[8,6,1] broadcast(c), dimensions={}\n"
+     " r = s32[8,6,1] subtract(b, n)\n k = s32[8,6,1] iota(), iota_dimension=1\n"
+     " i = s32[8,6,2] concatenate(r, k), dimensions={2}\n ROOT g = f32[8,6] gather(p, i), offset_dims={}, "
+     "collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=2, slice_sizes={1,1}, "
+     "sharding={devices=[2,2]<=[4]}\n}\n",
+     4 * 3 * 4},
+    {"two axes",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,6] parameter(0), sharding={devices=[2,2]<=[4]}\n"
+     " n = s32[8] iota(), iota_dimension=0\n c = s32[] constant(1)\n b = s32[8] broadcast(c), dimensions={}\n"
+     " i = s32[8] add(n, b)\n ROOT g = f32[8,6] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, "
+     "start_index_map={0}, index_vector_dim=1, slice_sizes={1,6}, sharding={devices=[2,2]<=[4]}\n}\n",
+     3 * 4},
+    // Every position needs every row: the table is gathered.
+    {"all of them",
+     ROWS("f32[8,3]", "f32[32,3]",
+          " m = s32[] constant(8)\n d = s32[32] broadcast(m), dimensions={}\n"
+          " n = s32[32] iota(), iota_dimension=0\n i = s32[32] remainder(n, d)\n"),
+     3 * 2 * 3 * 4},
+    {"data", ROWS("f32[8,3]", "f32[8,3]", " i = s32[8] parameter(1), sharding={devices=[4]<=[4]}\n"), 3 * 2 * 3 * 4},
+};
+
+CaseList(known, indices) {
+    return cases_numbered(HLO_COUNT_OF(programs));
+}
+
+// The partitioned form sends so much, and computes the same.
+static void expect_bytes(const Program *program) {
+    HloModule *module = parse_text(program->text), *partitioned;
+    SpmdReport *report;
+    HloStatus status = spmd_partition(module, NULL, &partitioned, &report);
+    cr_assert_null(status, "%s: %s", program->name, hlo_status_message(status));
+    cr_expect_eq(report->total_bytes_per_device, program->bytes, "%s: %lld bytes", program->name,
+                 (long long)report->total_bytes_per_device);
+    spmd_report_free(report);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+    check_partitioned(program->text, NULL, 1);
+}
+
+CaseTest(const int *number, known, indices) {
+    expect_bytes(&programs[*number]);
+}
+
+// max(0, 1 - |i - j / 2|) in an array of N x M, weights that interpolate between neighbours: %w.
+#define WEIGHTS(Shape)                                                                                      \
+    " i = " Shape " iota(), iota_dimension=0\n j = " Shape                                                  \
+    " iota(), iota_dimension=1\n"                                                                           \
+    " half = f32[] constant(0.5)\n h = " Shape " broadcast(half), dimensions={}\n k = " Shape               \
+    " multiply(j, h)\n"                                                                                     \
+    " d = " Shape " subtract(i, k)\n a = " Shape " abs(d)\n one = f32[] constant(1)\n o = " Shape           \
+    " broadcast(one), dimensions={}\n s = " Shape " subtract(o, a)\n zero = f32[] constant(0)\n z = " Shape \
+    " broadcast(zero), dimensions={}\n w = " Shape " maximum(s, z)\n"
+
+static const Program products[] = {
+    {"upwards",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,3] parameter(0), "
+     "sharding={devices=[4,1]<=[4]}\n" WEIGHTS(
+         "f32[8,16]") " ROOT r = f32[16,3] dot(w, p), lhs_contracting_dims={0}, "
+                      "rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}\n}\n",
+     3 * 4},
+    {"downwards",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[16,3] parameter(0), "
+     "sharding={devices=[4,1]<=[4]}\n" WEIGHTS(
+         "f32[8,16]") " ROOT r = f32[8,3] dot(w, p), lhs_contracting_dims={1}, "
+                      "rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}\n}\n",
+     3 * 4},
+    {"from the right, of two axes",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[6,8] parameter(0), "
+     "sharding={devices=[2,2]<=[4]}\n" WEIGHTS(
+         "f32[8,16]") " ROOT r = f32[6,16] dot(p, w), lhs_contracting_dims={1}, "
+                      "rhs_contracting_dims={0}, sharding={devices=[2,2]<=[4]}\n}\n",
+     3 * 4},
+    {"uneven",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[7,3] parameter(0), "
+     "sharding={devices=[4,1]<=[4]}\n" WEIGHTS(
+         "f32[7,13]") " ROOT r = f32[13,3] dot(w, p), lhs_contracting_dims={0}, "
+                      "rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}\n}\n",
+     3 * 4},
+    {"of which most are zero",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,3] parameter(0), "
+     "sharding={devices=[4,1]<=[4]}\n" WEIGHTS(
+         "f32[8,64]") " ROOT r = f32[64,3] dot(w, p), lhs_contracting_dims={0}, "
+                      "rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}\n}\n",
+     3 * 2 * 3 * 4},
+    {"of size one",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[4,1] parameter(0), "
+     "sharding={devices=[4,1]<=[4]}\n" WEIGHTS(
+         "f32[4,8]") " ROOT r = f32[8,1] dot(w, p), lhs_contracting_dims={0}, "
+                     "rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}\n}\n",
+     4},
+    {"a mask of integers",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = s32[8,3] parameter(0), "
+     "sharding={devices=[4,1]<=[4]}\n i = s32[8,8] iota(), iota_dimension=0\n j = s32[8,8] iota(), iota_dimension=1\n"
+     " c = pred[8,8] compare(i, j), direction=EQ\n w = s32[8,8] convert(c)\n ROOT r = s32[8,3] dot(w, p), "
+     "lhs_contracting_dims={0}, rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}\n}\n",
+     0},
+    {"weights that are data",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,3] parameter(0), "
+     "sharding={devices=[4,1]<=[4]}\n w = f32[8,16] parameter(1), sharding={replicated}\n"
+     " ROOT r = f32[16,3] dot(w, p), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
+     "sharding={devices=[4,1]<=[4]}\n}\n",
+     3 * 2 * 3 * 4},
+};
+
+CaseList(known, weights) {
+    return cases_numbered(HLO_COUNT_OF(products));
+}
+
+CaseTest(const int *number, known, weights) {
+    expect_bytes(&products[*number]);
+}
