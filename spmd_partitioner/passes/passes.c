@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the passes: equal collectives become one before they are hoisted or joined, reduce-scatters are formed
-// before sums leave loops, and again of those that have left, before the remaining all-reduces are combined, and
-// asynchronous halves are made last, when the work between them is known.
+// The order of the passes: equal collectives become one before they are narrowed, hoisted or joined, reduce-scatters
+// are formed before sums leave loops, and again of those that have left, before the remaining all-reduces are combined,
+// and asynchronous halves are made last, when the work between them is known.
 #include "spmd_partitioner/passes/passes.h"
 
 #include <assert.h>
@@ -24,6 +24,7 @@ SpmdExchange spmd_exchange_of(const HloInstruction *at) {
 
 HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch) {
     HLO_TRY(spmd_merge_collectives(module, scratch));
+    spmd_narrow_collectives(module, scratch);
     spmd_hoist_collectives(module, scratch);
     spmd_form_reduce_scatters(module, scratch);
     spmd_accumulate_parts(module, scratch);

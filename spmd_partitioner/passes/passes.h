@@ -11,6 +11,8 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
 
 // One instruction for several that do the same to the same operands, collectives too.
 HLO_NODISCARD HloStatus spmd_merge_collectives(HloModule *module, HloArena *scratch);
+// Sends arrays before they are converted to a wider type, or after they are converted to a narrower one.
+void spmd_narrow_collectives(HloModule *module, HloArena *scratch);
 // Moves collectives of loop-invariant arrays out of loops; the result is carried along.
 void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
 // Sums that a loop adds up are finished once, after the loop.

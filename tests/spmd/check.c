@@ -54,3 +54,16 @@ void expect_collectives(const char *text, const SpmdOptions *options, const char
     hlo_free(counts);
     check_partitioned(text, options, 3);
 }
+
+void expect_bytes(const SentBytes *program) {
+    HloModule *module = parse_text(program->text), *partitioned;
+    SpmdReport *report;
+    HloStatus status = spmd_partition(module, NULL, &partitioned, &report);
+    cr_assert_null(status, "%s: %s", program->name, hlo_status_message(status));
+    cr_expect_eq(report->total_bytes_per_device, program->bytes, "%s: %lld bytes", program->name,
+                 (long long)report->total_bytes_per_device);
+    spmd_report_free(report);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+    check_partitioned(program->text, NULL, 1);
+}

@@ -21,4 +21,13 @@ char *collectives_of(const char *text, const SpmdOptions *options);
 // Fails the current test unless the partitioned form has exactly these collectives and computes the same.
 void expect_collectives(const char *text, const SpmdOptions *options, const char *want);
 
+// A program for a table of tests, and the bytes that one of its devices sends.
+typedef struct SentBytes {
+    const char *name, *text;
+    int64_t bytes;
+} SentBytes;
+
+// Fails the current test unless the partitioned form sends so many bytes and computes the same.
+void expect_bytes(const SentBytes *program);
+
 #endif

@@ -6,12 +6,6 @@
 #include "tests/spmd/check.h"
 #include "tests/support/cases.h"
 
-// A program, and the bytes that one of its devices sends.
-typedef struct Program {
-    const char *name, *text;
-    int64_t bytes;
-} Program;
-
 // The rows of %p that an index array of N rows selects, with the rows of both split in 4.
 #define ROWS(Table, Result, Indices)                                                                                 \
     "HloModule m, num_partitions=4\nENTRY e {\n p = " Table " parameter(0), sharding={devices=[4,1]<=[4]}\n" Indices \
@@ -22,7 +16,7 @@ typedef struct Program {
     " n = " Type "[" Count "] iota(), iota_dimension=0\n c = " Type "[] constant(" Number ")\n b = " Type "[" Count \
     "] broadcast(c), dimensions={}\n i = " Type "[" Count "] " Op "\n"
 
-static const Program programs[] = {
+static const SentBytes programs[] = {
     {"reversed", ROWS("f32[8,3]", "f32[8,3]", COUNT("s32", "8", "subtract(b, n)", "7")), 2 * 3 * 4},
     {"reversed, uneven", ROWS("f32[10,3]", "f32[10,3]", COUNT("s32", "10", "subtract(b, n)", "9")), (2 + 1) * 3 * 4},
     {"repeated", ROWS("f32[8,3]", "f32[16,3]", COUNT("s32", "16", "divide(n, b)", "2")), 0},
@@ -76,20 +70,6 @@ CaseList(known, indices) {
     return cases_numbered(HLO_COUNT_OF(programs));
 }
 
-// The partitioned form sends so much, and computes the same.
-static void expect_bytes(const Program *program) {
-    HloModule *module = parse_text(program->text), *partitioned;
-    SpmdReport *report;
-    HloStatus status = spmd_partition(module, NULL, &partitioned, &report);
-    cr_assert_null(status, "%s: %s", program->name, hlo_status_message(status));
-    cr_expect_eq(report->total_bytes_per_device, program->bytes, "%s: %lld bytes", program->name,
-                 (long long)report->total_bytes_per_device);
-    spmd_report_free(report);
-    hlo_module_free(partitioned);
-    hlo_module_free(module);
-    check_partitioned(program->text, NULL, 1);
-}
-
 CaseTest(const int *number, known, indices) {
     expect_bytes(&programs[*number]);
 }
@@ -104,7 +84,7 @@ CaseTest(const int *number, known, indices) {
     " broadcast(one), dimensions={}\n s = " Shape " subtract(o, a)\n zero = f32[] constant(0)\n z = " Shape \
     " broadcast(zero), dimensions={}\n w = " Shape " maximum(s, z)\n"
 
-static const Program products[] = {
+static const SentBytes products[] = {
     {"upwards",
      "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,3] parameter(0), "
      "sharding={devices=[4,1]<=[4]}\n" WEIGHTS(

@@ -6,13 +6,7 @@
 #include "tests/spmd/check.h"
 #include "tests/support/cases.h"
 
-// A program, and the bytes that one of its devices sends.
-typedef struct Program {
-    const char *name, *text;
-    int64_t bytes;
-} Program;
-
-static const Program programs[] = {
+static const SentBytes programs[] = {
     {"a wider type, gathered",
      "HloModule m, num_partitions=4\nENTRY e {\n p = bf16[8,6] parameter(0), sharding={devices=[4,1]<=[4]}\n"
      " w = f32[8,6] convert(p), sharding={devices=[4,1]<=[4]}\n q = f32[6,8] parameter(1), sharding={replicated}\n"
@@ -81,15 +75,5 @@ CaseList(remade, less_is_sent) {
 }
 
 CaseTest(const int *number, remade, less_is_sent) {
-    const Program *program = &programs[*number];
-    HloModule *module = parse_text(program->text), *partitioned;
-    SpmdReport *report;
-    HloStatus status = spmd_partition(module, NULL, &partitioned, &report);
-    cr_assert_null(status, "%s: %s", program->name, hlo_status_message(status));
-    cr_expect_eq(report->total_bytes_per_device, program->bytes, "%s: %lld bytes", program->name,
-                 (long long)report->total_bytes_per_device);
-    spmd_report_free(report);
-    hlo_module_free(partitioned);
-    hlo_module_free(module);
-    check_partitioned(program->text, NULL, 1);
+    expect_bytes(&programs[*number]);
 }
