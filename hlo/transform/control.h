@@ -26,8 +26,8 @@ bool hlo_transform_split(HloJvp *j, const HloComputation *computation, const boo
 // error, if that fails.
 HloComputation *hlo_transform_forward(HloJvp *j, const HloComputation *computation, const bool *active_in,
                                       const bool *active_out);
-// The tangents of a while of unknown length whose elements do not depend on each other (jvp_lanes.c), given which leaves
-// of its state are active; false, and nothing has happened, for any other.
+// The tangents of a while of unknown length whose elements do not depend on each other (jvp_lanes.c), given which
+// leaves of its state are active; false, and nothing has happened, for any other.
 bool hlo_transform_lanes(HloJvp *j, const bool *active, HloInstruction **out);
 // Which leaves of a value of `shape` have tangents.
 bool *hlo_control_flags(HloJvp *j, HloInstruction *const *tangents, const HloShape *shape);

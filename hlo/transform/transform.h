@@ -21,8 +21,8 @@
 //
 // What has no derivative: infeed and other transfers, fusions and scheduled ops of compiled programs, dynamic sizes,
 // calls to unknown targets. UNIMPLEMENTED names the op and its place, but only if a derivative is to flow through it. A
-// while is differentiated in reverse if its trip count is known, or a limit to it (hlo_trip_bound()); the values that its
-// iterations need are stacked, in room for as many iterations as there may be. Without a limit it has a reverse
+// while is differentiated in reverse if its trip count is known, or a limit to it (hlo_trip_bound()); the values that
+// its iterations need are stacked, in room for as many iterations as there may be. Without a limit it has a reverse
 // derivative if its arrays are computed element by element, and each element keeps its value from an iteration of its
 // own on (igamma and exp1 of JAX, and vmap of a while of numbers). hlo_jvp() differentiates any loop. Where JAX has a
 // rule of its own for a function that a program contains as a loop, its formula is differentiated: jax.random.gamma has
