@@ -828,3 +828,106 @@ Test(stablehlo_sizes, that_do_not_fit_are_refused) {
         hlo_status_free(status);
     }
 }
+
+// Sizes that a function without open types computes (JAX's divmod), paddings that are joined as rows of a matrix, a
+// scalar predicate on arrays of open sizes, and custom calls that take the sizes of their results as operands.
+static const char kComputed[] =
+    "module @computed {\n"
+    "  func.func public @main(%arg0: tensor<?x4xi32>) -> (tensor<?x?xi32>, tensor<?x2xi32>, tensor<?x4xi32>) {\n"
+    "    %n = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?x4xi32>) -> tensor<i32>\n"
+    "    %two = stablehlo.constant dense<2> : tensor<i32>\n"
+    "    %zero = stablehlo.constant dense<0> : tensor<i32>\n"
+    "    %t = stablehlo.constant dense<true> : tensor<i1>\n"
+    "    %d:2 = call @divmod(%n, %two) : (tensor<i32>, tensor<i32>) -> (tensor<i32>, tensor<i32>)\n"
+    "    %even = stablehlo.compare EQ, %d#1, %zero, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+    "    stablehlo.custom_call @shape_assertion(%even, %d#1) {api_version = 2 : i32, error_message = "
+    "\"the remainder is {0}\", has_side_effect = true} : (tensor<i1>, tensor<i32>) -> ()\n"
+    "    %half = stablehlo.reshape %d#0 : (tensor<i32>) -> tensor<1x1xi32>\n"
+    "    %none = stablehlo.reshape %zero : (tensor<i32>) -> tensor<1x1xi32>\n"
+    "    %row0 = stablehlo.concatenate %half, %none, dim = 1 : (tensor<1x1xi32>, tensor<1x1xi32>) -> tensor<1x2xi32>\n"
+    "    %row1 = stablehlo.concatenate %none, %half, dim = 1 : (tensor<1x1xi32>, tensor<1x1xi32>) -> tensor<1x2xi32>\n"
+    "    %rows = stablehlo.concatenate %row0, %row1, dim = 0 : (tensor<1x2xi32>, tensor<1x2xi32>) -> tensor<2x2xi32>\n"
+    "    %columns = stablehlo.transpose %rows, dims = [1, 0] : (tensor<2x2xi32>) -> tensor<2x2xi32>\n"
+    "    %l = stablehlo.slice %columns [0:1, 0:2] : (tensor<2x2xi32>) -> tensor<1x2xi32>\n"
+    "    %h = stablehlo.slice %columns [1:2, 0:2] : (tensor<2x2xi32>) -> tensor<1x2xi32>\n"
+    "    %low = stablehlo.reshape %l : (tensor<1x2xi32>) -> tensor<2xi32>\n"
+    "    %high = stablehlo.reshape %h : (tensor<1x2xi32>) -> tensor<2xi32>\n"
+    "    %no = stablehlo.constant dense<0> : tensor<2xi32>\n"
+    "    %y = stablehlo.dynamic_pad %arg0, %zero, %low, %high, %no : (tensor<?x4xi32>, tensor<i32>, tensor<2xi32>, "
+    "tensor<2xi32>, tensor<2xi32>) -> tensor<?x?xi32>\n"
+    "    %i = stablehlo.iota dim = 1 : tensor<2x1xi32>\n"
+    "    %i1 = stablehlo.reshape %i : (tensor<2x1xi32>) -> tensor<2xi32>\n"
+    "    %n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
+    "    %two1 = stablehlo.reshape %two : (tensor<i32>) -> tensor<1xi32>\n"
+    "    %n2 = stablehlo.concatenate %n1, %two1, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n"
+    "    %s = stablehlo.add %n2, %i1 : tensor<2xi32>\n"
+    "    %top = stablehlo.custom_call @ApproxTopK(%arg0, %zero, %s) {called_computations = [@greater], "
+    "indices_of_shape_operands = dense<2> : tensor<1xi64>, mhlo.backend_config = {aggregate_to_topk = true, "
+    "reduction_dim = 1 : i64, top_k = 2 : i64}} : (tensor<?x4xi32>, tensor<i32>, tensor<2xi32>) -> tensor<?x2xi32>\n"
+    "    %same = stablehlo.select %t, %arg0, %arg0 : tensor<i1>, tensor<?x4xi32>\n"
+    "    return %y, %top, %same : tensor<?x?xi32>, tensor<?x2xi32>, tensor<?x4xi32>\n"
+    "  }\n"
+    "  func.func private @greater(%a: tensor<i32>, %b: tensor<i32>) -> tensor<i1> {\n"
+    "    %0 = stablehlo.compare GT, %a, %b, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+    "    return %0 : tensor<i1>\n"
+    "  }\n"
+    "  func.func private @divmod(%a: tensor<i32>, %b: tensor<i32>) -> (tensor<i32>, tensor<i32>) {\n"
+    "    %0 = call @divide(%a, %b) : (tensor<i32>, tensor<i32>) -> tensor<i32>\n"
+    "    %1 = stablehlo.remainder %a, %b : tensor<i32>\n"
+    "    return %0, %1 : tensor<i32>, tensor<i32>\n"
+    "  }\n"
+    "  func.func private @divide(%a: tensor<i32>, %b: tensor<i32>) -> tensor<i32> {\n"
+    "    %0 = stablehlo.divide %a, %b : tensor<i32>\n"
+    "    return %0 : tensor<i32>\n"
+    "  }\n"
+    "}\n";
+
+static HloStatus read_computed(const char *text, int64_t rows, HloModule **module) {
+    const int64_t dims[] = {rows, 4};
+    const HloInts sizes[] = {{dims, rows ? 2 : 0}};
+    return hlo_module_from_stablehlo_sized(text, strlen(text), "computed.mlir", sizes, rows ? 1 : 0, module);
+}
+
+Test(stablehlo_sizes, are_computed_by_functions_and_matrices) {
+    HloModule *module = NULL;
+    HloStatus status = read_computed(kComputed, 6, &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloText shape = {0};
+    hlo_shape_print(&shape, module->entry->root->shape, false);
+    cr_expect_str_eq(shape.data, "(s32[9,7], s32[6,2], s32[6,4])");
+    hlo_text_free(&shape);
+    hlo_module_free(module);
+}
+
+Test(stablehlo_sizes, that_are_computed_are_checked) {
+    static const struct {
+        const char *old_text, *new_text;
+        int64_t rows;
+        int code;
+        const char *part;
+    } cases[] = {
+        {"", "", 5, HLO_INVALID_ARGUMENT, "the sizes break a condition: the remainder is 1"},
+        {"", "", 0, HLO_UNIMPLEMENTED,
+         "the condition on sizes is not constant: the sizes of argument 0, s32[?,4], are "
+         "open"},
+        {"operands = dense<2>", "operands = dense<3>", 6, HLO_INVALID_ARGUMENT, "names operand 3 of 3"},
+        {"operands = dense<2>", "operands = dense<-1>", 6, HLO_INVALID_ARGUMENT, "names operand -1 of 3"},
+        {"operands = dense<2>", "operands = dense<1>", 6, HLO_INVALID_ARGUMENT, "1 sizes for rank 2"},
+        {"dense<2> : tensor<1xi64>, mhlo", "dense<2> : tensor<2xi64>, mhlo", 6, HLO_INVALID_ARGUMENT,
+         "indices_of_shape_operands has 2 numbers for 1 results"},
+        {"%two1 = stablehlo.reshape %two ", "%two1 = stablehlo.reshape %zero", 6, HLO_INVALID_ARGUMENT,
+         "dimension 1 cannot have size 0"},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        char text[sizeof(kComputed) + 16];
+        const char *at = strstr(kComputed, cases[i].old_text);
+        cr_assert(at, "case %zu", i);
+        snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - kComputed), kComputed, cases[i].new_text,
+                 at + strlen(cases[i].old_text));
+        HloModule *module = NULL;
+        HloStatus status = read_computed(text, cases[i].rows, &module);
+        cr_expect_eq(hlo_status_code(status), cases[i].code, "case %zu", i);
+        cr_expect(strstr(hlo_status_message(status), cases[i].part), "%s", hlo_status_message(status));
+        hlo_status_free(status);
+    }
+}

@@ -548,7 +548,7 @@ static HloStatus import_top_k_call(ImportPlace *place, const MlirAttribute *fiel
 
 // The order: targets that represent operations, those that need their computations, then calls that stay calls. The
 // options are a string (older API versions) or a dictionary (typed FFI), which JAX also writes as mhlo.backend_config.
-static HloStatus import_custom_call(ImportPlace *place) {
+static HloStatus import_sized_custom_call(ImportPlace *place) {
     const char *target = import_string(place, "call_target_name");
     const MlirAttribute *fields = mlir_attribute(place->operation, "mhlo.attributes");
     if (target && fields && strcmp(target, "mhlo.topk") == 0) return import_top_k_call(place, fields);
@@ -592,6 +592,18 @@ static HloStatus import_custom_call(ImportPlace *place) {
         result->backend_config_is_json = true;
     }
     return import_set_results(place, result);
+}
+
+// Some of the operands may list the sizes of the results. They are taken out first.
+static HloStatus import_custom_call(ImportPlace *place) {
+    MlirOperation *operation = place->operation;
+    if (!mlir_attribute(operation, MLIR_SHAPE_OPERANDS)) return import_sized_custom_call(place);
+    MlirOperation sized = {0};
+    HLO_TRY(import_size_results(place, &sized));
+    ImportPlace at = {place->importer, place->computation, &sized};
+    HLO_TRY(import_sized_custom_call(&at));
+    for (int64_t i = 0; i < sized.result_count; i++) operation->results[i]->lowered = sized.results[i]->lowered;
+    return HLO_SUCCESS;
 }
 
 const ImportRow *import_control_rows(int64_t *count) {

@@ -172,7 +172,12 @@ static HloStatus import_ternary(ImportPlace *place, HloOpcode opcode) {
     const HloShape *shape = NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
-    for (int64_t i = 0; i < place->operation->operand_count; i++) HLO_TRY(broadcast_scalar(place, &operands[i], shape));
+    // The second operand always has the result's shape, and may know sizes that its type leaves open.
+    const HloShape *full =
+        hlo_shape_is_dynamic(shape) && operands[1]->shape->rank == shape->rank && hlo_shape_is_array(operands[1]->shape)
+            ? operands[1]->shape
+            : shape;
+    for (int64_t i = 0; i < place->operation->operand_count; i++) HLO_TRY(broadcast_scalar(place, &operands[i], full));
     HLO_TRY(import_emit(place, opcode, shape, operands, place->operation->operand_count, NULL, NULL, 0, &result));
     return import_set_results(place, result);
 }

@@ -9,16 +9,31 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/import/import.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Known sizes
 
+// UNIMPLEMENTED: `what` ("sizes are") is not constant, and which argument of the entry leaves sizes open, if any does.
+static HloStatus not_constant(const ImportPlace *place, const char *what) {
+    const MlirOperation *entry = place->importer->entry;
+    const MlirBlock *block =
+        entry && entry->region_count == 1 && entry->regions[0].block_count == 1 ? &entry->regions[0].blocks[0] : NULL;
+    for (int64_t i = 0; block && i < block->argument_count; i++) {
+        const HloInstruction *argument = block->arguments[i]->lowered;
+        if (argument && hlo_shape_is_array(argument->shape) && hlo_shape_is_dynamic(argument->shape))
+            return import_error(place, HLO_UNIMPLEMENTED,
+                                "the %s not constant: the sizes of argument %lld, %s, are open", what, (long long)i,
+                                hlo_shape_message(import_arena(place), argument->shape));
+    }
+    return import_error(place, HLO_UNIMPLEMENTED, "the %s not constant", what);
+}
+
 // The value of an operand; UNIMPLEMENTED naming it (`what`) if it is not known.
 static HloStatus known_operand(const ImportPlace *place, const HloInstruction *operand, const char *what,
                                HloInts *values) {
-    if (import_known(place->importer, operand, values)) return HLO_SUCCESS;
-    return import_error(place, HLO_UNIMPLEMENTED, "the %s not constant", what);
+    return import_known(place->importer, operand, values) ? HLO_SUCCESS : not_constant(place, what);
 }
 
 // The shape of the single result; its open sizes are taken from the operand that lists all of them.
@@ -28,7 +43,7 @@ static HloStatus sized_result(const ImportPlace *place, const HloInstruction *op
     const bool is_open = hlo_shape_is_array(*shape) && hlo_shape_is_dynamic(*shape);
     if (!import_known(place->importer, operand, &sizes)) {
         // The sizes of the type must equal those of the operand, or the program is invalid.
-        return is_open ? import_error(place, HLO_UNIMPLEMENTED, "the sizes are not constant") : HLO_SUCCESS;
+        return is_open ? not_constant(place, "sizes are") : HLO_SUCCESS;
     }
     if (!hlo_shape_is_array(*shape) || sizes.count != (*shape)->rank)
         return import_error(place, HLO_INVALID_ARGUMENT, "%lld sizes for rank %d", (long long)sizes.count,
@@ -201,7 +216,7 @@ static HloStatus moving_slice(ImportPlace *place, HloInstruction *const *operand
     if (hlo_shape_is_dynamic(shape)) dense = dense && length_of(place, operands[1], operands[2], &sizes);
     const HloShape *starts = operands[1]->shape;
     if (!dense || sizes.count != rank || starts->rank != 1 || starts->dims[0] != rank)
-        return import_error(place, HLO_UNIMPLEMENTED, "the size of the slice is not constant");
+        return not_constant(place, "size of the slice is");
     HloInstruction **all = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, 1 + rank);
     all[0] = operands[0];
     HLO_TRY(scalars_of(place, operands[1], rank, all + 1));
@@ -226,6 +241,48 @@ static HloStatus import_real_dynamic_slice(ImportPlace *place) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Custom calls
+
+// The type of result `index` with the sizes that the operand lists.
+static HloStatus sized_type(const ImportPlace *place, int64_t index, const HloInstruction *sizes,
+                            const MlirType **type) {
+    MlirOperation one = *place->operation;
+    one.results += index;
+    one.result_count = 1;
+    const ImportPlace at = {place->importer, place->computation, &one};
+    const HloShape *shape;
+    HLO_TRY(sized_result(&at, sizes, &shape));
+    *type = mlir_new_type(place->importer->arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = shape});
+    return HLO_SUCCESS;
+}
+
+HloStatus import_size_results(const ImportPlace *place, MlirOperation *sized) {
+    const MlirOperation *operation = place->operation;
+    HloArena *arena = place->importer->arena;
+    HloInstruction **operands;
+    HloInts indices;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_ints(place, MLIR_SHAPE_OPERANDS, &indices));
+    if (indices.count != operation->result_count)
+        return import_error(place, HLO_INVALID_ARGUMENT, "%s has %lld numbers for %lld results", MLIR_SHAPE_OPERANDS,
+                            (long long)indices.count, (long long)operation->result_count);
+    bool *lists_sizes = HLO_ARENA_NEW(arena, bool, operation->operand_count);
+    *sized = *operation;
+    sized->results = HLO_ARENA_NEW(arena, MlirValue *, operation->result_count);
+    for (int64_t i = 0; i < indices.count; i++) {
+        const int64_t at = indices.items[i];
+        if (at < 0 || at >= operation->operand_count)
+            return import_error(place, HLO_INVALID_ARGUMENT, "%s names operand %lld of %lld", MLIR_SHAPE_OPERANDS,
+                                (long long)at, (long long)operation->operand_count);
+        lists_sizes[at] = true;
+        sized->results[i] = hlo_arena_copy(arena, operation->results[i], sizeof(MlirValue));
+        HLO_TRY(sized_type(place, i, operands[at], &sized->results[i]->type));
+    }
+    sized->operands = HLO_ARENA_NEW(arena, MlirValue *, operation->operand_count);
+    sized->operand_count = 0;
+    for (int64_t i = 0; i < operation->operand_count; i++)
+        if (!lists_sizes[i]) sized->operands[sized->operand_count++] = operation->operands[i];
+    return HLO_SUCCESS;
+}
 
 // The operands are an array and its actual sizes: refinement leaves these calls in programs.
 static HloStatus call_operand_wrapper(ImportPlace *place) {
@@ -360,8 +417,7 @@ static HloStatus import_shape_of(ImportPlace *place) {
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));
     const HloShape *shape = operands[0]->shape;
-    if (!hlo_shape_is_array(shape) || hlo_shape_is_dynamic(shape))
-        return import_error(place, HLO_UNIMPLEMENTED, "the sizes are not constant");
+    if (!hlo_shape_is_array(shape) || hlo_shape_is_dynamic(shape)) return not_constant(place, "sizes are");
     return finish_known(place, shape->dims, shape->rank);
 }
 
@@ -423,8 +479,7 @@ static HloStatus import_tensor_dim(ImportPlace *place) {
     const HloShape *shape = operands[0]->shape;
     if (dimension.count != 1 || dimension.items[0] < 0 || dimension.items[0] >= shape->rank)
         return import_error(place, HLO_INVALID_ARGUMENT, "there is no such dimension");
-    if (shape->dynamic && shape->dynamic[dimension.items[0]])
-        return import_error(place, HLO_UNIMPLEMENTED, "the size is not constant");
+    if (shape->dynamic && shape->dynamic[dimension.items[0]]) return not_constant(place, "size is");
     return finish_known(place, &shape->dims[dimension.items[0]], 1);
 }
 

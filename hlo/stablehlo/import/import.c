@@ -30,7 +30,7 @@ typedef struct ImportedFunction {
     const MlirOperation *operation;
     HloComputation *computation;
     bool is_busy;
-    bool is_refined;  // some of its types have sizes without bounds: what it computes depends on its caller
+    bool is_refined;  // what it computes depends on its caller: the module has types with sizes without bounds
 } ImportedFunction;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -368,9 +368,20 @@ static void note_skipped(Importer *importer, const MlirOperation *operation) {
     hlo_status_free(status);
 }
 
+// In a module with open sizes every function is converted for its callers: sizes travel through functions without open
+// types too, as in JAX's divmod, which takes and returns scalars.
+static bool has_open_sizes(const MlirBlock *block) {
+    for (int64_t i = 0; i < block->operation_count; i++) {
+        const MlirOperation *operation = block->operations[i];
+        if (operation->region_count == 1 && operation->regions[0].is_open) return true;
+    }
+    return false;
+}
+
 // Collects functions by name, and meshes in their order; anything else at the top of a module has no meaning that could
 // be preserved.
 static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
+    const bool is_open = has_open_sizes(block);
     HLO_VECTOR(const MlirAttribute *) meshes = {0};
     HLO_VECTOR(const char *) mesh_names = {0};
     for (int64_t i = 0; i < block->operation_count; i++) {
@@ -396,7 +407,7 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
             }
             ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
             function->operation = operation;
-            function->is_refined = operation->region_count == 1 && operation->regions[0].is_open;
+            function->is_refined = is_open;
             hlo_string_map_set(importer->arena, &importer->functions, name->string, strlen(name->string), function);
         } else if (carries_nothing(operation)) {
             note_skipped(importer, operation);

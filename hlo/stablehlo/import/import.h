@@ -210,6 +210,9 @@ HLO_NODISCARD HloStatus import_sharding(Importer *importer, const MlirAttribute 
 // The sharding of an argument or a result from the dictionary of its attributes, or NULL. sdy.sharding takes precedence
 // over mhlo.sharding, as in XLA.
 const MlirAttribute *import_sharding_entry(const MlirAttribute *dictionary);
+// Copies a custom call with MLIR_SHAPE_OPERANDS into `sized`, without these operands and with the sizes that they list
+// in the types of its results. UNIMPLEMENTED if a size without a bound stays unknown.
+HLO_NODISCARD HloStatus import_size_results(const ImportPlace *place, MlirOperation *sized);
 // An sdy sharding as a tiling. `manual` names axes that are manual inside a region, or is NULL.
 HLO_NODISCARD HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, const MlirAttribute *manual,
                                       int64_t rank, const HloSharding **sharding);

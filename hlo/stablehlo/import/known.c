@@ -101,27 +101,70 @@ static bool known_elementwise(Known *known, const HloInstruction *i, int64_t cou
     return true;
 }
 
-// Concatenates lists only, part by part.
+// The number of elements before one step along `dimension` (row-major order).
+static int64_t elements_below(const HloShape *shape, int64_t dimension) {
+    int64_t below = 1;
+    for (int64_t d = dimension + 1; d < shape->rank; d++) below *= shape->dims[d];
+    return below;
+}
+
+// Interleaves blocks of the operands: the elements that each has below one step of the dimensions before the joined
+// one.
 static bool known_concatenation(Known *known, const HloInstruction *i, int64_t count, int64_t *out) {
+    const HloDimensionsAttributes *attributes = i->attributes;
+    const int64_t below = elements_below(i->shape, attributes->dimensions.items[0]);
+    const int64_t row = below * i->shape->dims[attributes->dimensions.items[0]];
     int64_t next = 0;
-    for (int64_t j = 0; j < i->operand_count && i->shape->rank == 1; j++) {
+    for (int64_t j = 0; j < i->operand_count; j++) {
         HloInts part;
-        if (!find_known(known, i->operands[j], &part) || part.count > count - next) return false;
-        if (part.count) memcpy(out + next, part.items, sizeof(*out) * (size_t)part.count);
-        next += part.count;
+        if (!find_known(known, i->operands[j], &part)) return false;
+        const int64_t block = below * i->operands[j]->shape->dims[attributes->dimensions.items[0]];
+        assert(part.count * row == block * count && next + block <= row); /* was inferred */
+        for (int64_t e = 0; e < part.count; e++) out[e / block * row + next + e % block] = part.items[e];
+        next += block;
     }
-    return next == count && i->shape->rank == 1;
+    return next == row;
 }
 
 // Bounds were checked when the slice's shape was inferred.
 static bool known_slice(Known *known, const HloInstruction *i, int64_t count, int64_t *out) {
     const HloSliceAttributes *attributes = i->attributes;
-    HloInts from;
-    if (i->shape->rank != 1 || !find_known(known, i->operands[0], &from)) return false;
-    const int64_t start = attributes->starts.items[0];
-    const int64_t stride = attributes->strides.count ? attributes->strides.items[0] : 1;
-    assert(start >= 0 && stride > 0 && (count == 0 || start + (count - 1) * stride < from.count)); /* was inferred */
-    for (int64_t e = 0; e < count; e++) out[e] = from.items[start + e * stride];
+    const HloShape *from = i->operands[0]->shape;
+    HloInts values;
+    if (!find_known(known, i->operands[0], &values)) return false;
+    for (int64_t e = 0; e < count; e++) {
+        int64_t at = 0;
+        for (int32_t d = 0; d < i->shape->rank; d++) {
+            const int64_t stride = attributes->strides.count ? attributes->strides.items[d] : 1;
+            const int64_t index = e / elements_below(i->shape, d) % i->shape->dims[d];
+            at += (attributes->starts.items[d] + index * stride) * elements_below(from, d);
+        }
+        assert(at >= 0 && at < values.count); /* was inferred */
+        out[e] = values.items[at];
+    }
+    return true;
+}
+
+// Dimension d of the result is dimension permutation[d] of the operand.
+static bool known_transpose(Known *known, const HloInstruction *i, int64_t count, int64_t *out) {
+    const HloDimensionsAttributes *attributes = i->attributes;
+    HloInts values;
+    if (!find_known(known, i->operands[0], &values)) return false;
+    for (int64_t e = 0; e < count; e++) {
+        int64_t at = 0;
+        for (int32_t d = 0; d < i->shape->rank; d++)
+            at += e / elements_below(i->shape, d) % i->shape->dims[d] *
+                  elements_below(i->operands[0]->shape, attributes->dimensions.items[d]);
+        out[e] = values.items[at];
+    }
+    return true;
+}
+
+static bool known_iota(const HloInstruction *i, int64_t count, int64_t *out) {
+    const HloIotaAttributes *attributes = i->attributes;
+    const int64_t below = elements_below(i->shape, attributes->dimension);
+    for (int64_t e = 0; e < count; e++)
+        out[e] = wrapped(i->shape->type, (uint64_t)(e / below % i->shape->dims[attributes->dimension]));
     return true;
 }
 
@@ -134,9 +177,7 @@ static bool known_broadcast(Known *known, const HloInstruction *i, int64_t count
         // The index of the element in the operand: its coordinates along the dimensions that come from it.
         int64_t at = 0, stride = 1;
         for (int32_t d = from->rank - 1; d >= 0; d--) {
-            int64_t below = 1;
-            for (int32_t k = shape->rank - 1; k > attributes->dimensions.items[d]; k--) below *= shape->dims[k];
-            at += e / below % from->dims[d] * stride;
+            at += e / elements_below(shape, attributes->dimensions.items[d]) % from->dims[d] * stride;
             stride *= from->dims[d];
         }
         out[e] = values.items[at];
@@ -179,9 +220,8 @@ static bool compute(Known *known, const HloInstruction *i, HloInts *values) {
             out[0] = shape->dims[dimension];
             return true;
         }
-        case HLO_OP_IOTA:
-            for (int64_t e = 0; e < count && i->shape->rank == 1; e++) out[e] = wrapped(i->shape->type, (uint64_t)e);
-            return i->shape->rank == 1;
+        case HLO_OP_IOTA: return known_iota(i, count, out);
+        case HLO_OP_TRANSPOSE: return known_transpose(known, i, count, out);
         case HLO_OP_BROADCAST: return known_broadcast(known, i, count, out);
         case HLO_OP_CONCATENATE: return known_concatenation(known, i, count, out);
         case HLO_OP_SLICE: return known_slice(known, i, count, out);

@@ -129,6 +129,9 @@ struct MlirOperation {
 
 // Protobuf's limit for a whole program is also the limit for one constant.
 #define MLIR_LARGEST_CONSTANT_BYTES ((int64_t)1 << 31)
+// The attribute of a custom call that numbers, for each result, the operand with its sizes. JAX appends these operands
+// where sizes are symbolic; the refinement of shapes in StableHLO removes them.
+#define MLIR_SHAPE_OPERANDS "indices_of_shape_operands"
 // Attributes of a module, as XLA writes them: for every argument and result of its entry, the order of the dimensions,
 // minor to major, and the tiles.
 #define MLIR_ARGUMENT_LAYOUTS "mhlo.xla_entry_computation_parameter_layouts"

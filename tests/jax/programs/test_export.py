@@ -56,6 +56,19 @@ def test_reloaded_program_with_symbolic_sizes(rows):
     assert_same(jax.device_get(jax.jit(exported.call)(weights, x[:rows])), on_cpu(model, weights, x[:rows]), 1e-5)
 
 
+# Sizes that are divided, padded windows of open sizes, and custom calls with the sizes of their results.
+def test_reloaded_program_that_computes_with_sizes():
+    n, = export.symbolic_shape("n", constraints=["n >= 4", "mod(n, 2) == 0"])
+    x = np.random.default_rng(3).standard_normal((6, 4, 3)).astype(np.float32)
+
+    def halves(x):
+        rows = x.shape[0] // 2
+        return jnp.cumsum(x, 0)[::2], x.reshape(rows, 2, -1).mean(1), jnp.linalg.qr(x)[1] ** 2, jnp.roll(x, rows, 0)
+
+    exported = reloaded(halves, jax.ShapeDtypeStruct((n, 4, 3), np.float32), platforms=("tpu",))
+    assert_same(jax.device_get(jax.jit(exported.call)(x)), on_cpu(halves, x), 1e-5)
+
+
 def test_reloaded_sharded_program_equals_cpu():
     weights, x = arguments()
     mesh = mesh_of(batch=4, model=2)
