@@ -23,7 +23,7 @@ static HloStatus read_numbers(const HloProtoSource *source, HloSpan span, int64_
     return status;
 }
 
-// WindowDimension; 0 represents the strides and dilations that old writers omitted, which are 1.
+// WindowDimension. A missing stride or dilation is 0, which shape inference refuses, as in XLA.
 static HloStatus read_window(const HloProtoSource *source, HloSpan span, const HloWindow **result) {
     HLO_VECTOR(HloWindowDimension) dims = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -34,11 +34,11 @@ static HloStatus read_window(const HloProtoSource *source, HloSpan span, const H
         if (field.number != 1) continue;
         HLO_TRY(read_numbers(source, field.bytes, n, 8));
         HloWindowDimension dim = {.size = n[1],
-                                  .stride = n[2] ? n[2] : 1,
+                                  .stride = n[2],
                                   .padding_low = n[3],
                                   .padding_high = n[4],
-                                  .window_dilation = n[5] ? n[5] : 1,
-                                  .base_dilation = n[6] ? n[6] : 1,
+                                  .window_dilation = n[5],
+                                  .base_dilation = n[6],
                                   .reversal = n[7] != 0};
         hlo_vector_push(source->arena, &dims, dim);
     }

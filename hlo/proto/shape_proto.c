@@ -85,7 +85,18 @@ static HloType checked_type(uint64_t number) {
     return number < HLO_TYPE_COUNT ? (HloType)number : HLO_INVALID;
 }
 
-// LayoutProto; fields of sparse layouts are read and kept only if they have an effect.
+// INVALID_ARGUMENT for fields of sparse layouts, which no array has, as in XLA.
+static HloStatus check_sparse_field(const HloWireField *field) {
+    const char *name = field->number == 10   ? "physical shape"
+                       : field->number == 11 ? "type of indices"
+                       : field->number == 12 ? "type of pointers"
+                                             : NULL;
+    HLO_FAIL_IF(name && (field->type != HLO_WIRE_VARINT || field->value), HLO_INVALID_ARGUMENT,
+                "a layout has a %s, but the array is not sparse", name);
+    return HLO_SUCCESS;
+}
+
+// LayoutProto. The levels of dimensions have no effect on a dense array; XLA ignores them too.
 static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const HloLayout **result) {
     HloProtoSource inner;
     HLO_TRY(hlo_proto_descend(source, &inner));
@@ -110,9 +121,9 @@ static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const H
             case 7: layout->element_size_in_bits = (int64_t)field.value; break;
             case 8: layout->memory_space = (int64_t)field.value; break;
             case 9: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &levels)); break;
-            case 10: HLO_TRY(hlo_proto_read_shape(&inner, field.bytes, &layout->physical_shape)); break;
-            case 11: layout->index_type = checked_type(field.value); break;
-            case 12: layout->pointer_type = checked_type(field.value); break;
+            case 10:
+            case 11:
+            case 12: HLO_TRY(check_sparse_field(&field)); break;
             case 15: layout->dynamic_metadata_bytes = (int64_t)field.value; break;
             case 16: layout->tail_padding_alignment = field.value ? (int64_t)field.value : 1; break;
             case 17: {
@@ -161,14 +172,19 @@ void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape)
     hlo_wire_end(text, mark);
 }
 
-// NULL if no dimension is dynamic, the form of static shapes everywhere.
-static const bool *dynamic_flags(HloArena *arena, HloInt64Vector flags, int64_t rank) {
+// NULL if no dimension is dynamic, the form of static shapes everywhere. Old writers omit the flags.
+static HloStatus dynamic_flags(HloArena *arena, HloInt64Vector flags, int64_t rank, const bool **result) {
     bool any = false;
-    for (int64_t i = 0; i < flags.count && i < rank; i++) any |= flags.items[i] != 0;
-    if (!any) return NULL;
+    HLO_FAIL_IF(flags.count && flags.count != rank, HLO_INVALID_ARGUMENT,
+                "a shape of rank %lld says of %lld dimensions whether they are dynamic", (long long)rank,
+                (long long)flags.count);
+    for (int64_t i = 0; i < flags.count; i++) any |= flags.items[i] != 0;
+    *result = NULL;
+    if (!any) return HLO_SUCCESS;
     bool *dynamic = HLO_ARENA_NEW(arena, bool, rank);
-    for (int64_t i = 0; i < flags.count && i < rank; i++) dynamic[i] = flags.items[i] != 0;
-    return dynamic;
+    for (int64_t i = 0; i < flags.count; i++) dynamic[i] = flags.items[i] != 0;
+    *result = dynamic;
+    return HLO_SUCCESS;
 }
 
 // INVALID_ARGUMENT unless the layout orders each dimension once: literals are reordered by it before verification.
@@ -233,7 +249,7 @@ HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const
     HLO_TRY(hlo_shape_check_dims(shape->type, dims.items, dims.count));
     shape->rank = (int32_t)dims.count;
     shape->dims = dims.items;
-    shape->dynamic = dynamic_flags(arena, flags, dims.count);
+    HLO_TRY(dynamic_flags(arena, flags, dims.count, &shape->dynamic));
     shape->elements = elements.items;
     shape->element_count = (int32_t)elements.count;
     if (hlo_shape_is_tuple(shape)) hlo_shape_sum_up(arena, shape);

@@ -317,6 +317,9 @@ static bool check_combinations(HloParser *parser, const char *where, HloOpcode o
                                int64_t operand_count, const HloParsedAttributes *parsed) {
     const HloCollectiveAttributes *collective = &parsed->family.collective;
     switch (opcode) {
+        case HLO_OP_CONVOLUTION:
+            return (parsed->family.convolution.feature_group_count && parsed->family.convolution.batch_group_count) ||
+                   hlo_parser_fail(parser, where, "a convolution of 0 groups");
         case HLO_OP_CUSTOM_CALL: {
             int field = find_field(hlo_family_info(HLO_FAMILY_CustomCall), "operand_layout_constraints");
             return !(parsed->seen_fields >> field & 1) ||

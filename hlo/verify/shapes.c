@@ -10,6 +10,27 @@
 #include "hlo/ir/infer/support.h"
 #include "hlo/verify/internal.h"
 
+// Checks the entry `index` of the split configuration: a dimension that occurs once, counted from the major one, and
+// increasing indices inside of it.
+static HloStatus check_split(const HloShape *shape, int64_t index) {
+    const HloLayout *layout = shape->layout;
+    const HloSplit *split = &layout->splits[index];
+    HLO_VERIFY_FAIL_IF(split->dimension < 0 || split->dimension >= shape->rank, "a layout splits dimension %lld of %d",
+                       (long long)split->dimension, (int)shape->rank);
+    for (int64_t i = 0; i < index; i++)
+        HLO_VERIFY_FAIL_IF(layout->splits[i].dimension == split->dimension, "a layout splits dimension %lld twice",
+                           (long long)split->dimension);
+    const int64_t size = shape->dims[layout->minor_to_major.items[shape->rank - 1 - split->dimension]];
+    for (int64_t i = 0; i < split->indices.count; i++) {
+        const int64_t at = split->indices.items[i], least = i ? split->indices.items[i - 1] + 1 : 1;
+        HLO_VERIFY_FAIL_IF(at < least || (size != HLO_UNBOUNDED && at >= size),
+                           "a layout splits dimension %lld, of size %lld, at %lld, which is not between %lld and %lld",
+                           (long long)split->dimension, (long long)size, (long long)at, (long long)least,
+                           (long long)size - 1);
+    }
+    return HLO_SUCCESS;
+}
+
 // Checks that orders are permutations of the dimensions, and that tiles have sizes whose products do not overflow.
 static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
     assert(shape->layout && hlo_shape_is_array(shape));
@@ -27,10 +48,7 @@ static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
             HLO_VERIFY_FAIL_IF(!fits || elements > HLO_LARGEST_STEP, "a tile of more than 2^46 elements");
         }
     }
-    for (int64_t i = 0; i < layout->split_count; i++)
-        HLO_VERIFY_FAIL_IF(layout->splits[i].dimension < 0 || layout->splits[i].dimension >= shape->rank,
-                           "a layout splits dimension %lld of %d", (long long)layout->splits[i].dimension,
-                           (int)shape->rank);
+    for (int64_t i = 0; i < layout->split_count; i++) HLO_TRY(check_split(shape, i));
     HLO_VERIFY_FAIL_IF(layout->memory_space < 0, "memory space %lld", (long long)layout->memory_space);
     HLO_VERIFY_FAIL_IF(layout->element_size_in_bits < 0, "a layout with elements of %lld bits",
                        (long long)layout->element_size_in_bits);

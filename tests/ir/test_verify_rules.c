@@ -168,6 +168,25 @@ static void immense_tile(void) {
 static void memory_space_below_zero(void) {
     layout((HloLayout){.minor_to_major = HLO_DIMS(1, 0), .memory_space = -1});
 }
+static void splits(HloSplit one, HloSplit two) {
+    HloSplit *both = HLO_ARENA_NEW(module->arena, HloSplit, 2);
+    both[0] = (HloSplit){one.dimension, hlo_ints_copy(module->arena, one.indices)};
+    both[1] = (HloSplit){two.dimension, hlo_ints_copy(module->arena, two.indices)};
+    layout(
+        (HloLayout){.minor_to_major = HLO_DIMS(1, 0), .splits = both, .split_count = 2, .tail_padding_alignment = 1});
+}
+static void split_outside(void) {
+    splits((HloSplit){0, HLO_DIMS(3)}, (HloSplit){1, HLO_DIMS(6)});
+}
+static void split_at_zero(void) {
+    splits((HloSplit){0, HLO_DIMS(0)}, (HloSplit){1, HLO_DIMS(5)});
+}
+static void split_backwards(void) {
+    splits((HloSplit){0, HLO_DIMS(2, 2)}, (HloSplit){1, HLO_DIMS(5)});
+}
+static void split_twice(void) {
+    splits((HloSplit){0, HLO_DIMS(1)}, (HloSplit){0, HLO_DIMS(2)});
+}
 static void no_attributes(void) {
     rows->attributes = NULL;
 }
@@ -310,6 +329,10 @@ static const Rule rules[] = {
     {tile_of_nothing, "a tile of size 0"},
     {immense_tile, "a tile of more than 2^46 elements"},
     {memory_space_below_zero, "memory space -1"},
+    {split_outside, "a layout splits dimension 1, of size 6, at 6, which is not between 1 and 5"},
+    {split_at_zero, "a layout splits dimension 0, of size 4, at 0, which is not between 1 and 3"},
+    {split_backwards, "a layout splits dimension 0, of size 4, at 2, which is not between 3 and 3"},
+    {split_twice, "a layout splits dimension 0 twice"},
     {no_attributes, "reduce has no attributes"},
     {pair_outside, "the pair {1,4} names a device outside of 0..3"},
     {pair_from_one_device_twice, "two pairs send from device 0"},

@@ -90,6 +90,7 @@ typedef struct MessageCase {
 #define F32 "3:{2:11}"
 #define F32_4 "3:{2:11 3:[4] 5:{1:[0]}}"
 #define PARAMETER(more) "2:{1:\"p\" 2:\"parameter\" 3:{2:11} 35:0 " more "}"
+#define LAID_OUT(layout) "2:{1:\"p\" 2:\"parameter\" 3:{2:11 3:[4] 5:{1:[0] " layout "}} 35:0}", ""
 #define SHARDED(sharding) PARAMETER("40:{" sharding "}"), ""
 #define NAMED(named) PARAMETER("40:{14:{" named "}}"), ""
 #define MESH "2:{1:{1:\"x\" 2:2} 1:{1:\"y\" 2:4}}"
@@ -132,6 +133,13 @@ static const MessageCase cases[] = {
     // shapes and literals
     {"2:{1:\"p\" 2:\"parameter\" 3:{2:99} 35:0}", "", "a shape has no element type that exists"},
     {"2:{1:\"p\" 2:\"parameter\" 3:{} 35:0}", "", "a shape has no element type that exists"},
+    {LAID_OUT("11:8"), "a layout has a type of indices, but the array is not sparse"},
+    {LAID_OUT("11:99"), "a layout has a type of indices"},
+    {LAID_OUT("12:4"), "a layout has a type of pointers, but the array is not sparse"},
+    {LAID_OUT("10:{2:11 3:[4]}"), "a layout has a physical shape, but the array is not sparse"},
+    {LAID_OUT("11:0 12:0 9:[0] 13:[1]"), NULL},
+    {"2:{1:\"p\" 2:\"parameter\" 3:{2:11 3:[4] 6:[1 0]} 35:0}", "",
+     "a shape of rank 1 says of 2 dimensions whether they are dynamic"},
     {"2:{1:\"p\" 2:\"parameter\" 3:{2:11 3:[-2]} 35:0}", "", "-2"},
     {"2:{1:\"p\" 2:\"parameter\" 3:{2:11 4:{2:11}} 35:0}", "", "a shape of type f32 has 1 elements"},
     {"2:{1:\"p\" 2:\"parameter\" 3:{2:13 3:[2]} 35:0}", "", "a shape of type tuple has dimensions"},
@@ -265,6 +273,8 @@ static const MeaningCase meanings[] = {
     {LAST_OF("all-reduce", "45:7"), NULL, "channel_id=7"},
     {LAST_OF("all-reduce", "26:7 45:0"), NULL, "channel_id=7"},
     {LAST_OF("all-reduce", "26:7 45:7"), "all-reduce has both a channel_id and an all_reduce_id", NULL},
+    {LAST_OF("reduce-window", "15:{1:{1:2 2:1 5:1 6:1}}"), NULL, "window={size=2}"},
+    {LAST_OF("reduce-window", "15:{1:{1:2}}"), NULL, "window={size=2 stride=0 lhs_dilate=0 rhs_dilate=0}"},
     {LAST_OF("copy-start", "73:1"), NULL, "cross_program_prefetch_index=0"},
     {LAST_OF("copy-start", "73:1 80:2"), NULL, "cross_program_prefetch_index=2"},
     {CONSTANT("1:{2:11 3:[1] 6:[1] 5:{1:[0]}} 34:[1]"), "a literal with dynamic_sizes is not supported", NULL},
