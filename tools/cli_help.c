@@ -28,6 +28,7 @@ static const struct {
     {"MESHLO_NUM_THREADS", "number of worker threads (default: one per core)"},
     {"MESHLO_CPU_FEATURES", "lowers the instruction set in use: baseline, avx2, avx512, avx512_bf16, amx"},
     {"MESHLO_BLAS", "linear algebra by openblas, builtin kernels, or auto (the faster one; default)"},
+    {"MESHLO_GENERATED_CODE", "off: no machine code is generated, for systems that forbid it and to compare (default: on)"},
     {"MESHLO_NUMERICS", "exact or tpu, if --numerics is not given"},
     {"MESHLO_FLAGS", "options to insert before those of the command line"},
     {"MESHLO_HOST_MEMORY", "bytes of this host that run may use (KiB, MiB, GiB; default: what is free)"},

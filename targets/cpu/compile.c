@@ -16,6 +16,8 @@
 #include "targets/cpu/graph/bounded.h"
 #include "targets/cpu/graph/check.h"
 #include "targets/cpu/graph/expand.h"
+#include "targets/cpu/host/code_choice.h"
+#include "targets/cpu/jit/chains.h"
 #include "targets/cpu/jit/while_program.h"
 #include "targets/cpu/lower/lower.h"
 #include "targets/cpu/run/internal.h"
@@ -225,7 +227,10 @@ static HloStatus compile_protected(void *argument) {
     executable->signature.transfer_count = transfers.count;
     cpu_thunks_build(executable->arena, steps, &assignment, &executable->entry, &executable->depth,
                      &executable->shareable_count);
-    cpu_while_programs_plan(executable->arena, call->scratch, &executable->entry);
+    bool code;
+    HLO_TRY(cpu_code_choose(&code));
+    cpu_while_programs_plan(executable->arena, call->scratch, &executable->entry, code);
+    if (code) executable->chains = cpu_chains_of_program(executable->arena, call->scratch, &executable->entry);
     executable->array_count = (int32_t)program->arrays.count;
     int32_t *arguments = HLO_ARENA_NEW(executable->arena, int32_t, program->entry->parameters.count);
     for (int64_t i = 0; i < program->entry->parameters.count; i++)
@@ -270,6 +275,7 @@ HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options,
 void cpu_executable_free(CpuExecutable *executable) {
     if (!executable) return;
     cpu_while_programs_free(&executable->entry);
+    cpu_chains_free(executable->chains);
     hlo_free(executable->constants);
     hlo_module_free(executable->module);
     hlo_arena_free(executable->arena);

@@ -50,7 +50,7 @@ ENVIRONMENT = [
     (["devices"], {"MESHLO_TOPOLOGY": "v99-8"}), (["devices"], {"MESHLO_TOPOLOGY": ""}),
     (["run", "dot.hlo"], {"MESHLO_NUMERICS": "f64"}), (["version"], {"MESHLO_FLAGS": "--nonsense"}),
     (["run", "dot.hlo"], {"MESHLO_NUM_THREADS": "many"}), (["run", "dot.hlo"], {"MESHLO_NUM_THREADS": "-1"}),
-    (["run", "dot.hlo"], {"MESHLO_CPU_FEATURES": "abacus"}),
+    (["run", "dot.hlo"], {"MESHLO_CPU_FEATURES": "abacus"}), (["run", "dot.hlo"], {"MESHLO_GENERATED_CODE": "some"}),
 ]
 
 

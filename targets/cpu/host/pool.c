@@ -23,6 +23,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/clock.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/host/code_choice.h"
 #include "targets/cpu/host/fork_flags.h"
 #include "targets/cpu/host/gate.h"
 
@@ -347,8 +348,10 @@ HloStatus cpu_pool_new(CpuPool **pool) {
 HloStatus cpu_pool_new_of(int workers, CpuPool **pool) {
     CpuFeatures features;
     CpuBlasChoice blas;
+    bool code;
     HLO_TRY(cpu_features_choose(&features));
     HLO_TRY(cpu_blas_choose(&blas));
+    HLO_TRY(cpu_code_choose(&code));  // compiling reads it again
     return make_pool(workers, features, blas, pool);
 }
 

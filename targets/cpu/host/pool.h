@@ -27,8 +27,8 @@ typedef struct CpuPool CpuPool;
 typedef void CpuTask(void *argument, int64_t begin, int64_t end, int worker);
 
 // Creates a pool for this host. MESHLO_NUM_THREADS (1 to 1024) sets the number of workers, the default is one per core
-// that this process may use. Starts no thread. INVALID_ARGUMENT for a bad variable (MESHLO_CPU_FEATURES and MESHLO_BLAS
-// are read here as well).
+// that this process may use. Starts no thread. INVALID_ARGUMENT for a bad variable (MESHLO_CPU_FEATURES,
+// MESHLO_BLAS and MESHLO_GENERATED_CODE are read here as well).
 HLO_NODISCARD HloStatus cpu_pool_new(CpuPool **pool);
 
 // As cpu_pool_new(), with this number of workers (0: one per core) whatever MESHLO_NUM_THREADS says.

@@ -15,15 +15,12 @@
 // kernel; any other kernel is called from the code, with the arguments that the interpreter would pass. So an iteration
 // may be half code, half calls, and its bits are the same either way.
 //
-// The pages are written first and then made executable, never both at the same time; if the system refuses, there is no
-// code and the list of calls is run.
+// If the system allows no executable memory (memory.h), there is no code and the list of calls is run.
 #include <assert.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <sys/mman.h>
-#endif
 
 #include "targets/cpu/jit/emit.h"
+#include "targets/cpu/jit/memory.h"
 
 struct CpuWhileCode {
     const int64_t *begins;  // by step: the position of its code, or -1
@@ -422,19 +419,6 @@ static void make_blocks(Maker *m) {
 
 // ---- running
 
-static char *executable_memory(const void *bytes, size_t count) {
-#if defined(__x86_64__)
-    void *memory = mmap(NULL, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return NULL;
-    memcpy(memory, bytes, count);
-    if (mprotect(memory, count, PROT_READ | PROT_EXEC) == 0) return memory;
-    munmap(memory, count);
-#else
-    (void)bytes, (void)count;
-#endif
-    return NULL;
-}
-
 // Loops of other instruction sets have different kernels, with their own bits of NaN and their own speed.
 static bool has_code(const CpuWhileProgram *program) {
 #if defined(__x86_64__)
@@ -464,16 +448,12 @@ CpuWhileCode *cpu_while_code_make(HloArena *scratch, HloArena *arena, const CpuW
     cpu_jit_emit_end(&m.emitter);
     CpuWhileCode *code = HLO_ARENA_NEW(arena, CpuWhileCode, 1);
     *code = (CpuWhileCode){m.begins, program->count, NULL, (size_t)m.emitter.x86.bytes.count};
-    code->memory = executable_memory(m.emitter.x86.bytes.items, code->bytes);
+    code->memory = cpu_jit_memory_new(m.emitter.x86.bytes.items, code->bytes);
     return code->memory ? code : NULL;
 }
 
 void cpu_while_code_free(CpuWhileCode *code) {
-#if defined(__x86_64__)
-    if (code) munmap(code->memory, code->bytes);
-#else
-    (void)code;
-#endif
+    if (code) cpu_jit_memory_free(code->memory, code->bytes);
 }
 
 // C does not convert a data pointer to a function pointer, so the address is copied.

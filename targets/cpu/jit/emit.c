@@ -34,9 +34,10 @@
 // rbx: the bases, r12: scratch memory, r13: the moved addresses, r14: the arena. Vector registers from kTemporary on
 // are used within one operation, the others contain values.
 enum { kTemporary = 13, kNoValue = -1, kNever = INT32_MAX };
-// The frame: room for 256 spilled values, and 8 bytes for alignment. At the function's beginning the stack is 8 bytes
-// off a multiple of 16; four registers are pushed, then the frame makes it a multiple again, as calls require.
-enum { kFrameSlots = 256, kFrameBytes = kFrameSlots * 8 + 8 };
+// The frame: room for 256 spilled elements or 64 spilled vectors, and 8 bytes for alignment. At the function's
+// beginning the stack is 8 bytes off a multiple of 16; four registers are pushed, then the frame makes it a multiple
+// again, as calls require.
+enum { kFrameSlots = 256, kVectorSlots = kFrameSlots * 8 / 32, kFrameBytes = kFrameSlots * 8 + 8 };
 _Static_assert((8 + 4 * 8 + kFrameBytes) % 16 == 0, "the stack is aligned where kernels are called");
 
 typedef struct Registers {
@@ -69,11 +70,27 @@ static const CpuX86Form kSubtract32 = FORM(k66, 1, 0xfa), kEqual32 = FORM(k66, 1
 static const CpuX86Form kBlend32 = FORM(k66, 3, 0x4a), kBlend64 = FORM(k66, 3, 0x4b);
 static const CpuX86Form kExtendSigned = FORM(k66, 2, 0x25);
 static const CpuX86Form kTruncate = FORM(kF3, 1, 0x5b);
+static const CpuX86Form kLoadVector = FORM(kNoPrefix, 1, 0x10), kStoreVector = FORM(kNoPrefix, 1, 0x11);
+static const CpuX86Form kBroadcast32 = FORM(k66, 2, 0x18), kExtendBytes = FORM(k66, 2, 0x31);
+static const CpuX86Form kExtendWords = FORM(k66, 2, 0x33), kUpperHalf = FORM(k66, 3, 0x39);
+static const CpuX86Form kPackWords = FORM(k66, 2, 0x2b), kPackBytes = FORM(k66, 1, 0x67);
+static const CpuX86Form kStoreQuarter = FORM(k66, 1, 0xd6);
 enum { kShiftRight = 2, kShiftLeft = 6 };  // encoded in the register field of kShiftBy
-// Comparisons of vcmpss and vcmpsd. All but kNotEqual and kUnordered are false if an operand is NaN.
-enum { kEqual = 0, kLess = 1, kAtMost = 2, kUnordered = 3, kNotEqual = 4, kOrdered = 7, kAtLeast = 13, kGreater = 14 };
+// Comparisons of vcmpss and vcmpsd. All but kNotEqual, kNotAtMost and kUnordered are false if an
+// operand is NaN.
+enum {
+    kEqual = 0,
+    kLess = 1,
+    kAtMost = 2,
+    kUnordered = 3,
+    kNotEqual = 4,
+    kNotAtMost = 6,
+    kOrdered = 7,
+    kAtLeast = 13,
+    kGreater = 14
+};
 // Rounding modes of vroundss and vroundsd. Bit 3: an inexact result raises no flag.
-enum { kRoundEven = 8, kRoundDown = 9, kRoundUp = 10 };
+enum { kRoundEven = 8, kRoundDown = 9, kRoundUp = 10, kRoundToZero = 11 };
 enum { kPlain = 1, kSelf, kUnaryForm, kWithByte, kSelfWithByte };  // see Instruction
 
 // The encoding of a value that is one instruction (a narrow and a wide form of it): its operands unchanged; one
@@ -95,6 +112,7 @@ static const Instruction kInstructions[CPU_JIT_OP_COUNT] = {
     [CPU_VALUE_FLOOR_F] = {kSelfWithByte, kRoundDown, ROUND_FORMS},  // vroundss, vroundsd
     [CPU_VALUE_CEIL_F] = {kSelfWithByte, kRoundUp, ROUND_FORMS},
     [CPU_VALUE_ROUND_EVEN_F] = {kSelfWithByte, kRoundEven, ROUND_FORMS},
+    [CPU_VALUE_TRUNCATE_F] = {kSelfWithByte, kRoundToZero, ROUND_FORMS},
     [CPU_VALUE_EQ_F] = {kWithByte, kEqual, FLOAT_FORMS(0xc2)},  // vcmpss, vcmpsd
     [CPU_VALUE_NE_F] = {kWithByte, kNotEqual, FLOAT_FORMS(0xc2)},
     [CPU_VALUE_LT_F] = {kWithByte, kLess, FLOAT_FORMS(0xc2)},
@@ -129,8 +147,21 @@ static CpuX86 *x86(Registers *r) {
     return &r->emitter->x86;
 }
 
-static CpuX86Operand slot_operand(int slot) {
-    return cpu_x86_memory(CPU_X86_RSP, slot * 8);
+static bool is_vector(Registers *r) {
+    return r->emitter->lists != NULL;
+}
+
+static CpuX86Operand slot_operand(Registers *r, int slot) {
+    return cpu_x86_memory(CPU_X86_RSP, slot * (is_vector(r) ? 32 : 8));
+}
+
+// Returns the form for all elements of a vector of 32-bit elements, given the one for its lowest element.
+static CpuX86Form for_lanes(Registers *r, CpuX86Form form) {
+    const bool computes = form.opcode == 0x51 || (form.opcode >= 0x58 && form.opcode <= 0x5f && form.opcode != 0x5b);
+    if (!is_vector(r)) return form;
+    if (form.map == 1 && form.prefix == kF3 && (computes || form.opcode == 0xc2)) form.prefix = kNoPrefix;
+    if (form.map == 3 && form.opcode == 0x0a) form.opcode = 0x08;  // vroundss
+    return form;
 }
 
 // Returns the general register that `address` is relative to: the given one, unless another contains the base
@@ -159,15 +190,16 @@ static bool is_constant(const Registers *r, int32_t value) {
 
 static void put_aside(Registers *r, int32_t value) {
     if (r->slot_of[value] >= 0 || is_constant(r, value)) return;
+    const int slots = is_vector(r) ? kVectorSlots : kFrameSlots;
     int slot = 0;
-    while (slot < kFrameSlots && r->slot_taken[slot]) slot++;
-    if (slot == kFrameSlots) {
+    while (slot < slots && r->slot_taken[slot]) slot++;
+    if (slot == slots) {
         r->emitter->fits = false;
         return;
     }
     r->slot_taken[slot] = true;
     r->slot_of[value] = (int16_t)slot;
-    cpu_x86_vector(x86(r), kStore64, r->register_of[value], 0, slot_operand(slot));
+    cpu_x86_vector(x86(r), is_vector(r) ? kStoreVector : kStore64, r->register_of[value], 0, slot_operand(r, slot));
 }
 
 static void empty(Registers *r, int reg) {
@@ -206,9 +238,9 @@ static int in_register(Registers *r, int32_t value) {
     int reg = r->register_of[value];
     if (reg < 0) {
         reg = hold(r, value);
-        cpu_x86_vector(x86(r), kLoad64, reg, 0,
+        cpu_x86_vector(x86(r), is_vector(r) ? kLoadVector : kLoad64, reg, 0,
                        is_constant(r, value) ? cpu_x86_constant(x86(r), r->block->values.items[value].bits)
-                                             : slot_operand(r->slot_of[value]));
+                                             : slot_operand(r, r->slot_of[value]));
     }
     r->pinned[reg] = true;
     return reg;
@@ -252,6 +284,72 @@ static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
     cpu_x86_vector(x86(r), kFromGeneral, to, 0, cpu_x86_register(CPU_X86_RAX));
 }
 
+// Loads the next elements of a list, or one element for all, into lanes of 32 bits; narrower elements get zeros above
+// their bits.
+static void emit_list_load(Registers *r, int32_t number, const CpuJitValue *value) {
+    const CpuJitList *list = &r->emitter->lists[value->address.base];
+    const CpuX86Operand from =
+        list->one ? cpu_x86_memory(list->address, 0) : cpu_x86_indexed(list->address, value->width);
+    const int to = hold(r, number);
+    if (value->width == 4)
+        cpu_x86_vector(x86(r), list->one ? kBroadcast32 : kLoadVector, to, 0, from);
+    else
+        cpu_x86_vector(x86(r), value->width == 2 ? kExtendWords : kExtendBytes, to, 0, from);
+}
+
+// Returns whether the maximum or minimum of a number and this constant, which is not NaN, is the other operand where
+// that is NaN or both are zeros: then one instruction does it, as it returns its second operand in these cases.
+static bool is_plain_extreme(const CpuJitValue *value, uint32_t constant) {
+    const uint32_t magnitude = constant & 0x7fffffff;
+    if (magnitude > 0x7f800000) return false;
+    return magnitude != 0 || (constant != 0) == (value->op == CPU_VALUE_MAXIMUM_F);
+}
+
+// Emits the maximum or minimum of a number and a constant in an instruction or two; false where that is not enough.
+static bool emit_minmax_of_constant(Registers *r, int32_t number, const CpuJitValue *value) {
+    const CpuX86Form extreme = {kNoPrefix, 1, 0, value->op == CPU_VALUE_MAXIMUM_F ? 0x5f : 0x5d};
+    const CpuX86Form compare = {kNoPrefix, 1, 0, 0xc2};
+    for (int i = 0; i < 2; i++) {
+        const int32_t constant = value->operands[i], other = value->operands[!i];
+        if (!is_constant(r, constant) || is_constant(r, other)) continue;
+        const uint32_t bits = (uint32_t)r->block->values.items[constant].bits;
+        if (is_plain_extreme(value, bits)) {
+            const int left = in_register(r, constant), right = in_register(r, other);
+            release(r, value);
+            cpu_x86_vector(x86(r), extreme, hold(r, number), left, cpu_x86_register(right));
+            return true;
+        }
+        if (bits == 0 && value->op == CPU_VALUE_MAXIMUM_F) {  // the number where it is above 0 or NaN, else +0
+            const int x = in_register(r, other);
+            cpu_x86_vector_byte(x86(r), compare, kTemporary, x, as_operand(r, constant), kNotAtMost);
+            release(r, value);
+            cpu_x86_vector(x86(r), kAnd, hold(r, number), kTemporary, cpu_x86_register(x));
+            return true;
+        }
+    }
+    return false;
+}
+
+// Follows IEEE 754-2019 as emit_minmax() does, but keeps the bits of a NaN, the first one's if both are, as kernels of
+// blocks do. The results of both orders, "and"ed (or "or"ed), are right unless an operand is NaN. Then the first order
+// returned y and the second one x: where x is NaN the first result is replaced by the second, and after that, where y
+// is, the second by the first.
+static void emit_vector_minmax(Registers *r, int32_t number, const CpuJitValue *value) {
+    const bool largest = value->op == CPU_VALUE_MAXIMUM_F;
+    const CpuX86Form extreme = {kNoPrefix, 1, 0, largest ? 0x5f : 0x5d}, compare = {kNoPrefix, 1, 0, 0xc2};
+    const int first = kTemporary, second = kTemporary + 1, unordered = kTemporary + 2;
+    if (emit_minmax_of_constant(r, number, value)) return;
+    const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
+    cpu_x86_vector(x86(r), extreme, first, x, cpu_x86_register(y));
+    cpu_x86_vector(x86(r), extreme, second, y, cpu_x86_register(x));
+    cpu_x86_vector_byte(x86(r), compare, unordered, x, cpu_x86_register(x), kUnordered);
+    cpu_x86_vector_byte(x86(r), kBlend32, first, first, cpu_x86_register(second), unordered << 4);
+    cpu_x86_vector_byte(x86(r), compare, unordered, y, cpu_x86_register(y), kUnordered);
+    cpu_x86_vector_byte(x86(r), kBlend32, second, second, cpu_x86_register(first), unordered << 4);
+    release(r, value);
+    cpu_x86_vector(x86(r), largest ? kAnd : kOr, hold(r, number), first, cpu_x86_register(second));
+}
+
 // Follows IEEE 754-2019: the smaller of two zeros is -0, and NaN wins. vmaxss x, y returns y if either is NaN or both
 // are zeros, so both orders of operands are used: for max(+0, -0) one returns +0, the other -0, and their bits "and"ed
 // are those of +0 (for a minimum, "or"ed: -0); for equal or ordered operands both return the same, which stays. If one
@@ -291,7 +389,7 @@ static void emit_select(Registers *r, int32_t number, const CpuJitValue *value) 
 // itself the result is masked away.
 static void emit_truncation(Registers *r, int32_t number, const CpuJitValue *value) {
     static const uint64_t kPastMaximum = 0x4f0000004f000000;
-    const CpuX86Form compare = FORM(kF3, 1, 0xc2);
+    const CpuX86Form compare = for_lanes(r, (CpuX86Form)FORM(kF3, 1, 0xc2));
     const int x = in_register(r, value->operands[0]), whole = kTemporary, mask = kTemporary + 1;
     cpu_x86_vector(x86(r), kTruncate, whole, 0, cpu_x86_register(x));
     cpu_x86_vector_byte(x86(r), compare, mask, x, cpu_x86_constant(x86(r), kPastMaximum), kAtLeast);
@@ -331,7 +429,8 @@ static void emit_of_mask(Registers *r, int32_t number, const CpuJitValue *value)
 
 static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *value) {
     const Instruction *instruction = &kInstructions[value->op];
-    const CpuX86Form form = value->wide ? instruction->wide : instruction->narrow;
+    const CpuX86Form form = for_lanes(r, value->wide ? instruction->wide : instruction->narrow);
+    const bool self = instruction->how == kSelf || instruction->how == kSelfWithByte;
     assert(instruction->how);
     int left = 0;
     CpuX86Operand right;
@@ -340,7 +439,7 @@ static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *va
         right = as_operand(r, value->operands[1]);
     } else {
         right = cpu_x86_register(in_register(r, value->operands[0]));
-        left = instruction->how == kUnaryForm ? 0 : right.number;
+        left = self && !is_vector(r) ? right.number : 0;
     }
     release(r, value);
     const int to = hold(r, number);
@@ -351,6 +450,28 @@ static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *va
 }
 
 // ---- effects
+
+// Writes lanes to a list. Narrower elements are packed: their lanes have zeros above their bits.
+static void emit_list_store(Registers *r, const CpuJitValue *value) {
+    const CpuJitList *list = &r->emitter->lists[value->address.base];
+    const CpuX86Operand to = cpu_x86_indexed(list->address, value->width), temporary = cpu_x86_register(kTemporary);
+    int from = in_register(r, value->operands[0]);
+    if (value->width < 4) {
+        if (r->block->values.items[value->operands[0]].is_mask) {
+            cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, kTemporary + 1, cpu_x86_register(from), 31);
+            from = kTemporary + 1;
+        }
+        cpu_x86_vector_byte(x86(r), kUpperHalf, from, 0, temporary, 1);
+        x86(r)->wide = false;
+        cpu_x86_vector(x86(r), kPackWords, kTemporary, from, temporary);
+        if (value->width == 1) cpu_x86_vector(x86(r), kPackBytes, kTemporary, kTemporary, temporary);
+        cpu_x86_vector(x86(r), value->width == 1 ? kStoreQuarter : kStoreVector, kTemporary, 0, to);
+        x86(r)->wide = true;
+    } else {
+        cpu_x86_vector(x86(r), kStoreVector, from, 0, to);
+    }
+    release(r, value);
+}
 
 static void emit_store(Registers *r, const CpuJitValue *value) {
     const int32_t stored = value->operands[0];
@@ -465,16 +586,18 @@ static void emit_leave(Registers *r, int32_t step) {
 static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
     switch (value->op) {
         case CPU_VALUE_OF_CONSTANT: break;  // at its uses
-        case CPU_VALUE_OF_MEMORY: emit_load(r, number, value); break;
+        case CPU_VALUE_OF_MEMORY: is_vector(r) ? emit_list_load(r, number, value) : emit_load(r, number, value); break;
         case CPU_VALUE_MAXIMUM_F:
-        case CPU_VALUE_MINIMUM_F: emit_minmax(r, number, value); break;
+        case CPU_VALUE_MINIMUM_F:
+            is_vector(r) ? emit_vector_minmax(r, number, value) : emit_minmax(r, number, value);
+            break;
         case CPU_VALUE_SELECT: emit_select(r, number, value); break;
         case CPU_VALUE_F32_TO_S32: emit_truncation(r, number, value); break;
         case CPU_VALUE_ROTATE: emit_rotation(r, number, value); break;
         case CPU_VALUE_NOT:
         case CPU_VALUE_TO_MASK:
         case CPU_VALUE_TO_BYTE: emit_of_mask(r, number, value); break;
-        case CPU_EFFECT_STORE: emit_store(r, value); break;
+        case CPU_EFFECT_STORE: is_vector(r) ? emit_list_store(r, value) : emit_store(r, value); break;
         case CPU_EFFECT_CALL: emit_call(r, value->call); break;
         case CPU_EFFECT_MOVE: emit_move(r, value); break;
         case CPU_EFFECT_LOCATE: emit_locate(r, value); break;
@@ -523,4 +646,38 @@ void cpu_jit_emit_end(CpuJitEmitter *emitter) {
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, stack_pointer(), kFrameBytes);
     cpu_x86_bytes(x, "\x41\x5e\x41\x5d\x41\x5c\x5b\xc3", 8);  // pop r14, r13, r12, rbx; ret
     cpu_x86_finish(x);
+}
+
+// ---- vectors
+
+// The code runs the block for eight elements of each list at a time: rdi is the table of addresses, rsi the number of
+// elements, which is rounded up to a multiple of eight, rax the index of the first element.
+void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count) {
+    static const CpuX86General kAddresses[CPU_JIT_LISTS] = {CPU_X86_RCX, CPU_X86_RDX, CPU_X86_R8,  CPU_X86_R9,
+                                                            CPU_X86_R10, CPU_X86_R11, CPU_X86_RBX, CPU_X86_R12,
+                                                            CPU_X86_R13, CPU_X86_R14, CPU_X86_RDI};
+    enum { kLoopAlignment = 32 };
+    CpuX86 *x = &emitter->x86;
+    const CpuX86Operand rsi = cpu_x86_register(CPU_X86_RSI);
+    assert(count > 0 && count <= CPU_JIT_LISTS);
+    emitter->lists = lists;
+    x->wide = true;
+    cpu_x86_bytes(x, "\xf3\x0f\x1e\xfa", 4);              // endbr64
+    cpu_x86_bytes(x, "\x53\x41\x54\x41\x55\x41\x56", 7);  // push rbx, r12, r13, r14
+    cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, stack_pointer(),
+                              kFrameBytes);
+    for (int i = 0; i < count; i++) {
+        lists[i].address = kAddresses[i];
+        cpu_x86_general(x, CPU_X86_LOAD, kAddresses[i], cpu_x86_memory(CPU_X86_RDI, i * 8));
+    }
+    cpu_x86_set(x, CPU_X86_RAX, 0);
+    while (x->bytes.count % kLoopAlignment) cpu_x86_bytes(x, "\x90", 1);
+    const int64_t top = x->bytes.count;
+    cpu_jit_emit_block(emitter, block);
+    cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, cpu_x86_register(CPU_X86_RAX),
+                              CPU_JIT_LANES);
+    cpu_x86_general(x, CPU_X86_COMPARE, CPU_X86_RAX, rsi);
+    cpu_x86_land(x, cpu_x86_jump(x, CPU_X86_JUMP_IF_LESS), top);
+    cpu_x86_bytes(x, "\xc5\xf8\x77", 3);  // vzeroupper
+    cpu_jit_emit_end(emitter);
 }

@@ -12,8 +12,16 @@ typedef struct CpuJitJump {
     int32_t step;
 } CpuJitJump;
 
+// A list of elements that vectors are loaded from or stored to; `one` if it is one element, for all lanes.
+typedef struct CpuJitList {
+    bool one;
+    CpuX86General address;  // assigned by cpu_jit_emit_vectors()
+} CpuJitList;
+enum { CPU_JIT_LISTS = 11, CPU_JIT_LANES = 8 };
+
 typedef struct CpuJitEmitter {
     CpuX86 x86;
+    const CpuJitList *lists;  // of vectors, else NULL: the code is for single elements
     HLO_VECTOR(CpuJitJump) jumps;
     HLO_VECTOR(int64_t) leaving;  // jumps to the end of the code
     bool fits;
@@ -28,6 +36,14 @@ void cpu_jit_emit_end(CpuJitEmitter *emitter);
 
 // Emits the code of a block, which must be finished.
 void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block);
+
+// Emits a function of type CpuJitVectors that runs a block for all elements of `count` lists, at least 1 and at most
+// CPU_JIT_LISTS. Memory values and stores of the block, of 1, 2 or 4 bytes, have the number of their list as base. All
+// operations are on 32-bit lanes; elements narrower than that have zeros above their bits.
+void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count);
+
+// Arguments: the addresses of the lists; the number of elements, a multiple of CPU_JIT_LANES above 0.
+typedef void CpuJitVectors(char *const *lists, int64_t count);
 
 // Arguments: bases, scratch, moved addresses, and the code address to begin at. Returns the value of CPU_EFFECT_LEAVE.
 typedef int64_t CpuJitEntry(char *const *bases, char *scratch, char **moved, const char *begin);

@@ -160,7 +160,7 @@ bool cpu_jit_knows(const CpuJitBlock *block, CpuJitAddress address, int width) {
 }
 
 int32_t cpu_jit_read(CpuJitBlock *block, CpuJitAddress address, int width) {
-    assert(width == 1 || width == 4 || width == 8);
+    assert(width == 1 || width == 2 || width == 4 || width == 8);
     if (address.base == CPU_JIT_CONSTANT) {
         uint64_t bits = 0;
         memcpy(&bits, address.constant + address.offset, (size_t)width);

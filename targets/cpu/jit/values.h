@@ -23,6 +23,7 @@ typedef enum CpuJitOp {
     CPU_VALUE_FLOOR_F,
     CPU_VALUE_CEIL_F,
     CPU_VALUE_ROUND_EVEN_F,
+    CPU_VALUE_TRUNCATE_F,
     CPU_VALUE_EQ_F,
     CPU_VALUE_NE_F,
     CPU_VALUE_LT_F,
@@ -134,7 +135,7 @@ int32_t cpu_jit_mask(CpuJitBlock *block, int32_t value);
 // Returns a predicate as the byte 0 or 1 that is its form in memory.
 int32_t cpu_jit_byte(CpuJitBlock *block, int32_t value);
 
-// Returns the element of 1, 4 or 8 bytes at the address: the value that was written or read there before, if nothing
+// Returns the element of 1, 2, 4 or 8 bytes at the address: the value that was written or read there before, if nothing
 // has overwritten it.
 int32_t cpu_jit_read(CpuJitBlock *block, CpuJitAddress address, int width);
 // Stores an element; in scratch memory only if a called kernel will read it.
@@ -152,16 +153,29 @@ void cpu_jit_block_finish(CpuJitBlock *block, int32_t *first_use);
 
 // ---- kernels as values (kernels.c)
 
-// The operation of a step of a small loop that can be expressed in values.
+// The operation of a kernel that can be expressed in values.
 typedef struct CpuJitKernel {
-    enum { CPU_JIT_OPERATION, CPU_JIT_CONVERT, CPU_JIT_PAIR, CPU_JIT_ROTATE, CPU_JIT_XOR_ROTATE } kind;
+    enum {
+        CPU_JIT_OPERATION,
+        CPU_JIT_CONVERT,
+        CPU_JIT_PAIR,
+        CPU_JIT_ROTATE,
+        CPU_JIT_XOR_ROTATE,
+        CPU_JIT_DECODE,  // of bf16, as are the next two
+        CPU_JIT_ENCODE,
+        CPU_JIT_ROUND,
+    } kind;
     int which;                 // the CpuLoopOp, the CpuPairInner
     int outer;                 // CpuPairOuter
     CpuRegisterType type, to;  // of the operands (the last one, where the first is a predicate); of the result
+    unsigned ones;             // the set of operands that are one element for all, as bits
 } CpuJitKernel;
 
 // Finds the operation of a kernel; false if it is none of these.
 bool cpu_jit_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found);
+// Does the same for the kernel of blocks of 32-bit lanes (cpu_jit_emit_vectors()), which may have more conversions and
+// operands that are one element for all, but nothing of 64 bits.
+bool cpu_jit_kernel_find_vector(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found);
 // Does the same for the kernel of a reduction; `found` combines two of its elements.
 bool cpu_jit_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuJitKernel *found);
 // Returns the number of the kernel's operands, at most 3.

@@ -148,23 +148,23 @@ static void plan_list(Planner *p, const CpuThunkList *list) {
     plan_copies(p, list->end_copies, list->end_copy_count);
 }
 
-static const CpuWhileProgram *plan_program(HloArena *arena, HloArena *scratch, const CpuThunk *thunk) {
+static const CpuWhileProgram *plan_program(HloArena *arena, HloArena *scratch, const CpuThunk *thunk, bool code) {
     Planner p = {.arena = arena, .fits = true};
     plan_while(&p, thunk);
     if (!p.fits) return NULL;
     CpuWhileProgram *program = HLO_ARENA_NEW(arena, CpuWhileProgram, 1);
     *program = (CpuWhileProgram){p.steps.items, p.steps.count, p.may_share, NULL};
-    program->code = cpu_while_code_make(scratch, arena, program);
+    if (code) program->code = cpu_while_code_make(scratch, arena, program);
     return program;
 }
 
 // A loop's list includes the loops and conditionals within it.
-void cpu_while_programs_plan(HloArena *arena, HloArena *scratch, const CpuThunkList *list) {
+void cpu_while_programs_plan(HloArena *arena, HloArena *scratch, const CpuThunkList *list, bool code) {
     for (int64_t i = 0; i < list->count; i++) {
         CpuThunk *thunk = (CpuThunk *)(uintptr_t)&list->thunks[i];
-        if (thunk->kind == CPU_STEP_WHILE) thunk->program = plan_program(arena, scratch, thunk);
+        if (thunk->kind == CPU_STEP_WHILE) thunk->program = plan_program(arena, scratch, thunk, code);
         for (int32_t r = 0; r < thunk->region_count && !thunk->program; r++)
-            cpu_while_programs_plan(arena, scratch, &thunk->regions[r]);
+            cpu_while_programs_plan(arena, scratch, &thunk->regions[r], code);
     }
 }
 

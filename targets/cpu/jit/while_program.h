@@ -13,7 +13,8 @@ HLO_BEGIN_C
 typedef HloStatus CpuWhileThunk(void *context, const CpuThunk *thunk);
 
 // Sets `program` of the while thunks that can be run as programs, outermost first; `scratch` is only for the planning.
-void cpu_while_programs_plan(HloArena *arena, HloArena *scratch, const CpuThunkList *list);
+// `code`: whether they may have machine code.
+void cpu_while_programs_plan(HloArena *arena, HloArena *scratch, const CpuThunkList *list, bool code);
 
 // Frees the memory of while programs that is outside the arena.
 void cpu_while_programs_free(const CpuThunkList *list);

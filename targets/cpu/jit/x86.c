@@ -33,7 +33,7 @@ CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits) {
     int64_t number = 0;
     while (number < code->pool.count && code->pool.items[number] != bits) number++;
     if (number == code->pool.count) hlo_vector_push(code->arena, &code->pool, bits);
-    return (CpuX86Operand){CPU_X86_POOL, (int)number, 0};
+    return (CpuX86Operand){CPU_X86_POOL, (int)number, 0, 0};
 }
 
 // Writes the bytes that encode `reg` and the operand; `following` bytes of the instruction come after them. The first
@@ -56,6 +56,12 @@ static void put_operand(CpuX86 *code, int reg, CpuX86Operand operand, int follow
             put_little_endian(code, (uint32_t)operand.offset, near ? 1 : 4);
             break;
         }
+        case CPU_X86_INDEXED:  // by a second byte: the scale's exponent, rax, the base
+            assert(operand.offset == 0 && (operand.scale == 1 || operand.scale == 2 || operand.scale == 4));
+            put(code, 0x40 | middle | CPU_X86_RSP);
+            put(code, (unsigned)(operand.scale / 2) << 6 | (unsigned)CPU_X86_RAX << 3 | low);
+            put(code, 0);
+            break;
         case CPU_X86_POOL: {
             put(code, 0x05 | middle);
             const int64_t at = code->bytes.count;
@@ -72,7 +78,7 @@ static bool is_high(CpuX86Operand operand) {
 }
 
 // Writes C4, then two bytes of prefix, in which registers are inverted (manuals call the fields R, X, B, mmmmm, W,
-// vvvv, L and pp; X is not used here, L is 0: 128 bits):
+// vvvv, L and pp; X is not used here, L is 1 for 256 bits):
 //
 //   ~R ~X ~B m m m m m     ~R: not the fourth bit of `to`, ~B: not that of `right`, m: the opcode's map
 //    W ~v ~v ~v ~v L p p   v: `left`, which is 1111 if there is none; p: the prefix
@@ -80,7 +86,7 @@ static void put_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Op
     assert(to >= 0 && to < 16 && left >= 0 && left < 16);
     put(code, 0xc4);
     put(code, (to < 8 ? 0x80u : 0) | 0x40 | (is_high(right) ? 0 : 0x20u) | form.map);
-    put(code, (unsigned)form.wide << 7 | (unsigned)(~left & 15) << 3 | form.prefix);
+    put(code, (unsigned)form.wide << 7 | (unsigned)(~left & 15) << 3 | (code->wide ? 4u : 0) | form.prefix);
     put(code, form.opcode);
     put_operand(code, to, right, following);
 }
@@ -129,15 +135,15 @@ void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t address) {
     write_distance(code, jump, address - (jump + 4));
 }
 
-// The pool begins at a multiple of 16, so that vector instructions may read it as an operand; 0xcc (int3) fills the
-// gap, which is never executed.
+// The pool begins at a multiple of a register's width; 0xcc (int3) fills the gap, which is never executed.
 void cpu_x86_finish(CpuX86 *code) {
-    while (code->bytes.count % 16) put(code, 0xcc);
+    const int width = code->wide ? 32 : 16;
+    while (code->bytes.count % width) put(code, 0xcc);
     const int64_t pool = code->bytes.count;
     for (int64_t i = 0; i < code->pool.count; i++)
-        for (int half = 0; half < 2; half++) put_little_endian(code, code->pool.items[i], 8);
+        for (int at = 0; at < width; at += 8) put_little_endian(code, code->pool.items[i], 8);
     for (int64_t i = 0; i < code->fixups.count; i++) {
         const CpuX86Fixup *fixup = &code->fixups.items[i];
-        write_distance(code, fixup->at, pool + 16 * fixup->number - fixup->after);
+        write_distance(code, fixup->at, pool + width * fixup->number - fixup->after);
     }
 }

@@ -21,17 +21,21 @@ typedef enum CpuX86General {
     CPU_X86_RDI,
     CPU_X86_R8,
     CPU_X86_R9,
-    CPU_X86_R12 = 12,
+    CPU_X86_R10,
+    CPU_X86_R11,
+    CPU_X86_R12,
     CPU_X86_R13,
     CPU_X86_R14,
+    CPU_X86_R15,
 } CpuX86General;
 
-// The last operand of an instruction: a register, memory addressed by a general register, or a constant of the pool,
-// which follows the code.
+// The last operand of an instruction: a register, memory addressed by a general register, the same plus rax times 1, 2
+// or 4, or a constant of the pool, which follows the code.
 typedef struct CpuX86Operand {
-    enum { CPU_X86_REGISTER, CPU_X86_MEMORY, CPU_X86_POOL } kind;
+    enum { CPU_X86_REGISTER, CPU_X86_MEMORY, CPU_X86_INDEXED, CPU_X86_POOL } kind;
     int number;  // of the register, of the general register, of the constant
     int32_t offset;
+    int scale;  // of CPU_X86_INDEXED: what rax is multiplied by
 } CpuX86Operand;
 
 // A vector instruction without its operands: the prefix (0 none, 1: 66, 2: F3, 3: F2), the opcode's map (1: 0F, 2:
@@ -49,22 +53,26 @@ typedef struct CpuX86Fixup {
 typedef struct CpuX86 {
     HloArena *arena;
     HLO_VECTOR(uint8_t) bytes;
-    HLO_VECTOR(uint64_t) pool;  // each is stored twice: 16 bytes
+    HLO_VECTOR(uint64_t) pool;  // each is stored as often as fills a register
     HLO_VECTOR(CpuX86Fixup) fixups;
+    bool wide;  // vector instructions are of 256 bits instead of 128
 } CpuX86;
 
 static inline CpuX86Operand cpu_x86_register(int number) {
-    return (CpuX86Operand){CPU_X86_REGISTER, number, 0};
+    return (CpuX86Operand){CPU_X86_REGISTER, number, 0, 0};
 }
 static inline CpuX86Operand cpu_x86_memory(CpuX86General base, int32_t offset) {
-    return (CpuX86Operand){CPU_X86_MEMORY, (int)base, offset};
+    return (CpuX86Operand){CPU_X86_MEMORY, (int)base, offset, 0};
+}
+static inline CpuX86Operand cpu_x86_indexed(CpuX86General base, int scale) {
+    return (CpuX86Operand){CPU_X86_INDEXED, (int)base, 0, scale};
 }
 
 // Returns the operand for a constant of 64 bits, or of 32 in its lower half.
 CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits);
 
-// Writes INSTRUCTION to, left, right over 128-bit registers; forms with two operands have `left` 0, and a store's
-// register is `to`.
+// Writes INSTRUCTION to, left, right over registers of 128 or 256 bits; forms with two operands have `left` 0, and a
+// store's register is `to`.
 void cpu_x86_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right);
 // Does the same with a trailing immediate byte: the kind of comparison, the number of bits, the rounding mode.
 void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int immediate);
@@ -85,6 +93,7 @@ typedef enum CpuX86Opcode {
     CPU_X86_EXTEND_BYTE = 0x0fb6,      // movzx
     CPU_X86_JUMP = 0xe9,
     CPU_X86_JUMP_IF_ZERO = 0x0f84,
+    CPU_X86_JUMP_IF_LESS = 0x0f8c,  // signed
 } CpuX86Opcode;
 enum { CPU_X86_BY_ADDING = 0, CPU_X86_BY_SUBTRACTING = 5 };
 

@@ -176,9 +176,9 @@ static void list_phase(CpuLoopPlanner *p, int number) {
                 hlo_vector_push(p->b->arena, &phase->once, v);
                 continue;
             }
-            if (!cpu_loop_is_done(loop, v)) steps[phase->step_count++] = cpu_loop_step(loop, v);
+            if (!cpu_loop_is_done(loop, v)) steps[phase->steps.count++] = cpu_loop_step(loop, v);
         }
-    phase->steps = steps;
+    phase->steps.items = steps;
 }
 
 void cpu_loop_assign_phases(CpuLoopPlanner *p) {

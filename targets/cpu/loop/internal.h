@@ -59,6 +59,7 @@ typedef struct CpuLoopValue {
     bool streams;        // a STORE that bypasses the caches, into an array larger than them (CpuStreamKernel)
     int64_t slot;        // byte offset of the register in scratch memory, or -1
     int partial;         // number of a reduction
+    bool few_read;       // of a value that exists once: code reads it, which needs the first elements only
     bool whole_row;      // of a row in chunks: the register holds the whole row, since a later phase reads it
     int phase;           // of a row in chunks: the phase that computes it, see CpuLoopPhase
     uint64_t used_in;    // of a row in chunks: the set of phases that read it, as bits
@@ -81,21 +82,39 @@ struct CpuLoopBuilder {
     int reduce_count;
 };
 
+// Generated code for neighbouring kernels of a loop (jit/chains.c): the values between them stay in the processor's
+// registers.
+typedef struct CpuLoopChain {
+    void (*run)(char *const *lists, int64_t count);  // for `count` elements, a multiple of 8 above 0
+    const CpuValue *lists;  // the values whose elements are read, then those whose elements are written
+    const bool *ones;       // by list: read as one element for all
+    int list_count, read_count;
+    int kernel_count;  // that the code stands for
+    bool full;         // once per element, else once per kept index
+} CpuLoopChain;
+enum { CPU_CHAIN_LISTS = 11, CPU_CHAIN_LANES = 8 };
+
 // One value of a list in the form that the interpreter executes.
 typedef struct CpuLoopStep {
-    CpuBlockKernel *kernel;  // NULL: not just a kernel over registers
+    CpuBlockKernel *kernel;     // NULL: not just a kernel over registers
+    const CpuLoopChain *chain;  // or NULL; then nothing else is set
     int64_t immediate;
     CpuValue value, operands[3];
     bool full;  // else once per kept index
     bool slow;  // an f32 function whose block takes so long that it is called in parts, with prefetches between them
 } CpuLoopStep;
 
+typedef struct CpuLoopSteps {
+    const CpuLoopStep *items;
+    int64_t count;
+    bool has_chains;  // jit/chains.c has been here
+} CpuLoopSteps;
+
 // Rows longer than a chunk are walked in phases, chunk by chunk: a reduction ends the phase of its operands, and the
 // users of its result belong to the next one. Only values that a later phase reads again are kept for the whole row.
 typedef struct CpuLoopPhase {
-    CpuValueVector once;       // values of the row itself, and their expansions to one chunk
-    const CpuLoopStep *steps;  // the steps of a chunk
-    int64_t step_count;
+    CpuValueVector once;    // values of the row itself, and their expansions to one chunk
+    CpuLoopSteps steps;     // of a chunk
     CpuValueVector moving;  // values with whole_row that chunks read or write
 } CpuLoopPhase;
 
@@ -122,8 +141,7 @@ struct CpuLoop {
     int value_count;
     // Value numbers, by when they are computed.
     CpuValueVector uniform, before, body, combiner, after;
-    const CpuLoopStep *steps;  // of the body: its values, except stores that a kernel has already done
-    int64_t step_count;
+    CpuLoopSteps *steps;   // of the body: its values, except stores that a kernel has already done
     bool streams;          // has streaming stores
     CpuValueVector ahead;  // loads and stores whose next block is worth prefetching
     int64_t ahead_lines;   // cache lines to prefetch per kernel call

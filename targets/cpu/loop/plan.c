@@ -439,10 +439,11 @@ CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v) {
 static void list_steps(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     CpuLoopStep *steps = HLO_ARENA_NEW(p->b->arena, CpuLoopStep, loop->body.count);
+    loop->steps = HLO_ARENA_NEW(p->b->arena, CpuLoopSteps, 1);
     for (int64_t i = 0; i < loop->body.count; i++)
         if (!cpu_loop_is_done(loop, loop->body.items[i]))
-            steps[loop->step_count++] = cpu_loop_step(loop, loop->body.items[i]);
-    loop->steps = steps;
+            steps[loop->steps->count++] = cpu_loop_step(loop, loop->body.items[i]);
+    loop->steps->items = steps;
     int64_t *slots = HLO_ARENA_NEW(p->b->arena, int64_t, loop->value_count);
     for (int v = 0; v < loop->value_count; v++) slots[v] = loop->values[v].slot > 0 ? loop->values[v].slot : 0;
     loop->slots = slots;

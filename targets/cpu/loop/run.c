@@ -218,15 +218,17 @@ static void run_uniform(Frame *frame) {
         const CpuLoopValue *value = &loop->values[v];
         void *reg = value->slot >= 0 ? own_register(frame, value) : NULL;
         frame->registers[v] = reg;
+        const int64_t count =
+            value->few_read && loop->uniform_count > CPU_CHAIN_LANES ? CPU_CHAIN_LANES : loop->uniform_count;
         switch (value->kind) {
-            case CPU_VALUE_CONSTANT: cpu_fill_run(reg, value->constant, loop->uniform_count, value->width); break;
+            case CPU_VALUE_CONSTANT: cpu_fill_run(reg, value->constant, count, value->width); break;
             case CPU_VALUE_LOAD: {
                 const char *from = (const char *)frame->buffers[value->buffer] + value->map.offset * value->width;
-                cpu_fill_run(reg, from, loop->uniform_count, value->width);
+                cpu_fill_run(reg, from, count, value->width);
                 break;
             }
-            case CPU_VALUE_INDEX: cpu_walk_index(loop->kernels, value, reg, 0, loop->uniform_count); break;
-            case CPU_VALUE_KERNEL: (void)run_kernel(frame, value, 0, loop->uniform_count); break;
+            case CPU_VALUE_INDEX: cpu_walk_index(loop->kernels, value, reg, 0, count); break;
+            case CPU_VALUE_KERNEL: (void)run_kernel(frame, value, 0, count); break;
             default: frame->registers[v] = operand_of(frame, value, 0); break;
         }
     }
@@ -308,12 +310,105 @@ static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
     }
 }
 
+// ---- generated code
+
+// The addresses of a chain's lists, and how far they advance per element.
+typedef struct ChainLists {
+    char *at[CPU_CHAIN_LISTS];
+    int64_t steps[CPU_CHAIN_LISTS];
+    int streamed;  // how many results pass the caches
+} ChainLists;
+
+// Runs fewer elements than a vector has, on copies: nothing beyond an array's end may be read or written.
+static void run_chain_tail(const CpuLoopChain *chain, const ChainLists *lists, int64_t count) {
+    _Alignas(32) char copies[CPU_CHAIN_LISTS][CPU_CHAIN_LANES * 4] = {{0}};
+    char *at[CPU_CHAIN_LISTS];
+    assert(count > 0 && count < CPU_CHAIN_LANES);
+    for (int i = 0; i < chain->list_count; i++) {
+        at[i] = lists->steps[i] ? copies[i] : lists->at[i];
+        if (lists->steps[i] && i < chain->read_count)
+            memcpy(copies[i], lists->at[i], (size_t)(count * lists->steps[i]));
+    }
+    chain->run(at, CPU_CHAIN_LANES);
+    for (int i = chain->read_count; i < chain->list_count; i++)
+        memcpy(lists->at[i], copies[i], (size_t)(count * lists->steps[i]));
+}
+
+// Runs `count` elements and moves on to the next ones.
+static void run_chain_part(const CpuLoopChain *chain, ChainLists *lists, int64_t count) {
+    const int64_t whole = count & ~(int64_t)(CPU_CHAIN_LANES - 1);
+    if (whole) chain->run(lists->at, whole);
+    for (int i = 0; i < chain->list_count; i++) lists->at[i] += whole * lists->steps[i];
+    if (count == whole) return;
+    run_chain_tail(chain, lists, count - whole);
+    for (int i = 0; i < chain->list_count; i++) lists->at[i] += (count - whole) * lists->steps[i];
+}
+
+// Sets the addresses of the lists, and the registers of the results.
+static void open_chain(Frame *frame, const CpuLoopChain *chain, int64_t start, ChainLists *lists) {
+    lists->streamed = 0;
+    for (int i = 0; i < chain->list_count; i++) {
+        const CpuValue v = chain->lists[i];
+        const CpuLoopValue *value = &frame->loop->values[v];
+        if (i >= chain->read_count) {
+            frame->registers[v] =
+                value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value);
+            lists->streamed += is_streamed(frame, value);
+        }
+        lists->at[i] = frame->registers[v];
+        lists->steps[i] = chain->ones[i] ? 0 : value->width;
+    }
+}
+
+// Runs parts whose streamed results are written to a buffer that stays in the cache, and from there past it.
+static void run_chain_streamed(Frame *frame, const CpuLoopChain *chain, ChainLists *lists, int64_t count) {
+    enum { kPart = 256, kWidest = 4 };
+    _Alignas(64) char parts[CPU_CHAIN_LISTS][kPart * kWidest];
+    bool streams[CPU_CHAIN_LISTS];
+    char *to[CPU_CHAIN_LISTS];
+    for (int i = 0; i < chain->list_count; i++) {
+        to[i] = lists->at[i];
+        streams[i] = i >= chain->read_count && is_streamed(frame, &frame->loop->values[chain->lists[i]]);
+    }
+    for (int64_t at = 0; at < count; at += kPart) {
+        const int64_t n = count - at < kPart ? count - at : kPart;
+        if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
+        for (int i = chain->read_count; i < chain->list_count; i++)
+            if (streams[i]) lists->at[i] = parts[i];
+        run_chain_part(chain, lists, n);
+        for (int i = chain->read_count; i < chain->list_count; i++)
+            if (streams[i])
+                frame->loop->kernels->stream(to[i] + at * lists->steps[i], parts[i], (size_t)(n * lists->steps[i]));
+    }
+}
+
+// Runs a chain, in as many parts as it stands for kernels if there is something to prefetch between them.
+static void run_chain(Frame *frame, const CpuLoopChain *chain) {
+    const int64_t count = chain->full ? frame->full_count : frame->kept_count;
+    ChainLists lists;
+    open_chain(frame, chain, chain->full ? frame->full_start : frame->kept_start, &lists);
+    if (lists.streamed) {
+        run_chain_streamed(frame, chain, &lists, count);
+        return;
+    }
+    int64_t part = count;
+    if (frame->ahead_at != frame->ahead_end) {
+        enum { kLeast = 64 };
+        part = hlo_round_up(hlo_divide_up(count, chain->kernel_count), CPU_CHAIN_LANES);
+        if (part < kLeast) part = kLeast;
+    }
+    for (int64_t at = 0; at < count; at += part) {
+        if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
+        run_chain_part(chain, &lists, count - at < part ? count - at : part);
+    }
+}
+
 // Runs a list of steps. Inline and without a switch: all fused work passes through this loop.
-static inline void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t count) {
+static inline void run_steps(Frame *frame, const CpuLoopSteps *steps) {
     void **registers = frame->registers;
-    for (const CpuLoopStep *step = steps; step < steps + count; step++) {
+    for (const CpuLoopStep *step = steps->items; step < steps->items + steps->count; step++) {
         if (!step->kernel) {
-            run_value(frame, step->value);
+            step->chain ? run_chain(frame, step->chain) : run_value(frame, step->value);
             continue;
         }
         if (step->slow && frame->ahead_at != frame->ahead_end) {
@@ -337,7 +432,7 @@ static void run_chunk(Frame *frame, const CpuLoopPhase *phase, int64_t start) {
         const CpuValue v = phase->moving.items[i];
         frame->registers[v] = own_register(frame, &loop->values[v]);
     }
-    run_steps(frame, phase->steps, phase->step_count);
+    run_steps(frame, &phase->steps);
 }
 
 // Runs each phase over the whole row before the next: a phase reads the results of the reductions before it.
@@ -349,7 +444,7 @@ static void run_row_in_chunks(Frame *frame) {
         frame->chunk_start = 0;
         frame->full_count = CPU_LOOP_BLOCK;  // for the expansions, which all chunks read
         run_list(frame, &phase->once);
-        if (phase->step_count == 0) continue;
+        if (phase->steps.count == 0) continue;
         for (int64_t start = 0; start < loop->reduced; start += CPU_LOOP_BLOCK) run_chunk(frame, phase, start);
     }
 }
@@ -368,7 +463,7 @@ static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t be
         if (loop->phases)
             run_row_in_chunks(&frame);
         else
-            run_steps(&frame, loop->steps, loop->step_count);
+            run_steps(&frame, loop->steps);
     }
     if (frame.streams) loop->kernels->streamed();
 }
@@ -474,7 +569,7 @@ static void run_partial_unit(Frame *frame, int64_t unit) {
     for (int64_t at = begin; at < end; at += loop->piece) {
         frame->full_start = row * loop->reduced + at;
         frame->full_count = end - at < loop->piece ? end - at : loop->piece;
-        run_list(frame, &loop->body);
+        run_steps(frame, loop->steps);
         for (int64_t i = 0; i < loop->reductions.count; i++) {
             const CpuLoopValue *value = &loop->values[loop->reductions.items[i]];
             char *partial = partial_at(frame, value->partial, segment, row);
@@ -544,7 +639,7 @@ static void run_column_unit(Frame *frame, int64_t unit) {
         const int64_t rows = end - r < loop->rows_at_once ? end - r : loop->rows_at_once;
         frame->full_start = (outer * loop->reduced + r) * loop->inner + column;
         frame->full_count = rows * frame->kept_count;
-        run_list(frame, &loop->body);
+        run_steps(frame, loop->steps);
         frame->full_count = frame->kept_count;  // of the combiner
         for (int64_t i = 0; loop->combine_count && i < rows; i++) combine_columns(frame, i, r + i == begin);
         for (int64_t i = 0; i < loop->reductions.count; i++) {

@@ -10,9 +10,10 @@
 HLO_BEGIN_C
 
 struct CpuExecutable {
-    HloArena *arena;    // owns everything below
-    HloModule *module;  // a copy of the program
-    void *constants;    // constant_bytes
+    HloArena *arena;           // owns everything below
+    HloModule *module;         // a copy of the program
+    struct CpuChains *chains;  // generated code of its loops, or NULL
+    void *constants;           // constant_bytes
     CpuSignature signature;
     CpuThunkList entry;
     int32_t depth;  // deepest nesting of thunk lists below the entry

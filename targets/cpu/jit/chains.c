@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds chains of kernels in fused loops and makes one function of each.
+//
+// A loop's steps are interpreted one after the other, each over a block of about a thousand elements, so that every
+// operation loads its operands from the first-level cache and stores its result there. For cheap operations these
+// accesses are the cost. A chain is a run of steps whose kernels are known as values (kernels.c): its code takes eight
+// elements through all of them, and accesses memory only for what comes from outside and what is read outside:
+//
+//     steps    t = x * 0.5   u = x > 0   e = exp(x)   s = t + y   r = select(u, s, e)   store r
+//     chains   {t, u} -> t, u            e            {s, r}: reads t, y, u, e, writes r
+//
+// Steps between two kernels that do not depend on the chain (e above, if it came second) move in front of it. Registers
+// were assigned for the steps as they were (loop/plan.c), so a chain ends where that order matters: where a moved step
+// would overwrite something that the chain still reads, or where a result would overwrite operands of another width
+// before they are read. Results are written after all operands of the same eight elements have been read, so results
+// may take the place of operands of their own width.
+//
+// Loops of the kernels of AVX2 only: with AVX-512 the interpreter's kernels process twice as many elements at a time,
+// and differ in which NaN a maximum returns.
+#include "targets/cpu/jit/chains.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "targets/cpu/jit/emit.h"
+#include "targets/cpu/jit/memory.h"
+
+struct CpuChains {
+    char *memory;
+    int64_t bytes, kernels;
+};
+
+// A kernel alone is as fast; more than this would keep too many values.
+enum { kLeastKernels = 2, kMostMembers = 96, kLeastElements = 64, kCodeAlignment = 64 };
+_Static_assert((int)CPU_CHAIN_LISTS == (int)CPU_JIT_LISTS && (int)CPU_CHAIN_LANES == (int)CPU_JIT_LANES,
+               "the interpreter passes what the code expects");
+
+// Code that has no address yet.
+typedef struct Placed {
+    CpuLoopChain *chain;
+    int64_t offset;
+} Placed;
+
+// New steps for a loop that take effect if the code gets memory.
+typedef struct Replaced {
+    CpuLoopSteps *steps;
+    CpuLoopSteps by;
+} Replaced;
+
+typedef struct Maker {
+    HloArena *arena, *scratch;
+    HLO_VECTOR(uint8_t) code;
+    HLO_VECTOR(Placed) placed;
+    HLO_VECTOR(Replaced) replaced;
+    HLO_VECTOR(CpuLoopValue *) few;  // values of which code reads the first elements only
+    CpuJitBlock block;
+    int64_t kernels;
+} Maker;
+
+// The chain that is being made, of loop steps [begin, end).
+typedef struct Chain {
+    Maker *maker;
+    const CpuLoop *loop;
+    const int *uses;  // by value: how often it is read
+    CpuLevel level;
+    int64_t end;
+    CpuValue members[kMostMembers];
+    CpuJitKernel kernels[kMostMembers];  // of members that are kernels, not other names
+    int member_count, kernel_count;
+    CpuValue lists[CPU_CHAIN_LISTS];
+    bool ones[CPU_CHAIN_LISTS];
+    int list_count, read_count;
+} Chain;
+
+static const CpuLoopValue *value_of(const Chain *chain, CpuValue v) {
+    return &chain->loop->values[v];
+}
+
+// ---- members
+
+static int member_of(const Chain *chain, CpuValue v) {
+    for (int i = chain->member_count; i-- > 0;)
+        if (chain->members[i] == v) return i;
+    return -1;
+}
+
+// Whether the value is the bits of another one as another type of the same width.
+static bool is_other_name(const Chain *chain, const CpuLoopValue *value) {
+    return value->kind == CPU_VALUE_ALIAS && value->immediate == 0 &&
+           value->width == value_of(chain, value->operands[0])->width;
+}
+
+static bool is_uniform(const Chain *chain, CpuValue v) {
+    return value_of(chain, v)->level == CPU_LEVEL_UNIFORM;
+}
+
+// Whether the value is a constant for code: a loop's constant, or one that a bf16 is decoded to.
+static bool find_constant(const Chain *chain, CpuValue v, uint32_t *bits) {
+    const CpuLoopValue *value = value_of(chain, v);
+    const bool decoded = value->kind == CPU_VALUE_KERNEL && value->level == CPU_LEVEL_UNIFORM &&
+                         value->kernel == chain->loop->kernels->decode[HLO_BF16];
+    if (decoded) value = value_of(chain, value->operands[0]);
+    if (value->kind != CPU_VALUE_CONSTANT || value->width > 4) return false;
+    *bits = 0;
+    memcpy(bits, value->constant, (size_t)value->width);
+    if (decoded) *bits <<= 16;
+    return true;
+}
+
+// Returns the number of the list that the operand is read from, a new one if need be; -1 if there is no room.
+static int list_of(Chain *chain, CpuValue v, bool one) {
+    for (int i = 0; i < chain->read_count; i++)
+        if (chain->lists[i] == v && chain->ones[i] == one) return i;
+    if (chain->read_count == CPU_CHAIN_LISTS) return -1;
+    chain->lists[chain->read_count] = v;
+    chain->ones[chain->read_count] = one;
+    return chain->read_count++;
+}
+
+static bool reads_one(const Chain *chain, const CpuJitKernel *kernel, CpuValue operand, int i) {
+    return is_uniform(chain, operand) || (kernel->ones >> i & 1) != 0;
+}
+
+// Makes lists of the operands that come from outside; false if there is no room.
+static bool add_reads(Chain *chain, const CpuLoopValue *value, const CpuJitKernel *kernel) {
+    const int before = chain->read_count;
+    uint32_t bits;
+    for (int i = 0; i < cpu_jit_kernel_arity(kernel); i++) {
+        const CpuValue v = value->operands[i];
+        const bool one = reads_one(chain, kernel, v, i);
+        const bool fits =
+            value_of(chain, v)->width <= 4 && (!one || is_uniform(chain, v) || value_of(chain, v)->width == 4);
+        if (member_of(chain, v) >= 0 && !one) continue;
+        if (is_uniform(chain, v) && find_constant(chain, v, &bits)) continue;
+        if (!fits || list_of(chain, v, one) < 0) {
+            chain->read_count = before;
+            return false;
+        }
+    }
+    return true;
+}
+
+// Returns where the elements of a register are in scratch memory, -1 if they are not there.
+static int64_t slot_of(const Chain *chain, CpuValue v) {
+    const CpuLoopValue *value = value_of(chain, v);
+    while (value->kind == CPU_VALUE_ALIAS ||
+           (value->kind == CPU_VALUE_EXPAND && cpu_loop_expands_in_place(chain->loop, value)))
+        value = value_of(chain, value->operands[0]);
+    return value->slot > 0 && value->stored_by < 0 ? value->slot : -1;
+}
+
+// Whether writing the register of `v`, of that width, would overwrite what the chain reads from outside; elements of
+// `width` take the place of others of that width in time, of 0 never.
+static bool overwrites(const Chain *chain, CpuValue v, int width) {
+    const int64_t slot = slot_of(chain, v);
+    for (int i = 0; i < chain->read_count && slot >= 0; i++) {
+        const CpuValue read = chain->lists[i];
+        if (slot_of(chain, read) != slot || read == v) continue;
+        if (value_of(chain, read)->kind == CPU_VALUE_ALIAS || value_of(chain, read)->width != width) return true;
+    }
+    return false;
+}
+
+// Whether a step may move in front of the chain. A kernel that writes to an array must not: the chain may read it.
+static bool may_move(const Chain *chain, CpuValue v) {
+    const CpuLoopValue *value = value_of(chain, v);
+    if (value->kind != CPU_VALUE_LOAD && value->kind != CPU_VALUE_INDEX && value->kind != CPU_VALUE_EXPAND &&
+        value->kind != CPU_VALUE_ALIAS && value->kind != CPU_VALUE_KERNEL)
+        return false;
+    if (value->stored_by >= 0) return false;
+    for (int i = 0; i < 3; i++)
+        if (value->operands[i] >= 0 && member_of(chain, value->operands[i]) >= 0) return false;
+    return value->kind == CPU_VALUE_ALIAS || !overwrites(chain, v, 0);
+}
+
+static bool add_member(Chain *chain, CpuValue v) {
+    const CpuLoopValue *value = value_of(chain, v);
+    CpuJitKernel *kernel = &chain->kernels[chain->member_count];
+    if (chain->member_count == kMostMembers || value->level != chain->level || value->width > 4) return false;
+    if (is_other_name(chain, value) && member_of(chain, value->operands[0]) >= 0) {
+        chain->members[chain->member_count++] = v;
+        return true;
+    }
+    if (value->kind != CPU_VALUE_KERNEL || value->in_combiner ||
+        !cpu_jit_kernel_find_vector(chain->loop, value->kernel, kernel) || !add_reads(chain, value, kernel))
+        return false;
+    chain->members[chain->member_count++] = v;
+    chain->kernel_count++;
+    return true;
+}
+
+// Whether the member is read outside of the chain, or is in an array.
+static bool is_result(const Chain *chain, int member) {
+    const CpuValue v = chain->members[member];
+    int inside = 0;
+    if (value_of(chain, v)->stored_by >= 0) return true;
+    for (int i = member + 1; i < chain->member_count; i++)
+        for (int k = 0; k < 3; k++) inside += value_of(chain, chain->members[i])->operands[k] == v;
+    return chain->uses[v] > inside;
+}
+
+// Adds the lists of results; false if there is no room, or if one must not be written before all operands are read.
+// What other names of members stand for must be in a register if the names are read outside.
+static bool add_results(Chain *chain) {
+    bool needed[kMostMembers];
+    chain->list_count = chain->read_count;
+    for (int i = chain->member_count; i-- > 0;) {
+        const CpuLoopValue *value = value_of(chain, chain->members[i]);
+        needed[i] = is_result(chain, i);
+        for (int j = i + 1; j < chain->member_count && !needed[i]; j++) {
+            const CpuLoopValue *name = value_of(chain, chain->members[j]);
+            needed[i] = needed[j] && name->kind == CPU_VALUE_ALIAS && name->operands[0] == chain->members[i];
+        }
+        if (!needed[i] || value->kind == CPU_VALUE_ALIAS) continue;
+        if (chain->list_count == CPU_CHAIN_LISTS || overwrites(chain, chain->members[i], value->width)) return false;
+        chain->ones[chain->list_count] = false;
+        chain->lists[chain->list_count++] = chain->members[i];
+    }
+    return true;
+}
+
+// Takes the steps from `begin` on that can be one chain, at most `most` kernels. Returns whether they are worth it.
+static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int most) {
+    chain->member_count = chain->kernel_count = chain->read_count = 0;
+    chain->level = value_of(chain, steps->items[begin].value)->level;
+    chain->end = begin;
+    if (value_of(chain, steps->items[begin].value)->kind != CPU_VALUE_KERNEL) return false;
+    if (chain->loop->reduced > 1 && chain->level != CPU_LEVEL_FULL) return false;
+    for (int64_t i = begin; i < steps->count && chain->kernel_count < most; i++) {
+        const CpuValue v = steps->items[i].value;
+        if (add_member(chain, v))
+            chain->end = i + 1;
+        else if (!may_move(chain, v))
+            break;
+    }
+    return chain->kernel_count >= kLeastKernels;
+}
+
+// ---- code
+
+// Returns the value for an operand.
+static int32_t read_operand(Chain *chain, const int32_t *numbers, CpuValue v, bool one) {
+    CpuJitBlock *block = &chain->maker->block;
+    uint32_t bits;
+    const int member = one ? -1 : member_of(chain, v);
+    if (member >= 0) return numbers[member];
+    if (is_uniform(chain, v) && find_constant(chain, v, &bits)) return cpu_jit_constant(block, bits, false);
+    const CpuJitAddress address = {.base = list_of(chain, v, one), .moved = -1};
+    assert(address.base >= 0);
+    return cpu_jit_read(block, address, value_of(chain, v)->width);
+}
+
+// Builds the block: all members, and then the stores.
+static void make_block(Chain *chain) {
+    CpuJitBlock *block = &chain->maker->block;
+    int32_t numbers[kMostMembers];
+    cpu_jit_block_begin(block);
+    block->fits = true;
+    for (int i = 0; i < chain->member_count; i++) {
+        const CpuLoopValue *value = value_of(chain, chain->members[i]);
+        if (value->kind == CPU_VALUE_ALIAS) {
+            numbers[i] = cpu_jit_byte(block, numbers[member_of(chain, value->operands[0])]);
+            continue;
+        }
+        const CpuJitKernel *kernel = &chain->kernels[i];
+        int32_t operands[3] = {-1, -1, -1};
+        for (int k = 0; k < cpu_jit_kernel_arity(kernel); k++)
+            operands[k] =
+                read_operand(chain, numbers, value->operands[k], reads_one(chain, kernel, value->operands[k], k));
+        numbers[i] = cpu_jit_kernel_apply(block, kernel, operands, value->immediate);
+    }
+    for (int i = chain->read_count; i < chain->list_count; i++) {
+        CpuJitValue *store = cpu_jit_effect(block, CPU_EFFECT_STORE);
+        store->operands[0] = numbers[member_of(chain, chain->lists[i])];
+        store->width = value_of(chain, chain->lists[i])->width;
+        store->address = (CpuJitAddress){.base = i, .moved = -1};
+    }
+}
+
+// Appends the code of the chain and returns it as the interpreter calls it; NULL if it does not fit.
+static const CpuLoopChain *emit(Chain *chain) {
+    Maker *maker = chain->maker;
+    CpuJitEmitter emitter = {.fits = true};
+    CpuJitList lists[CPU_JIT_LISTS];
+    emitter.x86.arena = maker->scratch;
+    for (int i = 0; i < chain->list_count; i++) lists[i] = (CpuJitList){.one = chain->ones[i]};
+    make_block(chain);
+    cpu_jit_emit_vectors(&emitter, &maker->block, lists, chain->list_count);
+    if (!emitter.fits || !maker->block.fits) return NULL;
+    CpuLoopChain *made = HLO_ARENA_NEW(maker->arena, CpuLoopChain, 1);
+    made->lists = hlo_arena_copy(maker->arena, chain->lists, sizeof(CpuValue) * (size_t)chain->list_count);
+    made->ones = hlo_arena_copy(maker->arena, chain->ones, sizeof(bool) * (size_t)chain->list_count);
+    made->list_count = chain->list_count;
+    made->read_count = chain->read_count;
+    made->kernel_count = chain->kernel_count;
+    made->full = chain->level == CPU_LEVEL_FULL;
+    while (maker->code.count % kCodeAlignment) hlo_vector_push(maker->scratch, &maker->code, (uint8_t)0xcc);
+    const Placed placed = {made, maker->code.count};
+    hlo_vector_push(maker->scratch, &maker->placed, placed);
+    for (int64_t i = 0; i < emitter.x86.bytes.count; i++)
+        hlo_vector_push(maker->scratch, &maker->code, emitter.x86.bytes.items[i]);
+    return made;
+}
+
+// ---- loops
+
+// Writes the steps of [begin, chain->end) anew: what moves, the chain, other names of its results.
+static void write_steps(const Chain *chain, const CpuLoopChain *made, const CpuLoopSteps *steps, int64_t begin,
+                        CpuLoopStep *to, int64_t *count) {
+    for (int names = 0; names < 2; names++) {
+        for (int64_t i = begin; i < chain->end; i++) {
+            const CpuLoopStep *step = &steps->items[i];
+            const bool is_member = member_of(chain, step->value) >= 0;
+            if (is_member && value_of(chain, step->value)->kind == CPU_VALUE_KERNEL) continue;
+            if (is_member == (names != 0)) to[(*count)++] = *step;
+        }
+        if (!names) to[(*count)++] = (CpuLoopStep){.chain = made};
+    }
+}
+
+// Finds the chain that begins with this step, and makes its code.
+static const CpuLoopChain *make_chain(Chain *chain, const CpuLoopSteps *steps, int64_t begin) {
+    for (int most = kMostMembers; collect(chain, steps, begin, most); most = chain->kernel_count / 2)
+        if (add_results(chain)) return emit(chain);
+    return NULL;
+}
+
+// Makes chains of a list of steps.
+static void make_steps(Maker *maker, const CpuLoop *loop, const int *uses, CpuLoopSteps *steps) {
+    Chain chain = {.maker = maker, .loop = loop, .uses = uses};
+    CpuLoopStep *to = HLO_ARENA_NEW(maker->arena, CpuLoopStep, steps->count);
+    int64_t count = 0, kernels = 0;
+    for (int64_t i = 0; i < steps->count;) {
+        const CpuLoopChain *made = make_chain(&chain, steps, i);
+        if (!made) {
+            to[count++] = steps->items[i++];
+            continue;
+        }
+        write_steps(&chain, made, steps, i, to, &count);
+        kernels += chain.kernel_count;
+        i = chain.end;
+    }
+    if (kernels == 0) return;
+    const Replaced replaced = {steps, {to, count, true}};
+    hlo_vector_push(maker->scratch, &maker->replaced, replaced);
+    maker->kernels += kernels;
+}
+
+// Counts how often each value is read, except by stores that its kernel does.
+static int *count_uses(Maker *maker, const CpuLoop *loop) {
+    int *uses = HLO_ARENA_NEW(maker->scratch, int, loop->value_count + 1);
+    for (CpuValue v = 0; v < loop->value_count; v++)
+        for (int k = 0; k < 3 && loop->values[v].kind != CPU_VALUE_DROPPED; k++)
+            if (loop->values[v].operands[k] >= 0) uses[loop->values[v].operands[k]]++;
+    for (int i = 0; i < loop->combine_count; i++) {
+        uses[loop->combine_values[i]]++;
+        uses[loop->combined[i]]++;
+        uses[loop->combine_inits[i]]++;
+    }
+    return uses;
+}
+
+// Marks the values that exist once and are read by code, or for such values, only. `wide` gets those that something
+// else reads.
+static void mark_read(const CpuLoop *loop, const CpuLoopStep *step, bool *wide) {
+    if (step->chain) return;
+    for (int k = 0; k < 3; k++)
+        if (loop->values[step->value].operands[k] >= 0) wide[loop->values[step->value].operands[k]] = true;
+}
+
+static void find_few(Maker *maker, const CpuLoop *loop, int64_t first_replaced) {
+    bool *wide = HLO_ARENA_NEW(maker->scratch, bool, loop->value_count + 1);
+    bool *in_steps = HLO_ARENA_NEW(maker->scratch, bool, loop->value_count + 1);
+    const int lists = loop->phases ? loop->phase_count : 1;
+    for (int p = 0; p < lists; p++) {
+        CpuLoopSteps *old = loop->phases ? &loop->phases[p].steps : loop->steps;
+        const CpuLoopSteps *steps = old;
+        for (int64_t r = first_replaced; r < maker->replaced.count; r++)
+            if (maker->replaced.items[r].steps == old) steps = &maker->replaced.items[r].by;
+        for (int64_t i = 0; i < old->count; i++) in_steps[old->items[i].value] = true;
+        for (int64_t i = 0; i < steps->count; i++) mark_read(loop, &steps->items[i], wide);
+    }
+    for (int i = 0; i < loop->combine_count; i++)
+        wide[loop->combine_values[i]] = wide[loop->combined[i]] = wide[loop->combine_inits[i]] = true;
+    for (CpuValue v = (CpuValue)loop->value_count - 1; v >= 0; v--) {
+        CpuLoopValue *value = &loop->values[v];
+        if (value->kind == CPU_VALUE_DROPPED) continue;
+        const bool few = value->level == CPU_LEVEL_UNIFORM && !wide[v] && value->width <= 4;
+        if (few) hlo_vector_push(maker->scratch, &maker->few, value);
+        for (int k = 0; k < 3 && !few && !in_steps[v]; k++)
+            if (value->operands[k] >= 0) wide[value->operands[k]] = true;
+    }
+}
+
+static void make_loop(Maker *maker, const CpuLoop *loop) {
+    const int64_t elements = loop->kept * (loop->reduced > 1 ? loop->reduced : 1), first = maker->replaced.count;
+    if (loop->small_loop || loop->steps->has_chains || elements < kLeastElements) return;
+    if (loop->kernels != cpu_isa_loop_kernels(CPU_FEATURES_AVX2) ||
+        loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_BASELINE))
+        return;
+    loop->steps->has_chains = true;
+    const int *uses = count_uses(maker, loop);
+    if (!loop->phases) make_steps(maker, loop, uses, loop->steps);
+    for (int p = 0; loop->phases && p < loop->phase_count; p++) make_steps(maker, loop, uses, &loop->phases[p].steps);
+    if (maker->replaced.count > first) find_few(maker, loop, first);
+}
+
+static void make_list(Maker *maker, const CpuThunkList *list) {
+    for (int64_t i = 0; i < list->count; i++) {
+        const CpuThunk *thunk = &list->thunks[i];
+        for (int32_t k = 0; k < thunk->loop_count; k++) make_loop(maker, thunk->loops[k].loop);
+        for (int32_t r = 0; r < thunk->region_count; r++) make_list(maker, &thunk->regions[r]);
+    }
+}
+
+// Gives the code memory, and then the loops their new steps.
+static CpuChains *finish(Maker *maker) {
+    if (maker->code.count == 0) return NULL;
+    CpuChains *chains = HLO_ARENA_NEW(maker->arena, CpuChains, 1);  // first: running out of memory leaves this function
+    char *memory = cpu_jit_memory_new(maker->code.items, (size_t)maker->code.count);
+    if (!memory) return NULL;
+    *chains = (CpuChains){memory, maker->code.count, maker->kernels};
+    for (int64_t i = 0; i < maker->placed.count; i++) {
+        char *at = memory + maker->placed.items[i].offset;
+        memcpy(&maker->placed.items[i].chain->run, &at, sizeof at);  // C does not convert it to a function's address
+    }
+    for (int64_t i = 0; i < maker->replaced.count; i++) {
+        maker->replaced.items[i].steps->items = maker->replaced.items[i].by.items;
+        maker->replaced.items[i].steps->count = maker->replaced.items[i].by.count;
+    }
+    for (int64_t i = 0; i < maker->few.count; i++) maker->few.items[i]->few_read = true;
+    return chains;
+}
+
+static Maker *new_maker(HloArena *arena, HloArena *scratch) {
+    Maker *maker = HLO_ARENA_NEW(scratch, Maker, 1);
+    maker->arena = arena;
+    maker->scratch = maker->block.arena = scratch;
+    return maker;
+}
+
+CpuChains *cpu_chains_of_program(HloArena *arena, HloArena *scratch, const CpuThunkList *list) {
+    Maker *maker = new_maker(arena, scratch);
+    make_list(maker, list);
+    return finish(maker);
+}
+
+CpuChains *cpu_chains_of_loop(HloArena *arena, HloArena *scratch, const CpuLoop *loop) {
+    Maker *maker = new_maker(arena, scratch);
+    make_loop(maker, loop);
+    return finish(maker);
+}
+
+int64_t cpu_chains_bytes(const CpuChains *chains) {
+    return chains ? chains->bytes : 0;
+}
+
+int64_t cpu_chains_kernels(const CpuChains *chains) {
+    return chains ? chains->kernels : 0;
+}
+
+void cpu_chains_free(CpuChains *chains) {
+    if (chains) cpu_jit_memory_free(chains->memory, (size_t)chains->bytes);
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated code for fused loops: the same bits as the interpreter gives, for random programs of all operations over
+// types, shapes, strides and forms of loops, on numbers at the ends of their types.
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/ir/literal.h"
+#include "targets/cpu/jit/chains.h"
+#include "targets/cpu/loop/internal.h"
+#include "tests/support/cases.h"
+#include "tests/support/levels.h"
+
+enum { kInputs = 8, kResults = 4, kRoom = 9216, kBytes = kRoom * 8, kOffset = 3 };
+
+static const HloType kTypes[] = {HLO_F32, HLO_BF16, HLO_F32, HLO_S32, HLO_U8,  HLO_F32, HLO_PRED, HLO_S8,
+                                 HLO_F32, HLO_U32,  HLO_F32, HLO_S16, HLO_F32, HLO_U16, HLO_PRED, HLO_F64};
+enum { kTypeCount = sizeof kTypes / sizeof *kTypes };
+
+static uint64_t random_state;
+
+static uint32_t draw(uint32_t below) {
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((random_state >> 33) % below);
+}
+
+static uint32_t draw_f32(void) {
+    static const uint32_t edges[] = {0,          0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000,
+                                     0x7fc00000, 1,          0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff,
+                                     0x4f000000, 0xcf000000, 0x3f000000, 0xbf000000, 0x40200000, 0xc0200000,
+                                     0x43800000, 0x4b000000, 0x477fff00};
+    if (draw(3) == 0) return edges[draw(sizeof edges / sizeof *edges)];
+    return draw(2) << 31 | (110 + draw(36)) << 23 | draw(1 << 23);
+}
+
+static void fill(HloType type, char *to) {
+    static const uint32_t integers[] = {0,    1,    2,      31,     32,         33,         0x7f,
+                                        0x80, 0xff, 0x7fff, 0x8000, 0x7fffffff, 0x80000000, 0xffffffff};
+    for (int i = 0; i < kRoom; i++) {
+        const uint32_t bits = draw(2) ? integers[draw(sizeof integers / sizeof *integers)] : draw(0x7fffffff);
+        const uint32_t number = draw_f32();
+        float narrow;
+        memcpy(&narrow, &number, sizeof narrow);
+        const uint16_t upper = (uint16_t)(number >> 16);
+        const double wide = narrow;
+        switch (type) {
+            case HLO_PRED: to[i] = (char)(bits & 1); break;
+            case HLO_F32: memcpy(to + i * 4, &number, 4); break;
+            case HLO_BF16: memcpy(to + i * 2, &upper, 2); break;
+            case HLO_F64: memcpy(to + i * 8, &wide, 8); break;
+            default: memcpy(to + i * hlo_type_bytes(type), &bits, (size_t)hlo_type_bytes(type));
+        }
+    }
+}
+
+// The values of a program so far, by type.
+typedef struct Program {
+    CpuLoopBuilder *builder;
+    const CpuLoopKernels *kernels;
+    CpuValue values[64];
+    HloType types[64];
+    int count;
+} Program;
+
+static CpuValue pick(const Program *p, HloType type) {
+    for (int tries = 0; tries < 64; tries++) {
+        // Mostly the newest ones, so that chains are long.
+        const int i =
+            draw(2) ? p->count - 1 - (int)draw(p->count < 4 ? (uint32_t)p->count : 4) : (int)draw((uint32_t)p->count);
+        if (p->types[i] == type) return p->values[i];
+    }
+    return cpu_loop_convert(p->builder, type, p->values[p->count - 1]);
+}
+
+static void add(Program *p, HloType type, CpuValue value) {
+    p->values[p->count] = value;
+    p->types[p->count++] = type;
+}
+
+static void add_constant(Program *p) {
+    char bits[8] = {0};
+    const HloType type = kTypes[draw(kTypeCount)];
+    const uint32_t number = draw_f32(), whole = type == HLO_PRED ? draw(2) : draw(3) ? draw(40) : draw(0x7fffffff);
+    const uint16_t upper = (uint16_t)(number >> 16);
+    if (type == HLO_BF16)
+        memcpy(bits, &upper, 2);
+    else
+        memcpy(bits, type == HLO_F32 ? &number : &whole, 4);
+    add(p, type, cpu_loop_constant(p->builder, type, bits));
+}
+
+static void add_conversion(Program *p) {
+    static const HloType words[] = {HLO_S32, HLO_U32, HLO_F32};
+    const HloType from = kTypes[draw(kTypeCount)], to = kTypes[draw(kTypeCount)];
+    if (draw(4) == 0) {
+        const HloType a = words[draw(2)], b = words[draw(3)];  // not of floats: the bits of NaN are not compared
+        add(p, b, cpu_loop_bitcast(p->builder, b, pick(p, a)));
+        return;
+    }
+    add(p, to, cpu_loop_convert(p->builder, to, pick(p, from)));
+}
+
+static void add_operation(Program *p) {
+    enum { CHEAP, COSTLY };
+    static const struct {
+        int arity, cost;
+        bool tests;
+    } kOps[] = {
+#define CPU_LOOP_OP(name, role, arity, result, rounds, slow, ...) {arity, role, false},
+#define CPU_LOOP_TEST(name, ...) {2, CHEAP, true},
+#include "targets/cpu/isa/loop_ops.def"
+#undef CPU_LOOP_OP
+#undef CPU_LOOP_TEST
+    };
+    const HloType type = kTypes[draw(kTypeCount)];
+    CpuLoopOp op = (CpuLoopOp)draw(CPU_OP_COUNT);
+    for (int i = 0; i < 8 && (kOps[op].cost == COSTLY || !p->kernels->operation[op][cpu_register_of(type)]); i++)
+        op = (CpuLoopOp)draw(CPU_OP_COUNT);
+    // Orders of NaNs by their bits are left out.
+    if (op == CPU_OP_COMPLEX || op >= CPU_OP_EQ_TOTAL || !p->kernels->operation[op][cpu_register_of(type)]) return;
+    CpuValue operands[3] = {-1, -1, -1};
+    for (int i = 0; i < kOps[op].arity; i++) operands[i] = pick(p, op == CPU_OP_SELECT && i == 0 ? HLO_PRED : type);
+    const HloType result = kOps[op].tests || op == CPU_OP_IS_FINITE ? HLO_PRED : type;
+    add(p, result, cpu_loop_op(p->builder, op, operands[0], operands[1], operands[2]));
+}
+
+// The forms of loops that a program is made for, by its dimensions and what is reduced.
+typedef struct Form {
+    const char *name;
+    int outer, reduced, inner;
+    int64_t dims[2];
+} Form;
+
+static const Form kForms[] = {
+    {"elements", 1, 0, 0, {0}},              // of any number
+    {"matrix", 2, 0, 0, {13, 41}},           // with rows and columns
+    {"short rows", 1, 1, 0, {70, 9}},        // many to a block
+    {"rows", 1, 1, 0, {5, 517}},             // one to a block
+    {"rows in chunks", 1, 1, 0, {2, 1500}},  // in phases
+    {"long rows", 1, 1, 0, {1, 5003}},       // only reduced
+    {"columns", 0, 1, 1, {37, 23}},
+    {"few columns", 0, 1, 1, {300, 3}},
+};
+enum { kFormCount = sizeof kForms / sizeof *kForms };
+
+static HloType result_types[kResults];
+static char inputs[kInputs][kBytes], interpreted[kResults][kBytes], generated[kResults][kBytes];
+
+static void add_load(Program *p, const Form *form, const int64_t *dims, int buffer, HloType type) {
+    const int rank = form->outer + form->reduced + form->inner;
+    int64_t strides[2] = {1, 0};
+    if (rank == 2) {
+        static const int ways[][2] = {{-1, 1}, {-1, 1}, {-1, 1}, {0, 1}, {1, 0}, {-2, 1}};
+        const uint32_t way = draw(6);
+        strides[0] = ways[way][0] == -1 ? dims[1] : ways[way][0] == -2 ? dims[1] + 1 : ways[way][0];
+        strides[1] = ways[way][1];
+    }
+    if (draw(8) == 0) strides[0] = strides[1] = 0;
+    add(p, type, cpu_loop_load(p->builder, buffer, type, &(CpuIndexMap){draw(kOffset), strides}));
+}
+
+// Builds a random program; its results are stored to the buffers after the inputs.
+static CpuLoop *build(const Form *form, int64_t elements, int set, HloArena *arena) {
+    const int64_t dims[2] = {form->dims[0] ? form->dims[0] : elements, form->dims[1]};
+    const CpuLoopDomain domain = {.outer = form->outer, .reduced = form->reduced, .inner = form->inner, .dims = dims};
+    Program p = {.builder = cpu_loop_builder_new(arena, &domain, (CpuFeatures)set),
+                 .kernels = cpu_isa_loop_kernels((CpuFeatures)set)};
+    for (int i = 0; i < kInputs; i++) {
+        const HloType type = i < kTypeCount ? kTypes[i % kTypeCount] : HLO_F32;
+        add_load(&p, form, dims, i, type);
+    }
+    const int operations = 6 + (int)draw(20);
+    for (int i = 0; i < operations; i++) {
+        const uint32_t kind = draw(8);
+        kind == 0 ? add_constant(&p) : kind == 1 ? add_conversion(&p) : add_operation(&p);
+    }
+    const bool whole_rows = form->reduced && !form->inner && dims[1] <= 4096;
+    CpuValue reduced = -1;
+    if (form->reduced) {
+        const float zero = 0;
+        reduced = cpu_loop_reduce(p.builder, draw(2) ? CPU_REDUCE_ADD : CPU_REDUCE_MAXIMUM, pick(&p, HLO_F32),
+                                  cpu_loop_constant(p.builder, HLO_F32, &zero));
+        result_types[3] = HLO_F32;
+        cpu_loop_store(p.builder, kInputs + 3, reduced,
+                       &(CpuIndexMap){0, form->inner ? (int64_t[]){0, 1} : (int64_t[]){1, 0}});
+    }
+    if (whole_rows) {
+        add(&p, HLO_F32, reduced);
+        for (int i = 0; i < 5; i++) add_operation(&p);
+    }
+    for (int i = 0; i < 3 && (!form->reduced || whole_rows); i++) {
+        const int which = p.count - 1 - (int)draw(6);
+        const int64_t contiguous[2] = {form->dims[1] ? dims[1] : 1, 1}, turned[2] = {1, dims[0]};
+        result_types[i] = p.types[which];
+        cpu_loop_store(p.builder, kInputs + i, p.values[which],
+                       &(CpuIndexMap){0, form->dims[1] && !form->reduced && draw(4) == 0 ? turned : contiguous});
+    }
+    CpuLoop *loop = NULL;
+    const HloStatus status = cpu_loop_finish(p.builder, &loop);
+    cr_assert_null(status, "%s: %s", form->name, hlo_status_message(status));
+    return loop;
+}
+
+static void run(const CpuLoop *loop, char results[kResults][kBytes]) {
+    void *buffers[kInputs + kResults];
+    memset(results, 0x55, sizeof(char[kResults][kBytes]));
+    for (int i = 0; i < kInputs; i++) buffers[i] = inputs[i];
+    for (int i = 0; i < kResults; i++) buffers[kInputs + i] = results[i];
+    cr_assert_null(cpu_loop_run(loop, NULL, buffers));
+}
+
+// Whether the element is NaN. Which of two NaNs a sum has is the compiler's choice in the interpreter's kernels.
+static bool is_nan(HloType type, const char *element) {
+    uint64_t bits = 0;
+    memcpy(&bits, element, (size_t)hlo_type_bytes(type));
+    const double value = hlo_type_is_float(type) ? hlo_float_decode(type, bits) : 0;
+    return value != value;
+}
+
+// Returns the element in which the two results differ, or -1.
+static int first_difference(int result) {
+    const HloType type = result_types[result];
+    const int width = (int)hlo_type_bytes(type);
+    for (int i = 0; i < kBytes / 8; i++) {
+        const char *one = interpreted[result] + i * width, *other = generated[result] + i * width;
+        if (memcmp(one, other, (size_t)width) != 0 && !(is_nan(type, one) && is_nan(type, other))) return i;
+    }
+    return -1;
+}
+
+// Returns how many kernels became code.
+static int64_t check(const Form *form, int64_t elements, int set, uint64_t seed) {
+    random_state = seed;
+    HloArena *arena = hlo_arena_new(), *scratch = hlo_arena_new();
+    CpuLoop *loop = build(form, elements, set, arena);
+    run(loop, interpreted);
+    CpuChains *chains = cpu_chains_of_loop(arena, scratch, loop);
+    const int64_t kernels = cpu_chains_kernels(chains);
+    hlo_arena_free(scratch);
+    if (chains) run(loop, generated);
+    for (int i = 0; i < kResults && chains; i++) {
+        const int at = first_difference(i);
+        cr_assert_eq(at, -1, "%s of %lld, seed %llu: element %d of result %d, %s", form->name, (long long)elements,
+                     (unsigned long long)seed, at, i, hlo_type_text(result_types[i]));
+    }
+    cpu_chains_free(chains);
+    hlo_arena_free(arena);
+    return kernels;
+}
+
+// Runs the loop both ways and compares all bits.
+static void check_bits(CpuLoop *loop, HloArena *memory, const char *what) {
+    HloArena *scratch = hlo_arena_new();
+    run(loop, interpreted);
+    CpuChains *chains = cpu_chains_of_loop(memory, scratch, loop);
+    cr_assert_not_null(chains, "%s", what);
+    run(loop, generated);
+    cr_assert_arr_eq(interpreted, generated, sizeof interpreted, "%s", what);
+    cpu_chains_free(chains);
+    hlo_arena_free(scratch);
+}
+
+// Fills an input with numbers, or with numbers and NaNs, whose bits identify them.
+static void fill_with(char *to, bool nans) {
+    static const uint32_t kNans[] = {0x7fc00001, 0xffc12345, 0x7f800001, 0xff812345};
+    for (int i = 0; i < kRoom; i++) {
+        uint32_t bits = draw_f32();
+        if ((bits & 0x7fffffff) > 0x7f800000) bits = 0x40000000;
+        if (nans && draw(2)) bits = kNans[draw(4)];
+        memcpy(to + i * 4, &bits, 4);
+    }
+}
+
+// If one operand is NaN, the result has the bits that the interpreter gives it. What follows the operation makes two
+// kernels of it, and lets its bits pass.
+Test(cpu_chains, keep_the_bits_of_a_nan) {
+    static const struct {
+        CpuLoopOp op;
+        int arity;
+    } kOps[] = {{CPU_OP_ABS, 1},
+                {CPU_OP_NEGATE, 1},
+                {CPU_OP_SIGN, 1},
+                {CPU_OP_CEIL, 1},
+                {CPU_OP_FLOOR, 1},
+                {CPU_OP_SQRT, 1},
+                {CPU_OP_ADD, 2},
+                {CPU_OP_SUBTRACT, 2},
+                {CPU_OP_MULTIPLY, 2},
+                {CPU_OP_DIVIDE, 2},
+                {CPU_OP_MAXIMUM, 2},
+                {CPU_OP_MINIMUM, 2},
+                {CPU_OP_CLAMP, 3},
+                {CPU_OP_ROUND_NEAREST_AFZ, 1},
+                {CPU_OP_ROUND_NEAREST_EVEN, 1}};
+    const int64_t elements = 93;
+    const CpuIndexMap map = {1, (int64_t[]){1}};
+    const float constants[] = {0.0f, -0.0f, 1.5f};
+    if (!levels_include(CPU_FEATURES_AVX2)) return;
+    for (size_t o = 0; o < sizeof kOps / sizeof *kOps; o++)
+        for (int nan = 0; nan < kOps[o].arity; nan++)
+            for (int with = -1; with < (kOps[o].arity == 2 ? 3 : 0); with++) {
+                HloArena *memory = hlo_arena_new();
+                CpuLoopBuilder *b =
+                    cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 1, .dims = &elements}, CPU_FEATURES_AVX2);
+                CpuValue x[3];
+                random_state = 7;
+                for (int i = 0; i < 3; i++) {
+                    fill_with(inputs[i], i == nan);
+                    x[i] = with >= 0 && i != nan ? cpu_loop_constant(b, HLO_F32, &constants[with])
+                                                 : cpu_loop_load(b, i, HLO_F32, &map);
+                }
+                const int32_t mask = 0x01234567;
+                const CpuValue result = cpu_loop_bitcast(b, HLO_S32, cpu_loop_op(b, kOps[o].op, x[0], x[1], x[2]));
+                cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_XOR, result, cpu_loop_constant(b, HLO_S32, &mask), -1),
+                               &map);
+                CpuLoop *loop = NULL;
+                cr_assert_null(cpu_loop_finish(b, &loop));
+                char what[64];
+                snprintf(what, sizeof what, "operation %d, operand %d, constant %d", (int)kOps[o].op, nan, with);
+                check_bits(loop, memory, what);
+                hlo_arena_free(memory);
+            }
+}
+
+CaseList(cpu_chains, have_the_bits_of_the_interpreter) {
+    return cases_numbered(kFormCount);
+}
+
+CaseTest(const int *number, cpu_chains, have_the_bits_of_the_interpreter) {
+    const Form *form = &kForms[*number];
+    const int programs = 40;
+    random_state = 1;
+    for (int i = 0; i < kInputs; i++) fill(kTypes[i % kTypeCount], inputs[i]);
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        int64_t kernels = 0;
+        for (int i = 0; i < programs; i++) kernels += check(form, 64 + i * 7 % 2000, set, (uint64_t)i * 977 + 5);
+        if (set == CPU_FEATURES_AVX2)
+            cr_assert_gt(kernels, programs / 8, "code of %lld kernels in %d programs", (long long)kernels, programs);
+        else
+            cr_assert_eq(kernels, 0);
+    }
+}
