@@ -537,6 +537,36 @@ static HloInstruction *scattered_sum(HloBatch *v, HloInstruction *x, int64_t dim
     return separate(v, hlo_build_reduce(v->b, &x, &initial, 1, HLO_DIMS(0), v->old->called[0]), dimension);
 }
 
+// The item that a collective-broadcast names first; 0 if it names none. -1 after an error.
+static int64_t source_of(HloBatch *v) {
+    const HloReplicaGroups *groups = HLO_ATTRIBUTES(v->old, Collective)->replica_groups;
+    const HloInts *lists = NULL;
+    int64_t count = 0;
+    if (!groups || !hlo_replica_groups_size(groups)) return 0;
+    HloStatus status = hlo_replica_groups_expand(groups, v->size, v->scratch, &lists, &count);
+    if (status || count != 1) {
+        hlo_status_free(status);
+        hlo_batch_fail(v, "%s: groups of an axis of %lld other than one of all items", v->old->name,
+                       (long long)v->size);
+        return -1;
+    }
+    return lists[0].items[0];
+}
+
+// One item of x.
+static HloInstruction *row_of(HloBatch *v, HloInstruction *x, int64_t row) {
+    if (!x || row < 0) return NULL;
+    HloInts dims = hlo_build_dims(x);
+    int64_t *start = HLO_ARENA_NEW(v->scratch, int64_t, dims.count),
+            *limit = HLO_ARENA_NEW(v->scratch, int64_t, dims.count);
+    for (int64_t i = 1; i < dims.count; i++) limit[i] = dims.items[i];
+    start[0] = row;
+    limit[0] = row + 1;
+    HloInstruction *slice =
+        hlo_build_slice(v->b, x, (HloInts){start, dims.count}, (HloInts){limit, dims.count}, HLO_DIMS());
+    return hlo_build_reshape(v->b, slice, hlo_shape_dims(v->old->shape));
+}
+
 // A collective over the new axis: the exchange is among the items of the batch.
 static void over_axis(HloBatch *v, HloInstruction **out) {
     const HloInstruction *old = v->old;
@@ -556,6 +586,9 @@ static void over_axis(HloBatch *v, HloInstruction **out) {
     } else if (hlo_is(old, HLO_OP_ALL_TO_ALL) && HLO_ATTRIBUTES(old, Collective)->dimensions.count == 1) {
         const int64_t dimension = HLO_ATTRIBUTES(old, Collective)->dimensions.items[0];
         out[0] = redistributed(v, x, dimension, dimension);
+    } else if (hlo_is(old, HLO_OP_COLLECTIVE_BROADCAST)) {
+        out[0] = row_of(v, x, source_of(v));
+        v->out_flags[0] = false;
     } else if (hlo_is(old, HLO_OP_COLLECTIVE_PERMUTE)) {
         out[0] = permuted(v, x, HLO_ATTRIBUTES(old, Permute)->source_target_pairs);
     } else {

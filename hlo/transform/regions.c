@@ -249,8 +249,7 @@ void hlo_transpose_all_reduce(HloTransposer *t, HloInstruction *cotangent) {
         hlo_transposer_give(t, 0, hlo_transpose_applied(t, cotangent));
 }
 
-// A channel that no collective of the module has.
-static int64_t next_channel(HloTransposer *t) {
+int64_t hlo_transposer_channel(HloTransposer *t) {
     if (!t->channel) t->channel = hlo_module_next_channel(t->b->module);
     return t->channel++;
 }
@@ -262,7 +261,7 @@ static HloInstruction *summed(HloTransposer *t, HloInstruction *x, const Groups 
     const int64_t count = groups->devices / groups->size;
     HloInts *lists = HLO_ARENA_NEW(t->scratch, HloInts, count);
     for (int64_t g = 0; g < count; g++) lists[g] = (HloInts){groups->members + g * groups->size, groups->size};
-    HloCollectiveAttributes attributes = {.channel_id = next_channel(t),
+    HloCollectiveAttributes attributes = {.channel_id = hlo_transposer_channel(t),
                                           .use_global_device_ids = true,
                                           .replica_groups = hlo_replica_groups_list(t->scratch, lists, count)};
     return hlo_build_all_reduce_op(t->b, HLO_OP_ADD, x, &attributes);

@@ -47,6 +47,8 @@ HloInstruction *hlo_transform_typed(HloBuilder *b, HloInstruction *real, const H
 HloInstruction *hlo_transform_on_diagonal(HloBuilder *b, const HloInstruction *x);
 // The instruction itself, applied to the cotangent.
 HloInstruction *hlo_transpose_applied(HloTransposer *t, HloInstruction *cotangent);
+// A channel that no collective of the module has.
+int64_t hlo_transposer_channel(HloTransposer *t);
 // The transpose of a boundary of a manual region.
 void hlo_transpose_boundary(HloTransposer *t, HloInstruction *cotangent);
 // The tangent of a select that is log(exp(a) + exp(b)); false for another one.

@@ -19,6 +19,8 @@
 // integer type has no gradient: where one is asked for, it is an error. An input that the result does not depend on has
 // the gradient zero.
 //
+// The reverse derivative of a ragged-all-to-all assumes that no device sends a row to two others, as JAX's does.
+//
 // What has no derivative: infeed and other transfers, fusions and scheduled ops of compiled programs, dynamic sizes,
 // calls to unknown targets. UNIMPLEMENTED names the op and its place, but only if a derivative is to flow through it. A
 // while is differentiated in reverse if its trip count is known, or a limit to it (hlo_trip_bound()); the values that
@@ -107,8 +109,8 @@ typedef struct HloVmapOptions {
     HloInts axes;  // per parameter: the axis to map over, of each of its leaves; -1: the same for all; empty: all 0
     int64_t size;  // of that axis
     // A collective with this name (hlo_build_with_axis_name()) exchanges among the items along the axis instead of
-    // among devices: all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute. NULL: the axis has no
-    // name.
+    // among devices: all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute, collective-broadcast.
+    // NULL: the axis has no name.
     const char *axis_name;
 } HloVmapOptions;
 
