@@ -25,6 +25,7 @@ SpmdExchange spmd_exchange_of(const HloInstruction *at) {
 HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch) {
     HLO_TRY(spmd_merge_collectives(module, scratch));
     spmd_narrow_collectives(module, scratch);
+    spmd_share_permutes(module, scratch);
     spmd_hoist_collectives(module, scratch);
     spmd_form_reduce_scatters(module, scratch);
     spmd_accumulate_parts(module, scratch);

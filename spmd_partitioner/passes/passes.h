@@ -13,6 +13,8 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
 HLO_NODISCARD HloStatus spmd_merge_collectives(HloModule *module, HloArena *scratch);
 // Sends arrays before they are converted to a wider type, or after they are converted to a narrower one.
 void spmd_narrow_collectives(HloModule *module, HloArena *scratch);
+// Sends what several permutes with the same pairs take of one array once.
+void spmd_share_permutes(HloModule *module, HloArena *scratch);
 // Moves collectives of loop-invariant arrays out of loops; the result is carried along.
 void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
 // Sums that a loop adds up are finished once, after the loop.

@@ -11,9 +11,9 @@
 //     local   f32[3] reduce-window(f32[5], %z), window={size=3}
 //
 // A base dilated by d has its elements d apart and holes between them, so that windows of a shard begin at some phase
-// of 0 to d - 1 after an element. Where the phases of all shards are equal the local padding compensates for it
-// (padding_low = -phase). Where they differ the stride must be 1: every device then computes at most d - 1 more
-// windows, and slices out its own (own_windows). Everything else is irregular and not sharded.
+// of 0 to d - 1 after an element. Where the phases of all shards are equal, what is taken begins with the next element,
+// and the local padding is the rest of the hole. Where they differ the stride must be 1: every device then computes at
+// most d - 1 more windows, and slices out its own (own_windows). Everything else is irregular and not sharded.
 //
 // Invariants: an unsharded dimension keeps the program's own window; a sharded one has a window over the interval whose
 // first output is the shard's first one or, where shards begin at different phases of a dilated base, some more outputs
@@ -48,13 +48,20 @@ static int64_t reach_of(const HloWindowDimension *window, int64_t size) {
 
 // The interval that `size` windows of a shard need of a dimension sharded by `axes`. With a dilated base they begin
 // anywhere between two elements; there is room for the shard with the largest phase. It is in elements of the array,
-// not of the dilated base: the divisor is the dilation.
+// not of the dilated base: the divisor is the dilation. Where all shards begin in a hole of the same width, the element
+// before it is not needed.
 static SpmdInterval window_interval(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
                                     int64_t size) {
     SpmdInterval interval = {window->stride * size, -window->padding_low, window->base_dilation, 0, 1, 0};
     int64_t least, largest;
     spmd_interval_phases(mesh, axes, &interval, &least, &largest);
-    if (size) interval.size = (reach_of(window, size) - 1 + largest) / interval.divisor + 1;
+    const int64_t reach = reach_of(window, size), hole = least == largest && least ? interval.divisor - least : 0;
+    if (size && hole && reach > hole) {
+        interval.offset += hole;
+        interval.size = (reach - hole - 1) / interval.divisor + 1;
+    } else if (size) {
+        interval.size = (reach - 1 + largest) / interval.divisor + 1;
+    }
     return interval;
 }
 
@@ -74,9 +81,10 @@ static bool is_regular(const SpmdMesh *mesh, const HloWindowDimension *window, c
 static HloWindowDimension local_window(const HloWindowDimension *window, const SpmdInterval *interval, int64_t least,
                                        int64_t largest, int64_t size) {
     HloWindowDimension local = *window;
-    int64_t spread = interval->size ? (interval->size - 1) * interval->divisor + 1 : 0;
-    local.padding_low = least == largest ? -least : 0;
-    local.padding_high = reach_of(window, size) + largest - spread;
+    const int64_t spread = interval->size ? (interval->size - 1) * interval->divisor + 1 : 0;
+    const int64_t hole = interval->offset + window->padding_low;  // in which the windows begin
+    local.padding_low = least == largest ? hole - least : 0;
+    local.padding_high = reach_of(window, size) + largest - hole - spread;
     return local;
 }
 

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sends what several permutes with the same pairs take of one array once. Programs that shift an array by one element,
+// by two and so on need the same elements of a neighbour several times:
+//
+//     %a = collective-permute(slice(%x), [5:8))       %u = collective-permute(slice(%x), [5:8))
+//     %b = collective-permute(slice(%x), [6:8))       %a = %u       %b = slice(%u), [1:3)       %c = slice(%u), [2:3)
+//     %c = collective-permute(slice(%x), [7:8))
+//
+// Ranges that overlap or touch are joined. Others are left to the combiner: what lies between them need not be sent.
+#include <assert.h>
+
+#include "spmd_partitioner/passes/passes.h"
+
+// The operand of a permute: elements [start, limit) of one dimension of an array. `dim` is -1 for all of the array.
+typedef struct Range {
+    HloInstruction *permute, *array;
+    int64_t dim, start, limit;
+} Range;
+
+typedef struct Ranges {
+    HLO_VECTOR(Range) list;
+    int64_t dim;  // -1 until one of them is a part of the array
+} Ranges;
+
+// Whether a permute was written by the partitioner and may be replaced.
+static bool is_candidate(const HloInstruction *at) {
+    return hlo_is(at, HLO_OP_COLLECTIVE_PERMUTE) && at->operand_count == 1 && at != at->parent->root &&
+           !at->control_predecessors.count && !at->control_successors.count &&
+           hlo_instruction_frontend_attribute(at, "meshlo.reason");
+}
+
+// What a permute sends.
+static Range range_of(HloInstruction *permute) {
+    HloInstruction *operand = permute->operands[0];
+    const Range all = {permute, operand, -1, 0, 0};
+    if (!hlo_is(operand, HLO_OP_SLICE)) return all;
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(operand, Slice);
+    const HloShape *shape = operand->operands[0]->shape;
+    Range range = {permute, operand->operands[0], -1, 0, 0};
+    for (int32_t d = 0; d < shape->rank; d++) {
+        if (slice->strides.count && slice->strides.items[d] != 1) return all;
+        const int64_t start = slice->starts.items[d], limit = slice->limits.items[d];
+        if (start == 0 && limit == shape->dims[d]) continue;
+        if (range.dim >= 0) return all;
+        range.dim = d;
+        range.start = start;
+        range.limit = limit;
+    }
+    return range;
+}
+
+// Adds what the permutes among the users of `at` send, if they have the pairs of the first range and its dimension.
+static void add_users(HloArena *scratch, Ranges *ranges, const HloInstruction *at) {
+    const SpmdExchange exchange = spmd_exchange_of(ranges->list.items[0].permute);
+    for (int64_t i = 0; i < at->users.count; i++) {
+        HloInstruction *user = at->users.items[i];
+        if (user == ranges->list.items[0].permute || !is_candidate(user)) continue;
+        const Range range = range_of(user);
+        const SpmdExchange other = spmd_exchange_of(user);
+        if (range.array != ranges->list.items[0].array ||
+            !hlo_attributes_equal(HLO_FAMILY_Permute, &exchange, &other) ||
+            (range.dim >= 0 && ranges->dim >= 0 && range.dim != ranges->dim))
+            continue;
+        if (range.dim >= 0) ranges->dim = range.dim;
+        hlo_vector_push(scratch, &ranges->list, range);
+    }
+}
+
+// Finds all permutes like `at` that send parts of the same array, `at` first.
+static Ranges find_alike(HloInstruction *at, HloArena *scratch) {
+    const Range first = range_of(at);
+    Ranges ranges = {.dim = first.dim};
+    hlo_vector_push(scratch, &ranges.list, first);
+    for (int64_t i = 0; i < first.array->users.count; i++)
+        if (hlo_is(first.array->users.items[i], HLO_OP_SLICE)) add_users(scratch, &ranges, first.array->users.items[i]);
+    if (ranges.dim >= 0) add_users(scratch, &ranges, first.array);
+    for (int64_t i = 0; i < ranges.list.count; i++)
+        if (ranges.list.items[i].dim < 0 && ranges.dim >= 0)
+            ranges.list.items[i].limit = first.array->shape->dims[ranges.dim];
+    return ranges;
+}
+
+// The range of the first and of all others that can be reached by overlapping or touching ones; the number of these.
+static int64_t join_first(const Ranges *ranges, int64_t *start, int64_t *limit) {
+    *start = ranges->list.items[0].start;
+    *limit = ranges->list.items[0].limit;
+    int64_t before = 0, joined = 1;
+    while (joined != before) {
+        before = joined;
+        joined = 0;
+        for (int64_t i = 0; i < ranges->list.count; i++) {
+            const Range *range = &ranges->list.items[i];
+            if (range->start > *limit || range->limit < *start) continue;
+            if (range->start < *start) *start = range->start;
+            if (range->limit > *limit) *limit = range->limit;
+            joined++;
+        }
+    }
+    return joined;
+}
+
+// A slice of dimension `dim`, before `next`; the array itself where that is all of it.
+static HloInstruction *slice_of(HloInstruction *array, int64_t dim, int64_t start, int64_t limit,
+                                HloInstruction *next) {
+    if (start == 0 && limit == array->shape->dims[dim]) return array;
+    HloArena *arena = next->parent->module->arena;
+    const int32_t rank = array->shape->rank;
+    int64_t *starts = HLO_ARENA_NEW(arena, int64_t, rank), *limits = HLO_ARENA_NEW(arena, int64_t, rank);
+    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, rank), *dims = HLO_ARENA_NEW(arena, int64_t, rank);
+    for (int32_t d = 0; d < rank; d++) {
+        starts[d] = d == dim ? start : 0;
+        limits[d] = d == dim ? limit : array->shape->dims[d];
+        strides[d] = 1;
+        dims[d] = limits[d] - starts[d];
+    }
+    const HloSliceAttributes attributes = {{starts, rank}, {limits, rank}, {strides, rank}};
+    HloInstruction *slice = hlo_instruction_new(
+        next->parent, HLO_OP_SLICE, hlo_shape_with_dims(arena, array->shape, dims, rank), &array, 1, &attributes, NULL);
+    slice->metadata = next->metadata;
+    hlo_instruction_move_before(slice, next);
+    return slice;
+}
+
+// Replaces the permutes whose ranges are in [start, limit) by one, which is made before `at`, the first of them.
+static HloInstruction *send_once(HloInstruction *at, const Ranges *ranges, int64_t start, int64_t limit) {
+    HloInstruction *operand = slice_of(ranges->list.items[0].array, ranges->dim, start, limit, at);
+    HloInstruction *sent = hlo_instruction_clone(at->parent, at, operand->shape, &operand, 1);
+    hlo_instruction_move_before(sent, at);
+    for (int64_t i = 0; i < ranges->list.count; i++) {
+        const Range *range = &ranges->list.items[i];
+        if (range->start < start || range->limit > limit) continue;
+        if (i) spmd_join_reasons(sent, range->permute);
+        HloInstruction *part = slice_of(sent, ranges->dim, range->start - start, range->limit - start, range->permute);
+        hlo_instruction_replace_uses(range->permute, part);
+        spmd_remove_unused(range->permute);
+    }
+    return sent;
+}
+
+// The permute that comes first in the program stands for those that are like it: what replaces them is there in time.
+void spmd_share_permutes(HloModule *module, HloArena *scratch) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            if (!is_candidate(at)) continue;
+            const HloArenaMark mark = hlo_arena_mark(scratch);
+            const Ranges ranges = find_alike(at, scratch);
+            int64_t start, limit;
+            if (ranges.dim >= 0 && join_first(&ranges, &start, &limit) > 1) at = send_once(at, &ranges, start, limit);
+            hlo_arena_reset(scratch, mark);
+        }
+    }
+}

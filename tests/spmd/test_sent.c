@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs whose plan made by hand is known: elements of neighbours are sent once, and only those that are needed.
+#include <criterion/criterion.h>
+
+#include "tests/spmd/check.h"
+#include "tests/support/cases.h"
+
+#define SPLIT(Shape, Body)                                                                                            \
+    "HloModule m, num_partitions=4\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=[4,1]<=[4]}\n" Body "}" \
+                                                                                                                  "\n"
+#define CONVOLUTION(Devices, Input, Kernel, Window, Result)                                                  \
+    "HloModule m, num_partitions=4\nENTRY e {\n p = " Input ",1,2] parameter(0), sharding={devices=" Devices \
+    ",1,1]<=[4]}\n k = " Kernel ",2,3] parameter(1), sharding={replicated}\n ROOT t = " Result               \
+    ",1,3] convolution(p, k), window={" Window "}, dim_labels=01bf_01io->01bf, sharding={devices=" Devices   \
+    ",1,1]<=[4]}\n}\n"
+
+static const SentBytes programs[] = {
+    {"three shifts",
+     SPLIT("f32[16,3]",
+           " z = f32[] constant(0)\n q = f32[19,3] pad(p, z), padding=3_0x0_0\n"
+           " a = f32[16,3] slice(q), slice={[0:16],[0:3]}\n b = f32[16,3] slice(q), slice={[1:17],[0:3]}\n"
+           " c = f32[16,3] slice(q), slice={[2:18],[0:3]}\n d = f32[16,3] multiply(a, b)\n e = f32[16,3] add(c, d)\n"
+           " ROOT t = f32[16,3] multiply(e, p), sharding={devices=[4,1]<=[4]}\n"),
+     3 * 3 * 4},
+    {"shifts, uneven",
+     SPLIT("f32[15,3]",
+           " z = f32[] constant(0)\n q = f32[17,3] pad(p, z), padding=2_0x0_0\n"
+           " a = f32[15,3] slice(q), slice={[0:15],[0:3]}\n b = f32[15,3] slice(q), slice={[1:16],[0:3]}\n"
+           " d = f32[15,3] multiply(a, b)\n ROOT t = f32[15,3] multiply(d, p), sharding={devices=[4,1]<=[4]}\n"),
+     2 * 3 * 4},
+    {"shifts by whole shards of one row",
+     SPLIT("f32[4,1]",
+           " z = f32[] constant(0)\n q = f32[5,1] pad(p, z), "
+           "padding=1_0x0_0\n a = f32[4,1] slice(q), slice={[0:4],[0:1]}\n n = f32[4,1] negate(p)\n r = f32[5,1] "
+           "pad(p, z), "
+           "padding=1_0x0_0\n b = f32[4,1] slice(r), slice={[0:4],[0:1]}\n d = f32[4,1] multiply(a, b)\n "
+           "ROOT t = f32[4,1] multiply(d, n), sharding={devices=[4,1]<=[4]}\n"),
+     4},
+    {"shifts both ways",
+     SPLIT("f32[16,3]",
+           " z = f32[] constant(0)\n q = f32[20,3] pad(p, z), padding=2_2x0_0\n"
+           " a = f32[16,3] slice(q), slice={[0:16],[0:3]}\n b = f32[16,3] slice(q), slice={[1:17],[0:3]}\n"
+           " c = f32[16,3] slice(q), slice={[3:19],[0:3]}\n f = f32[16,3] slice(q), slice={[4:20],[0:3]}\n"
+           " d = f32[16,3] multiply(a, b)\n e = f32[16,3] multiply(c, f)\n"
+           " ROOT t = f32[16,3] add(d, e), sharding={devices=[4,1]<=[4]}\n"),
+     (2 + 2) * 3 * 4},
+    // Output o takes elements o / 2 and (o - 1) / 2 of the dilated input, one of which is a hole.
+    {"a transposed convolution",
+     CONVOLUTION("[4,1", "f32[8,1", "f32[2,1", "size=2x1 pad=1_1x0_0 lhs_dilate=2x1", "f32[16,1"), 0},
+    {"a transposed convolution of two axes",
+     CONVOLUTION("[2,2", "f32[8,6", "f32[2,2",
+                 "size=2x2 pad=1_1x1_1 "
+                 "lhs_dilate=2x2",
+                 "f32[16,12"),
+     0},
+    {"a transposed convolution with a halo",
+     CONVOLUTION("[4,1", "f32[8,1", "f32[4,1",
+                 "size=4x1 pad=2_2x0_0 "
+                 "lhs_dilate=2x1",
+                 "f32[16,1"),
+     2 * 2 * 4},
+    {"a transposed convolution of single rows",
+     CONVOLUTION("[4,1", "f32[4,1", "f32[3,1",
+                 "size=3x1 pad=2_2x0_0 "
+                 "lhs_dilate=3x1",
+                 "f32[12,1"),
+     0},
+    {"a transposed convolution, uneven",
+     CONVOLUTION("[4,1", "f32[7,1", "f32[2,1",
+                 "size=2x1 pad=1_1x0_0 "
+                 "lhs_dilate=2x1",
+                 "f32[14,1"),
+     0},
+};
+
+CaseList(sent, at_most_the_plan) {
+    return cases_numbered(HLO_COUNT_OF(programs));
+}
+
+CaseTest(const int *number, sent, at_most_the_plan) {
+    expect_bytes(&programs[*number]);
+}
