@@ -34,8 +34,9 @@ static HloInstruction *received_rows(HloBuilder *b, HloInstruction *starts, HloI
     return hlo_build_reduce_op(b, HLO_OP_OR, in, HLO_DIMS(1));
 }
 
-// The rows go back where they came from, for which the devices tell each other their offsets. As in JAX's rule, the rows
-// that a device sends to several others are different ones: of a row that is sent twice one cotangent would be lost.
+// The rows go back where they came from, for which the devices tell each other their offsets. As in JAX's rule, the
+// rows that a device sends to several others are different ones: of a row that is sent twice one cotangent would be
+// lost.
 void hlo_transpose_ragged_all_to_all(HloTransposer *t, HloInstruction *cotangent) {
     HloBuilder *b = t->b;
     HloInstruction *received = hlo_transposer_residual(t, 5), *at = exchanged(t, hlo_transposer_residual(t, 4));

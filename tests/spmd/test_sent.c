@@ -5,9 +5,10 @@
 #include "tests/spmd/check.h"
 #include "tests/support/cases.h"
 
-#define SPLIT(Shape, Body)                                                                                            \
-    "HloModule m, num_partitions=4\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=[4,1]<=[4]}\n" Body "}" \
-                                                                                                                  "\n"
+#define SPLIT(Shape, Body)                                                                                        \
+    "HloModule m, num_partitions=4\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=[4,1]<=[4]}\n" Body \
+    "}"                                                                                                           \
+    "\n"
 #define CONVOLUTION(Devices, Input, Kernel, Window, Result)                                                  \
     "HloModule m, num_partitions=4\nENTRY e {\n p = " Input ",1,2] parameter(0), sharding={devices=" Devices \
     ",1,1]<=[4]}\n k = " Kernel ",2,3] parameter(1), sharding={replicated}\n ROOT t = " Result               \
