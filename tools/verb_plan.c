@@ -2,9 +2,10 @@
 // meshlo plan: the mesh and the shardings of parameters that give the least step.
 //
 // The search is spmd_partitioner/search/search.h's; its cost is a trial (trial.h): the program partitioned and
-// emulated. Each mesh of the pattern is searched, on each slice, and gets an equal part of the time that is left.
-// Reported is the plan with every parameter's sharding written out, as it was partitioned, timed once more in that
-// form.
+// emulated. Of a program with many equal layers two shorter ones are timed (repeats.h), from which the time of the
+// whole follows; the best plans of each mesh are then timed with the whole program. Each mesh of the pattern is
+// searched, on each slice, and gets an equal part of the time that is left. Reported is the plan with every parameter's
+// sharding written out, as it was partitioned, timed once more in that form.
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@
 #include "advice/advice.h"
 #include "hlo/base/decimal.h"
 #include "hlo/stablehlo/import/shardy.h"
+#include "spmd_partitioner/search/repeats.h"
 #include "spmd_partitioner/search/search.h"
 #include "tools/prepare.h"
 #include "tools/trial.h"
@@ -39,18 +41,30 @@ typedef struct Candidate {
     const EmuTopology *topology;
     CliMesh mesh;
     const char *mesh_text;
-    HloStringVector shards;  // one a parameter that is sharded at all, closed: p0=data,-
-    const char **specs;      // by flattened parameter
+    const char *const *shards;  // p0=data,-; closed: one a parameter
+    int64_t shard_count;
+    const char **specs;  // by flattened parameter
     int64_t step_picoseconds, hbm_peak_bytes;
     double mfu, price;
     bool fits, exact;
-    bool refused;  // the program cannot be laid out on this mesh
+    bool refused;                 // the program cannot be laid out on this mesh
+    bool is_whole;                // the numbers are those of the whole program
+    bool is_closed;               // and of the plan with every parameter's sharding written out
+    const SpmdSearchTrial *best;  // the search's best plans
+    int64_t best_count;
 } Candidate;
 typedef HLO_VECTOR(Candidate) Candidates;
+
+// Layers of the two shorter programs: few, since each trial times both.
+enum { LAYERS_MORE = 4, LAYERS_LESS = 2 };
 
 typedef struct Planner {
     CliContext *context;
     HloModule *module;
+    HloModule *more, *less;  // the program with LAYERS_MORE and with LAYERS_LESS of its `layers`; NULL if it has few
+    int64_t layers;
+    bool whole;                                // time the whole program now
+    SpmdSearchCost reference, reference_less;  // of the best plan of this mesh that fits: estimate, and its shorter one
     HloStringVector kept;
     double deadline;  // of the mesh that is searched now, by cli_seconds()
     CliTrialOptions trial;
@@ -67,6 +81,10 @@ typedef struct Planner {
     Candidates candidates;
 } Planner;
 
+static int64_t memory_limit(const EmuTopology *topology) {
+    return topology->chip.hbm_bytes_per_device - topology->chip.hbm_reserved_bytes_per_device;
+}
+
 static void show_progress(Planner *planner) {
     CliContext *context = planner->context;
     if (!context->progress) return;
@@ -78,72 +96,130 @@ static void show_progress(Planner *planner) {
                                   100 * (now - planner->begin) / (planner->end - planner->begin)));
 }
 
-// Trials that threads take one by one.
+// Trials of one program that threads take one by one.
 typedef struct Batch {
-    Planner *planner;
-    SpmdSearchTrial *trials;
+    const Planner *planner;
+    const HloModule *module;
+    SpmdSearchTrial **trials;
     int64_t count;
     atomic_llong next;
 } Batch;
 
-static void cost_one(const Planner *planner, SpmdSearchTrial *trial) {
+static void cost_one(const Batch *batch, SpmdSearchTrial *trial) {
     AdviceTrial result;
-    CompileOptions compile = planner->compile;
+    CompileOptions compile = batch->planner->compile;
     compile.spmd.shards = trial->shards;
     compile.spmd.shard_count = trial->shard_count;
-    trial->status = advice_trial_run(planner->module, &compile, planner->trial.topology, NULL, &result);
+    trial->status = advice_trial_run(batch->module, &compile, batch->planner->trial.topology, NULL, &result);
     if (!trial->status) trial->cost = (SpmdSearchCost){result.report->step_picoseconds, result.report->hbm_peak_bytes};
     advice_trial_free(&result);
 }
 
 static void *cost_some(void *argument) {
     Batch *batch = argument;
-    for (long long i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;)
-        cost_one(batch->planner, &batch->trials[i]);
+    for (long long i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;) cost_one(batch, batch->trials[i]);
     return NULL;
+}
+
+// Costs trials on as many threads as there are processors. Without a second thread the first does it all.
+static void cost_program(const Planner *planner, const HloModule *module, SpmdSearchTrial **trials, int64_t count) {
+    enum { kMostThreads = 16 };
+    Batch batch = {.planner = planner, .module = module, .trials = trials, .count = count};
+    pthread_t threads[kMostThreads];
+    int64_t started = 0;
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    while (started + 1 < count && started + 1 < processors && started < kMostThreads &&
+           !pthread_create(&threads[started], NULL, cost_some, &batch))
+        started++;
+    cost_some(&batch);
+    for (int64_t i = 0; i < started; ++i) pthread_join(threads[i], NULL);
+}
+
+// The cost of all layers: each has that by which one shorter program exceeds the other.
+static int64_t extend(const Planner *planner, int64_t more, int64_t less) {
+    const int64_t each = (more - less) / (LAYERS_MORE - LAYERS_LESS);
+    const int64_t all = more + (planner->layers - LAYERS_MORE) * each;
+    return all > 0 ? all : more;
+}
+
+// The same for a plan of which only the shorter program was costed, in proportion to the best plan.
+static int64_t scale(int64_t cost, int64_t best_whole, int64_t best_less) {
+    return (int64_t)((double)cost * (double)best_whole / (double)best_less);
+}
+
+// Whether a plan's shorter program is so much slower than that of the best plan that the longer one need not be timed.
+// Plans are compared by time only where they fit, which the longer one tells.
+static bool is_hopeless(const Planner *planner, SpmdSearchCost less) {
+    const double kHopeless = 1.25;
+    return planner->objective == SPMD_SEARCH_TIME && planner->reference_less.time > 0 &&
+           (double)less.time > kHopeless * (double)planner->reference_less.time;
+}
+
+// Estimates the costs of the whole program from those of the two shorter ones.
+static void estimate(Planner *planner, SpmdSearchTrial **trials, int64_t count) {
+    HloArena *arena = planner->context->arena;
+    SpmdSearchCost *less = HLO_ARENA_NEW(arena, SpmdSearchCost, count + 1);
+    SpmdSearchTrial **left = HLO_ARENA_NEW(arena, SpmdSearchTrial *, count + 1);
+    int64_t left_count = 0;
+    cost_program(planner, planner->less, trials, count);
+    for (int64_t i = 0; i < count; ++i) {
+        SpmdSearchTrial *trial = trials[i];
+        if (trial->status) continue;
+        if (!is_hopeless(planner, trial->cost)) {
+            less[left_count] = trial->cost;
+            left[left_count++] = trial;
+            continue;
+        }
+        trial->cost.time = scale(trial->cost.time, planner->reference.time, planner->reference_less.time);
+        trial->cost.memory = scale(trial->cost.memory, planner->reference.memory, planner->reference_less.memory);
+    }
+    cost_program(planner, planner->more, left, left_count);
+    for (int64_t i = 0; i < left_count; ++i) {
+        SpmdSearchTrial *trial = left[i];
+        if (trial->status) continue;
+        trial->cost.time = extend(planner, trial->cost.time, less[i].time);
+        trial->cost.memory = extend(planner, trial->cost.memory, less[i].memory);
+        const bool fits = trial->cost.memory <= memory_limit(planner->trial.topology);
+        if (!fits || (planner->reference.time && trial->cost.time >= planner->reference.time)) continue;
+        planner->reference = trial->cost;
+        planner->reference_less = less[i];
+    }
 }
 
 // The key of a plan on the mesh that is searched now.
 static const char *key_of(const Planner *planner, const SpmdSearchTrial *trial) {
     HloText text = {0};
-    hlo_text_format(&text, "%s;%s", planner->trial.topology->name, planner->mesh_text);
+    hlo_text_format(&text, "%s%s;%s", planner->whole ? "whole;" : "", planner->trial.topology->name,
+                    planner->mesh_text);
     for (int64_t i = 0; i < trial->shard_count; ++i) hlo_text_format(&text, ";%s", trial->shards[i]);
     return hlo_text_to_arena(planner->context->arena, &text);
 }
 
-// Costs what is new on as many threads as there are processors. Without a second thread the first does it all.
+// Costs what is new.
 static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
-    enum { kMostThreads = 16 };
     Planner *planner = argument;
     HloArena *arena = planner->context->arena;
-    SpmdSearchTrial *fresh = HLO_ARENA_NEW(arena, SpmdSearchTrial, count);
-    int64_t *places = HLO_ARENA_NEW(arena, int64_t, count);
-    Batch batch = {.planner = planner, .trials = fresh};
+    SpmdSearchTrial **fresh = HLO_ARENA_NEW(arena, SpmdSearchTrial *, count + 1);
+    int64_t fresh_count = 0;
     for (int64_t i = 0; i < count; ++i) {
         const char *key = key_of(planner, &trials[i]);
         const SpmdSearchCost *known = hlo_string_map_get(&planner->known, key, strlen(key));
-        if (known) trials[i].cost = *known;
-        if (known) continue;
-        places[batch.count] = i;
-        fresh[batch.count++] = trials[i];
+        if (known)
+            trials[i].cost = *known;
+        else
+            fresh[fresh_count++] = &trials[i];
     }
-    pthread_t threads[kMostThreads];
-    int64_t started = 0;
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    while (started + 1 < batch.count && started + 1 < processors && started < kMostThreads &&
-           !pthread_create(&threads[started], NULL, cost_some, &batch))
-        started++;
-    cost_some(&batch);
-    for (int64_t i = 0; i < started; ++i) pthread_join(threads[i], NULL);
-    for (int64_t i = 0; i < batch.count; ++i) {
-        SpmdSearchTrial *trial = &trials[places[i]];
-        *trial = fresh[i];
-        if (trial->status) continue;
-        const char *key = key_of(planner, trial);
-        SpmdSearchCost *kept = hlo_arena_copy(arena, &trial->cost, sizeof(trial->cost));
+    if (planner->more && !planner->whole)
+        estimate(planner, fresh, fresh_count);
+    else
+        cost_program(planner, planner->module, fresh, fresh_count);
+    for (int64_t i = 0; i < fresh_count; ++i) {
+        if (fresh[i]->status) continue;
+        const char *key = key_of(planner, fresh[i]);
+        SpmdSearchCost *kept = hlo_arena_copy(arena, &fresh[i]->cost, sizeof(fresh[i]->cost));
         hlo_string_map_set(arena, &planner->known, key, strlen(key), kept);
     }
-    planner->evaluated += batch.count;
+    planner->evaluated += fresh_count;
     show_progress(planner);
 }
 
@@ -153,12 +229,70 @@ static bool is_over(void *argument) {
 
 // ---- one mesh
 
+// Prepares for trials on the mesh of a candidate.
+static void use_mesh(Planner *planner, const Candidate *candidate) {
+    const EmuTopology *topology = candidate->topology;
+    planner->trial = (CliTrialOptions){.topology = topology, .mesh = candidate->mesh};
+    planner->mesh_text = candidate->mesh_text;
+    const bool prices = target_spmd_machine(topology, &planner->machine);
+    planner->compile = (CompileOptions){.spmd = {.mesh = candidate->mesh.axes,
+                                                 .mesh_axis_count = candidate->mesh.count,
+                                                 .machine = prices ? &planner->machine : NULL,
+                                                 .async = topology->chip.overlaps_collectives != 0},
+                                        .is_verified = true};
+    planner->reference = planner->reference_less = (SpmdSearchCost){0, 0};
+}
+
+// Takes the numbers of a plan, unless those that the candidate has are better.
+static void take_cost(const Planner *planner, Candidate *candidate, const SpmdSearchTrial *plan, bool first) {
+    const bool fits = plan->cost.memory <= memory_limit(candidate->topology);
+    const bool by_time = planner->objective == SPMD_SEARCH_TIME && fits;
+    const bool less =
+        by_time ? plan->cost.time < candidate->step_picoseconds : plan->cost.memory < candidate->hbm_peak_bytes;
+    if (!first && (fits != candidate->fits ? !fits : !less)) return;
+    candidate->shards = plan->shards;
+    candidate->shard_count = plan->shard_count;
+    candidate->step_picoseconds = plan->cost.time;
+    candidate->hbm_peak_bytes = plan->cost.memory;
+    candidate->fits = fits;
+}
+
+// Times the best plans of a candidate, at most `most`, with the whole program, and keeps the best.
+static HloStatus time_whole(Planner *planner, Candidate *candidate, int64_t most) {
+    const int64_t count = candidate->best_count < most ? candidate->best_count : most;
+    if (candidate->is_whole) return HLO_SUCCESS;
+    SpmdSearchTrial *trials = HLO_ARENA_NEW(planner->context->arena, SpmdSearchTrial, count);
+    HloStatus first = NULL;
+    bool any = false;
+    for (int64_t i = 0; i < count; ++i)
+        trials[i] =
+            (SpmdSearchTrial){.shards = candidate->best[i].shards, .shard_count = candidate->best[i].shard_count};
+    use_mesh(planner, candidate);
+    planner->whole = true;
+    cost(planner, trials, count);
+    planner->whole = false;
+    for (int64_t i = 0; i < count; ++i) {
+        if (!trials[i].status) take_cost(planner, candidate, &trials[i], !any);
+        any |= !trials[i].status;
+        if (!first)
+            first = trials[i].status;
+        else
+            hlo_status_free(trials[i].status);
+    }
+    if (!any) return first;
+    hlo_status_free(first);
+    candidate->is_whole = true;
+    return HLO_SUCCESS;
+}
+
 // Writes out what propagation gave every parameter, so that the plan does not depend on it.
-static HloStatus close_plan(Planner *planner, const SpmdSearchResult *found, Candidate *candidate) {
+static HloStatus close_plan(Planner *planner, Candidate *candidate) {
     HloArena *arena = planner->context->arena;
+    HloStringVector shards = {0};
     CliTrial trial;
-    planner->trial.shards = found->shards;
-    planner->trial.shard_count = found->shard_count;
+    use_mesh(planner, candidate);
+    planner->trial.shards = candidate->shards;
+    planner->trial.shard_count = candidate->shard_count;
     HloStatus status = cli_trial_run(planner->context, planner->module, &planner->trial, &trial);
     const SpmdBoundary *boundary = status ? NULL : trial.result.compiled->boundary;
     candidate->specs = HLO_ARENA_NEW(arena, const char *, boundary ? boundary->parameter_count + 1 : 1);
@@ -169,37 +303,32 @@ static HloStatus close_plan(Planner *planner, const SpmdSearchResult *found, Can
         status = spmd_spec_text(arena, candidate->mesh.axes, candidate->mesh.count, array->sharding,
                                 array->global->rank, &candidate->specs[i]);
         const char *shard = status ? NULL : hlo_arena_format(arena, "p%lld=%s", (long long)i, candidate->specs[i]);
-        if (shard) hlo_vector_push(arena, &candidate->shards, shard);
+        if (shard) hlo_vector_push(arena, &shards, shard);
     }
     cli_trial_free(&trial);
     HLO_TRY(status);
-    planner->trial.shards = candidate->shards.items;
-    planner->trial.shard_count = candidate->shards.count;
+    candidate->shards = shards.items;
+    candidate->shard_count = shards.count;
+    planner->trial.shards = shards.items;
+    planner->trial.shard_count = shards.count;
     status = cli_trial_run(planner->context, planner->module, &planner->trial, &trial);
     if (!status) {
         candidate->step_picoseconds = trial.result.report->step_picoseconds;
         candidate->hbm_peak_bytes = trial.result.report->hbm_peak_bytes;
         candidate->mfu = trial.result.report->mfu;
         candidate->fits = !emu_report_out_of_memory(trial.result.report);
+        candidate->is_whole = candidate->is_closed = true;
     }
     cli_trial_free(&trial);
     return status;
 }
 
-// Searches one mesh: only the starts for a first look at it.
-static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_only) {
-    const EmuTopology *topology = candidate->topology;
-    planner->trial = (CliTrialOptions){.topology = topology, .mesh = candidate->mesh};
-    planner->mesh_text = candidate->mesh_text;
-    const bool prices = target_spmd_machine(topology, &planner->machine);
-    planner->compile = (CompileOptions){.spmd = {.mesh = candidate->mesh.axes,
-                                                 .mesh_axis_count = candidate->mesh.count,
-                                                 .machine = prices ? &planner->machine : NULL,
-                                                 .async = topology->chip.overlaps_collectives != 0},
-                                        .is_verified = true};
+// Searches one mesh: only the starts for a first look at it. `example` has a plan to begin with, or is NULL.
+static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_only, const Candidate *example) {
     SpmdSearchResult found;
     HloModule *remeshed = NULL;
     planner->context->stage = CLI_STAGE_PROGRAM;
+    use_mesh(planner, candidate);
     const HloStatus laid_out = spmd_remesh(planner->module, candidate->mesh.axes, candidate->mesh.count, &remeshed);
     candidate->refused = laid_out != NULL;
     if (laid_out && hlo_status_code(laid_out) == HLO_INVALID_ARGUMENT && !planner->refusal) {
@@ -211,25 +340,30 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
         return HLO_SUCCESS;
     }
     HLO_TRY(laid_out);
-    const SpmdSearchOptions options = {
-        .mesh = candidate->mesh.axes,
-        .mesh_axis_count = candidate->mesh.count,
-        .kept = planner->kept.items,
-        .kept_count = planner->kept.count,
-        .memory_limit = topology->chip.hbm_bytes_per_device - topology->chip.hbm_reserved_bytes_per_device,
-        .objective = planner->objective,
-        .cost = cost,
-        .is_over = is_over,
-        .context = planner,
-        .starts_only = starts_only};
+    const SpmdSearchOptions options = {.mesh = candidate->mesh.axes,
+                                       .mesh_axis_count = candidate->mesh.count,
+                                       .kept = planner->kept.items,
+                                       .kept_count = planner->kept.count,
+                                       .memory_limit = memory_limit(candidate->topology),
+                                       .objective = planner->objective,
+                                       .cost = cost,
+                                       .is_over = is_over,
+                                       .context = planner,
+                                       .start = example ? example->shards : NULL,
+                                       .start_count = example ? example->shard_count : 0,
+                                       .starts_only = starts_only};
     HloStatus status = spmd_search(planner->context->arena, remeshed ? remeshed : planner->module, &options, &found);
     hlo_module_free(remeshed);
     if (status && planner->kept.count)
         return cli_blame_options(planner->context, planner->module, hlo_status_annotate(status, "--keep"));
     HLO_TRY(status);
-    candidate->exact = found.is_exact;
-    candidate->shards.count = 0;
-    HLO_TRY(close_plan(planner, &found, candidate));
+    candidate->exact = found.is_exact && !planner->more;  // else the costs are estimates
+    candidate->best = found.best;
+    candidate->best_count = found.best_count;
+    candidate->is_whole = !planner->more;
+    candidate->is_closed = false;
+    take_cost(planner, candidate, &found.best[0], true);
+    if (!starts_only) HLO_TRY(time_whole(planner, candidate, 3));
     if (candidate->fits && (!planner->best_step || candidate->step_picoseconds < planner->best_step))
         planner->best_step = candidate->step_picoseconds;
     return HLO_SUCCESS;
@@ -307,18 +441,66 @@ static void write_json(const Planner *planner, const Candidate *best, HloText *t
     hlo_text_char(text, '\n');
 }
 
-// One line a parameter, as an option that can be pasted; whole ones too, which propagation would shard otherwise.
+static bool is_name_letter(char c) {
+    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+}
+
+// Whether a pattern could match a name: its letters before the first `*` and behind the last are those of the name.
+static bool could_match(const char *pattern, const char *name) {
+    const char *first = pattern, *last = pattern + strlen(pattern), *end = name + strlen(name);
+    for (const char *at = name; *first != '*'; ++first) {
+        if (!is_name_letter(*first)) continue;
+        while (*at && !is_name_letter(*at)) ++at;
+        if (!*at || *at++ != *first) return false;
+    }
+    while (last[-1] != '*') {
+        if (!is_name_letter(*--last)) continue;
+        while (end > name && !is_name_letter(end[-1])) --end;
+        if (end == name || *--end != *last) return false;
+    }
+    return true;
+}
+
+// Names of parameters, and for each of them the pattern under which the plan is printed: that of equal layers, if all
+// that it could match is sharded alike, else the name.
+typedef struct Names {
+    const char **names, **patterns;
+    int64_t count;
+} Names;
+
+static Names list_names(const Planner *planner, const Candidate *best) {
+    HloArena *arena = planner->context->arena;
+    Names list = {.count = leaf_count(planner->module)};
+    list.names = HLO_ARENA_NEW(arena, const char *, list.count + 1);
+    list.patterns = HLO_ARENA_NEW(arena, const char *, list.count + 1);
+    for (int64_t i = 0; i < list.count; ++i) list.names[i] = advice_parameter_name(arena, planner->module, i);
+    for (int64_t i = 0; i < list.count; ++i) {
+        const char *pattern = advice_name_pattern(arena, list.names[i]);
+        bool alike = best->specs[i] && strchr(pattern, '*');
+        int64_t matched = 0;
+        for (int64_t k = 0; k < list.count && alike; ++k) {
+            if (!could_match(pattern, list.names[k])) continue;
+            alike = best->specs[k] && !strcmp(best->specs[k], best->specs[i]);
+            matched++;
+        }
+        list.patterns[i] = alike && matched > 1 ? pattern : list.names[i];
+    }
+    return list;
+}
+
+// One line a parameter, or for all equal ones of equal layers, as an option that can be pasted; whole ones too, which
+// propagation would shard otherwise.
 static void print_plan(const Planner *planner, const Candidate *best, HloText *text) {
-    const int64_t leaves = leaf_count(planner->module);
+    const Names list = list_names(planner, best);
     hlo_text_format(text, "%s on %s: step %s, peak %.3f GiB%s, MFU %.1f %%; %lld plans timed%s\n--mesh %s\n",
                     planner->module->name, best->topology->name, cli_time(planner->context, best->step_picoseconds),
                     (double)best->hbm_peak_bytes * 0x1p-30, best->fits ? "" : " (does not fit)", 100 * best->mfu,
                     (long long)planner->evaluated, best->exact ? ", all that there are on this mesh" : "",
                     best->mesh_text);
-    for (int64_t i = 0; i < leaves; ++i) {
-        if (!best->specs[i] || !*best->specs[i]) continue;
-        hlo_text_format(text, "--shard \"%s=%s\"\n", advice_parameter_name(planner->context->arena, planner->module, i),
-                        best->specs[i]);
+    for (int64_t i = 0; i < list.count; ++i) {
+        bool printed = !best->specs[i] || !*best->specs[i];
+        for (int64_t k = 0; k < i && !printed; ++k) printed = !strcmp(list.patterns[k], list.patterns[i]);
+        if (!printed) hlo_text_format(text, "--shard \"%s=%s\"\n", list.patterns[i], best->specs[i]);
     }
     for (int64_t i = 0; i < planner->candidates.count; ++i) {
         const Candidate *one = &planner->candidates.items[i];
@@ -448,7 +630,7 @@ static HloStatus look_at_all(Planner *planner) {
     for (int64_t i = 0; i < planner->candidates.count; ++i) {
         const double now = cli_seconds();
         planner->deadline = now + (planner->end - now) / (double)(planner->candidates.count - i);
-        HLO_TRY(plan_mesh(planner, &planner->candidates.items[i], true));
+        HLO_TRY(plan_mesh(planner, &planner->candidates.items[i], true, NULL));
     }
     return drop_refused(planner);
 }
@@ -474,9 +656,31 @@ static HloStatus improve_some(Planner *planner) {
         const double now = cli_seconds();
         if (now >= planner->end) break;
         planner->deadline = round + 1 < count ? now + (planner->end - now) / 2 : planner->end;
-        HLO_TRY(plan_mesh(planner, next, false));
+        HLO_TRY(plan_mesh(planner, next, false, round < 2 ? NULL : best));
     }
     return HLO_SUCCESS;
+}
+
+// The best candidate, after its plan was closed; all others have been timed with the whole program.
+static HloStatus choose(Planner *planner, const Candidate **chosen) {
+    for (int64_t i = 0; i < planner->candidates.count; ++i)
+        HLO_TRY(time_whole(planner, &planner->candidates.items[i], 1));
+    for (;;) {
+        Candidate *best = NULL;
+        for (int64_t i = 0; i < planner->candidates.count; ++i)
+            if (!best || better(planner, &planner->candidates.items[i], best)) best = &planner->candidates.items[i];
+        *chosen = best;
+        assert(best);
+        if (best->is_closed) return HLO_SUCCESS;
+        HLO_TRY(close_plan(planner, best));
+    }
+}
+
+// Makes the shorter programs, if there are enough equal layers.
+static HloStatus shorten(Planner *planner) {
+    HLO_TRY(spmd_search_shorten(planner->module, LAYERS_MORE, &planner->more, &planner->layers));
+    if (!planner->more || planner->layers < 2 * LAYERS_MORE) return HLO_SUCCESS;
+    return spmd_search_shorten(planner->module, LAYERS_LESS, &planner->less, &planner->layers);
 }
 
 static HloStatus plan_program(Planner *planner, EmuTopology *const *topologies, int64_t count) {
@@ -489,12 +693,15 @@ static HloStatus plan_program(Planner *planner, EmuTopology *const *topologies, 
     HLO_TRY(read_objective(planner, topologies, count));
     planner->begin = cli_seconds();
     planner->end = planner->begin + budget;
-    Candidate *best = NULL;
+    HLO_TRY(shorten(planner));
+    if (!planner->less) {
+        hlo_module_free(planner->more);
+        planner->more = NULL;
+    }
+    const Candidate *best;
     HLO_TRY(look_at_all(planner));
     HLO_TRY(improve_some(planner));
-    for (int64_t i = 0; i < planner->candidates.count; ++i)
-        if (!best || better(planner, &planner->candidates.items[i], best)) best = &planner->candidates.items[i];
-    assert(best);
+    HLO_TRY(choose(planner, &best));
     if (!best->fits) context->exit_code = CLI_EXIT_OUT_OF_MEMORY;
     HLO_TRY(write_plan(planner, best));
     if (!best->fits)
@@ -514,6 +721,8 @@ static HloStatus run_plan(CliContext *context) {
     HloStatus status = cli_program_load(context, context->arguments.items[0], &planner.module);
     if (!status) status = plan_program(&planner, topologies, count);
     hlo_status_free(planner.refusal);
+    hlo_module_free(planner.more);
+    hlo_module_free(planner.less);
     hlo_module_free(planner.module);
     for (int64_t i = 0; i < count; ++i) emu_topology_free(topologies[i]);
     return status;

@@ -321,25 +321,31 @@ static bool is_minor(const Search *search, const Group *group) {
            hlo_shape_bytes(group->shape) * group->leaf_count < bytes / 1000;
 }
 
-// Gives each group in turn its best choice until nothing improves.
+// Gives one group its best choice. Returns in *improved whether that is better than what it had.
+static HloStatus improve(Search *search, Plan *plan, int64_t g, bool *improved) {
+    const int32_t count = search->groups.items[g].choice_count;
+    Plan *plans = HLO_ARENA_NEW(search->arena, Plan, count);
+    *improved = false;
+    for (int32_t c = 0; c < count; c++) {
+        plans[c].choice = copy_choice(search, plan->choice);
+        plans[c].choice[g] = c;
+    }
+    HLO_TRY(evaluate_all(search, plans, count));
+    for (int32_t c = 0; c < count; c++) {
+        if (!better(search, &plans[c], plan)) continue;
+        *plan = plans[c];
+        *improved = true;
+    }
+    return HLO_SUCCESS;
+}
+
+// Gives each group in turn its best choice until a whole round improves nothing.
 static HloStatus descend(Search *search, Plan *plan) {
-    for (bool improved = true; improved && !search->over;) {
-        improved = false;
-        for (int64_t g = 0; g < search->groups.count && !search->over; g++) {
-            const int32_t count = search->groups.items[g].choice_count;
-            Plan *plans = HLO_ARENA_NEW(search->arena, Plan, count);
-            if (is_minor(search, &search->groups.items[g])) continue;
-            for (int32_t c = 0; c < count; c++) {
-                plans[c].choice = copy_choice(search, plan->choice);
-                plans[c].choice[g] = c;
-            }
-            HLO_TRY(evaluate_all(search, plans, count));
-            for (int32_t c = 0; c < count; c++) {
-                if (!better(search, &plans[c], plan)) continue;
-                *plan = plans[c];
-                improved = true;
-            }
-        }
+    const int64_t count = search->groups.count;
+    for (int64_t g = 0, idle = 0; idle < count && !search->over; g = (g + 1) % count) {
+        bool improved = false;
+        if (!is_minor(search, &search->groups.items[g])) HLO_TRY(improve(search, plan, g, &improved));
+        idle = improved ? 1 : idle + 1;
     }
     return HLO_SUCCESS;
 }
@@ -375,10 +381,26 @@ static int32_t *shard_largest(const Search *search, unsigned mask) {
     return choice;
 }
 
+// The choices that write a plan's shards, as far as this mesh has them: the plan of another mesh on this one.
+static int32_t *read_start(const Search *search) {
+    int32_t *choice = copy_choice(search, NULL);
+    for (int64_t g = 0; g < search->groups.count; g++) {
+        const Group *group = &search->groups.items[g];
+        for (int32_t c = 1; c < group->choice_count && !choice[g]; c++) {
+            const char *spec = spec_of(search, group, c, group->leaves[0]);
+            for (int64_t i = 0; i < search->options->start_count && !choice[g]; i++)
+                if (!strcmp(search->options->start[i], spec)) choice[g] = c;
+        }
+    }
+    return choice;
+}
+
 // Starts: nothing; every parameter in parts, over each axis and over all; one group's dimension over all axes, the best
-// of which is data parallelism in most programs. The best two are improved.
+// of which is data parallelism in most programs; the plan that the caller brings. The best two are improved, the best
+// one where the caller brings a plan. A second that is far from the first when that has been improved stays as it is.
 static HloStatus search_from_starts(Search *search, Plan *best) {
-    enum { STARTS = 2 };
+    const double kFar = 1.2;
+    const int64_t starts = search->options->start_count ? 1 : 2;
     const unsigned all = (1u << search->options->mesh_axis_count) - 1;
     HLO_VECTOR(Plan) candidates = {0};
     hlo_vector_push(search->arena, &candidates, *best);
@@ -393,13 +415,18 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
             hlo_vector_push(search->arena, &candidates, plan);
         }
     }
+    if (search->options->start_count)
+        hlo_vector_push(search->arena, &candidates, ((Plan){.choice = read_start(search)}));
     HLO_TRY(evaluate_all(search, candidates.items, candidates.count));
-    for (int64_t count = 0; count < STARTS && count < candidates.count; count++) {
+    for (int64_t count = 0; count < starts && count < candidates.count; count++) {
         int64_t first = 0;
         for (int64_t i = 1; i < candidates.count; i++)
             if (better(search, &candidates.items[i], &candidates.items[first])) first = i;
         Plan start = candidates.items[first];
         if (start.ruled_out) break;
+        if (count && has_room(search, best) && (double)start.cost.time > kFar * (double)best->cost.time &&
+            search->options->objective == SPMD_SEARCH_TIME)
+            break;
         candidates.items[first].ruled_out = true;
         if (!search->options->starts_only) HLO_TRY(descend(search, &start));
         if (better(search, &start, best)) *best = start;
@@ -454,6 +481,25 @@ HloStatus spmd_search_groups(HloArena *arena, const HloModule *module, const Spm
     return HLO_SUCCESS;
 }
 
+// Lists the best plans that were costed. `best` is the first of them.
+static void list_best(Search *search, const Plan *best, SpmdSearchResult *result) {
+    SpmdSearchTrial *list = HLO_ARENA_NEW(search->arena, SpmdSearchTrial, SPMD_SEARCH_BEST);
+    list[result->best_count++] = (SpmdSearchTrial){result->shards, result->shard_count, best->cost, NULL};
+    const Plan *known = find_known(search, best->choice);
+    if (known) search->known.items[known - search->known.items].ruled_out = true;
+    while (result->best_count < SPMD_SEARCH_BEST) {
+        Plan *next = NULL;
+        for (int64_t i = 0; i < search->known.count; i++)
+            if (!search->known.items[i].ruled_out && (!next || better(search, &search->known.items[i], next)))
+                next = &search->known.items[i];
+        if (!next) break;
+        next->ruled_out = true;
+        const HloStringVector shards = shards_of(search, next->choice);
+        list[result->best_count++] = (SpmdSearchTrial){shards.items, shards.count, next->cost, NULL};
+    }
+    result->best = list;
+}
+
 HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearchOptions *options,
                       SpmdSearchResult *result) {
     assert(arena && module && options && options->cost && result && options->mesh_axis_count > 0);
@@ -475,5 +521,6 @@ HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearch
                                  .evaluated = search.evaluated,
                                  .group_count = search.groups.count,
                                  .is_exact = exact && !search.over};
+    list_best(&search, &best, result);
     return HLO_SUCCESS;
 }

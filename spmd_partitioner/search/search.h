@@ -44,8 +44,14 @@ typedef struct SpmdSearchOptions {
     void (*cost)(void *context, SpmdSearchTrial *trials, int64_t count);
     bool (*is_over)(void *context);  // asked before each call: the search then ends with the best so far; may be NULL
     void *context;
+    // The shards of a plan that was found on another mesh with the same axes: one more start, from which alone the
+    // search then goes on if it is the best. May be empty.
+    const char *const *start;
+    int64_t start_count;
     bool starts_only;  // only cost the starts: a quick look, for choosing among meshes
 } SpmdSearchOptions;
+
+enum { SPMD_SEARCH_BEST = 4 };
 
 typedef struct SpmdSearchResult {
     const char *const *shards;  // of the best plan, with the kept ones; in the arena of the call
@@ -54,6 +60,10 @@ typedef struct SpmdSearchResult {
     int64_t evaluated;    // how many plans were costed
     int64_t group_count;  // decisions
     bool is_exact;        // every plan of the space was costed
+    // The best plans, best first, beginning with that above: for callers whose cost is an estimate, who cost these
+    // again. At most SPMD_SEARCH_BEST.
+    const SpmdSearchTrial *best;
+    int64_t best_count;
 } SpmdSearchResult;
 
 // Parameters that are one decision, and the results that are sharded like them (updated weights). Flattened numbers.

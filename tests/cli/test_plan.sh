@@ -45,6 +45,31 @@ check "plan: pasted" bash -c "bash pasted.sh >pasted.json"
 check "plan: pasted, it takes what was promised" python3 -c "
 import json
 assert json.load(open('plan.json'))['step_seconds'] == json.load(open('pasted.json'))['step_seconds']"
+check "plan: equal layers are one line" test "$(grep -c "params\[\*\]\['up'\]" out)" = 1
+{
+    echo "HloModule deep"
+    echo "ENTRY main {"
+    echo "  x0 = f32[64,128] parameter(0), metadata={op_name=\"x\"}"
+    for i in $(seq 12); do
+        echo "  w$i = f32[128,256] parameter($((2 * i - 1))), metadata={op_name=\"params[$i]['up']\"}"
+        echo "  v$i = f32[256,128] parameter($((2 * i))), metadata={op_name=\"params[$i]['down']\"}"
+        echo "  a$i = f32[64,256] dot(x$((i - 1)), w$i), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+        echo "  t$i = f32[64,256] tanh(a$i)"
+        echo "  b$i = f32[64,128] dot(t$i, v$i), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+        echo "  c$i = f32[64,128] cosine(b$i)"
+        echo "  d$i = f32[64,128] multiply(c$i, x$((i - 1)))"
+        echo "  x$i = f32[64,128] add(d$i, b$i)"
+    done
+    echo "  ROOT r = (f32[64,128]) tuple(x12)"
+    echo "}"
+} >deep.hlo
+exits 0 "plan: many equal layers" meshlo plan deep.hlo --on v5e-4 --mesh data=2,model=2
+{ printf '%s emulate deep.hlo --on v5e-4 --json ' "$MESHLO" && grep '^--' out | tr '\n' ' '; } >pasted.sh
+check "plan: many equal layers: pasted" bash -c "bash pasted.sh >pasted.json"
+check "plan: many equal layers: the step is that of the whole program" python3 -c "
+import json, re
+shown = re.search(r'step ([0-9.]+) us', open('out').read())
+assert abs(float(shown[1]) * 1e-6 - json.load(open('pasted.json'))['step_seconds']) < 1e-9"
 exits 0 "plan: the program" meshlo plan layers.hlo --on v5e-4 -o planned.hlo
 exits 0 "plan: what was written takes what was promised" meshlo emulate planned.hlo --on v5e-4 --json
 json "(j['step_seconds'], j['hbm_peak_bytes'], j['mesh']) == tuple(json.load(open('plan.json'))[k] for k in ('step_seconds', 'hbm_peak_bytes', 'mesh'))" "plan: step, memory and mesh as promised"
