@@ -385,29 +385,34 @@ static int open_folder_of(const char *path, const char **name) {
 }
 
 // Opens a new file in the target's folder under a short generated name, since the file's name may have the maximum
-// length. -1 with errno if that fails.
-static int open_temporary(Target *target) {
+// length, with these permissions or, because of the umask, fewer. -1 with errno if that fails.
+static int open_temporary(Target *target, mode_t mode) {
     for (int attempt = 0; attempt < 100; ++attempt) {
         snprintf(target->temporary, sizeof target->temporary, ".meshlo-tmp-%ld-%d", (long)getpid(), attempt);
-        int descriptor = openat(target->folder, target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int descriptor = openat(target->folder, target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (descriptor >= 0 || errno != EEXIST) return descriptor;
     }
     return -1;
 }
 
-// Gives the new file the permissions of the old one and, if allowed, its owner. Returns 0 or an errno.
+// Gives the new file the permissions of the old one and, if allowed, its owner. Returns 0 or an errno. Where
+// permissions cannot be changed (file systems without them, sandboxes), the new file may have fewer, but not more.
 static int keep_permissions(int descriptor, const struct stat *old) {
+    struct stat made;
     const bool owned = fchown(descriptor, old->st_uid, old->st_gid) == 0;
     // A setuid program must not become that of another owner.
     const mode_t mode = old->st_mode & (owned ? 07777 : 0777);
-    return fchmod(descriptor, mode) == 0 ? 0 : errno;
+    if (fstat(descriptor, &made) == 0 && (made.st_mode & 07777) == mode) return 0;
+    if (fchmod(descriptor, mode) == 0) return 0;
+    const int failure = errno;
+    return fstat(descriptor, &made) == 0 && (made.st_mode & 07777 & ~mode) == 0 ? 0 : failure;
 }
 
 // Replaces the target. Returns 0 or an errno; on an error no temporary file remains.
 static int replace_target(Target *target, const struct stat *old, const HloFilePiece *pieces, int64_t count) {
     Quiet quiet;
     begin_quiet(&quiet);
-    const int descriptor = open_temporary(target);
+    const int descriptor = open_temporary(target, old ? old->st_mode & 0777 : 0666);
     int failure = descriptor < 0 ? errno : 0;
     if (!failure && old) failure = keep_permissions(descriptor, old);
     if (!failure) failure = write_all(descriptor, pieces, count, &quiet);

@@ -19,6 +19,7 @@
 #include <zstd.h>
 
 #include "hlo/base/file.h"
+#include "tests/support/refuse.h"
 
 enum { kPlainSize = 300000 };
 
@@ -303,6 +304,31 @@ Test(base_file, replaces_what_a_link_points_to) {
     cr_assert_str_eq(content.data, "new");
     hlo_file_content_free(&content);
     unlink(link);
+    drop_fixture(&fixture);
+}
+
+// Sandboxes and some file systems refuse fchmod(): a replaced file may then have fewer permissions, but not more.
+Test(base_file, bug_no_file_was_replaced_where_permissions_may_not_be_changed) {
+    static const mode_t modes[][2] = {{0644, 0644}, {0640, 0640}, {0666, 0644}};  // before, after
+    Fixture fixture = make_fixture();
+    struct stat info;
+    umask(022);
+    cr_assert_null(hlo_file_write(fixture.path, "old", 3));
+    char paths[HLO_COUNT_OF(modes)][sizeof fixture.path + 2];
+    for (size_t i = 0; i < HLO_COUNT_OF(modes); i++) {
+        snprintf(paths[i], sizeof paths[i], "%s%zu", fixture.path, i);
+        cr_assert_null(hlo_file_write(paths[i], "old", 3));
+        cr_assert_eq(chmod(paths[i], modes[i][0]), 0);
+    }
+    if (!refuse_call(SYS_fchmod)) cr_skip_test("no system call filters here");
+    for (size_t i = 0; i < HLO_COUNT_OF(modes); i++) {
+        HloStatus status = hlo_file_write(paths[i], "newer", 5);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        cr_assert_eq(stat(paths[i], &info), 0);
+        cr_expect_eq(info.st_size, 5);
+        cr_expect_eq(info.st_mode & 07777, modes[i][1], "mode %o", (unsigned)info.st_mode);
+        unlink(paths[i]);
+    }
     drop_fixture(&fixture);
 }
 

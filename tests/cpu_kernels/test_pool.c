@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +16,7 @@
 #include "targets/cpu/host/quota.h"
 #include "tests/support/cases.h"
 #include "tests/support/child.h"
+#include "tests/support/refuse.h"
 
 enum { kCount = 10007 };
 
@@ -218,22 +216,10 @@ Test(cpu_pool, many_short_jobs) {
 
 // ---- what a sandbox refuses
 
-// Makes one system call of this process fail with EPERM. False where filters are not allowed.
-static bool refuse(long call) {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {.len = 4, .filter = filter};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 // bug: hwloc asked again without end.
 Test(cpu_pool, runs_where_the_affinity_may_not_be_asked, .timeout = 60) {
     CpuPool *pool;
-    if (!refuse(SYS_sched_getaffinity)) cr_skip_test("no system call filters here");
+    if (!refuse_call(SYS_sched_getaffinity)) cr_skip_test("no system call filters here");
     cr_assert_null(cpu_pool_new(&pool));
     cr_expect_geq(cpu_pool_worker_count(pool), 1);
 #if !defined(__SANITIZE_ADDRESS__)  // which asks for the affinity itself when a thread starts, and aborts without it
@@ -251,7 +237,7 @@ static int use_wiped_pool(void *context) {
 // bug: no pool could be made where madvise() is refused.
 Test(cpu_pool, notices_a_fork_where_pages_may_not_be_marked) {
     CpuPool *pool, *other;
-    if (!refuse(SYS_madvise)) cr_skip_test("no system call filters here");
+    if (!refuse_call(SYS_madvise)) cr_skip_test("no system call filters here");
     cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_BASELINE, &pool));
     cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_BASELINE, &other));
     cpu_pool_free(other);

@@ -903,7 +903,7 @@ Test(stablehlo_sizes, that_are_computed_are_checked) {
     static const struct {
         const char *old_text, *new_text;
         int64_t rows;
-        int code;
+        HloCode code;
         const char *part;
     } cases[] = {
         {"", "", 5, HLO_INVALID_ARGUMENT, "the sizes break a condition: the remainder is 1"},
