@@ -759,7 +759,7 @@ static HloStatus read_module(ModuleReader *reader, HloSpan span) {
     }
     const char *name = "";
     HLO_TRY(read_name(reader->scratch, find_field(&fields, 1), &name));
-    hlo_module_set_name(reader->module, name);
+    hlo_module_set_name(reader->module, *name ? name : "_");  // text cannot have a module without a name
     for (int64_t i = 0; i < fields.count; i++) {
         if (fields.items[i].number != 22) continue;
         HLO_TRY(append_string(reader->module->arena, fields.items[i].bytes, &reader->payloads));

@@ -333,6 +333,21 @@ Test(proto_messages, bug_shardings_of_messages_print_as_text_that_reads_back) {
 }
 
 // The levels are counted by what nests without bound: shapes in shapes, literals and shardings in their own kind.
+Test(proto_messages, bug_a_module_without_a_name_was_printed_as_text_that_cannot_be_read) {
+    HloText bytes = module_of(PARAMETER(""), "1:\"\""), text = {0};
+    HloModule *module = NULL, *again = NULL;
+    cr_assert_null(hlo_module_from_proto(bytes.data, bytes.length, &module));
+    cr_assert_null(hlo_print(module, NULL, &text));
+    cr_expect(strstr(text.data, "HloModule _"), "%s", text.data);
+    HloStatus status = hlo_parse(text.data, text.length, NULL, &again);
+    cr_expect_null(status, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(again);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    hlo_text_free(&bytes);
+}
+
 Test(proto_messages, of_64_levels_are_read_and_no_deeper) {
     static const struct {
         const char *before, *level, *innermost, *after;
