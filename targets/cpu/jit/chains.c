@@ -30,8 +30,13 @@ struct CpuChains {
     int64_t bytes, kernels;
 };
 
-// A kernel alone is as fast; more than this would keep too many values.
-enum { kLeastKernels = 2, kMostMembers = 96, kLeastElements = 64, kCodeAlignment = 64 };
+// A kernel alone is as fast; more members would keep too many values. A chain's members are within kMostSteps steps,
+// and longer loops than kMostValues, such as reductions over a hundred thousand devices, have no code: compiling stays
+// linear and short.
+enum { kLeastKernels = 2, kMostMembers = 96, kMostSteps = 256, kMostValues = 8192, kLeastElements = 64 };
+// The processor overlaps the vectors of an iteration with the next ones as far as it looks ahead, some 250
+// instructions. In longer sequences of dependent operations it would wait for each result.
+enum { kMostDepth = 12, kCodeAlignment = 64 };
 _Static_assert((int)CPU_CHAIN_LISTS == (int)CPU_JIT_LISTS && (int)CPU_CHAIN_LANES == (int)CPU_JIT_LANES,
                "the interpreter passes what the code expects");
 
@@ -65,6 +70,7 @@ typedef struct Chain {
     CpuLevel level;
     int64_t end;
     CpuValue members[kMostMembers];
+    int depths[kMostMembers];            // how many members one after the other lead to this one
     CpuJitKernel kernels[kMostMembers];  // of members that are kernels, not other names
     int member_count, kernel_count;
     CpuValue lists[CPU_CHAIN_LISTS];
@@ -173,10 +179,23 @@ static bool may_move(const Chain *chain, CpuValue v) {
     return value->kind == CPU_VALUE_ALIAS || !overwrites(chain, v, 0);
 }
 
+// Returns how many members one after the other lead to a new one, itself included.
+static int depth_of(const Chain *chain, const CpuLoopValue *value) {
+    int depth = 0;
+    for (int i = 0; i < 3; i++) {
+        const int member = value->operands[i] < 0 ? -1 : member_of(chain, value->operands[i]);
+        if (member >= 0 && chain->depths[member] > depth) depth = chain->depths[member];
+    }
+    return depth + 1;
+}
+
 static bool add_member(Chain *chain, CpuValue v) {
     const CpuLoopValue *value = value_of(chain, v);
     CpuJitKernel *kernel = &chain->kernels[chain->member_count];
-    if (chain->member_count == kMostMembers || value->level != chain->level || value->width > 4) return false;
+    const int depth = depth_of(chain, value);
+    if (chain->member_count == kMostMembers || depth > kMostDepth || value->level != chain->level || value->width > 4)
+        return false;
+    chain->depths[chain->member_count] = depth;
     if (is_other_name(chain, value) && member_of(chain, value->operands[0]) >= 0) {
         chain->members[chain->member_count++] = v;
         return true;
@@ -226,11 +245,11 @@ static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int 
     chain->end = begin;
     if (value_of(chain, steps->items[begin].value)->kind != CPU_VALUE_KERNEL) return false;
     if (chain->loop->reduced > 1 && chain->level != CPU_LEVEL_FULL) return false;
-    for (int64_t i = begin; i < steps->count && chain->kernel_count < most; i++) {
+    for (int64_t i = begin; i < steps->count && i - begin < kMostSteps && chain->kernel_count < most; i++) {
         const CpuValue v = steps->items[i].value;
         if (add_member(chain, v))
             chain->end = i + 1;
-        else if (!may_move(chain, v))
+        else if (i == begin || !may_move(chain, v))
             break;
     }
     return chain->kernel_count >= kLeastKernels;
@@ -395,6 +414,7 @@ static void find_few(Maker *maker, const CpuLoop *loop, int64_t first_replaced) 
 static void make_loop(Maker *maker, const CpuLoop *loop) {
     const int64_t elements = loop->kept * (loop->reduced > 1 ? loop->reduced : 1), first = maker->replaced.count;
     if (loop->small_loop || loop->steps->has_chains || elements < kLeastElements) return;
+    if (loop->value_count > kMostValues) return;
     if (loop->kernels != cpu_isa_loop_kernels(CPU_FEATURES_AVX2) ||
         loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_BASELINE))
         return;
