@@ -56,6 +56,8 @@ typedef struct HloJvp {
     HloIntMap needed;           // by old id: per leaf, whether its tangent is of use
     HloIntMap linears;          // by new id: the HloLinear of a placeholder
     HloIntMap orthogonal;       // by old id of a QR decomposition: the tangent of Q
+    HloIntMap factors;          // by new id of an LU decomposition P A = L U: P times the tangent of A
+    HloIntMap solutions;        // by new id of a triangular solve: what hlo_transform_system_tangent() must know of it
     HloInt64Vector seeds;       // new ids of the instructions that stand for the inputs' tangents
     const HloInstruction *old;  // the one that is being differentiated
     HloInstruction *result;     // its copy, once there is one

@@ -67,6 +67,8 @@ void hlo_jvp_cholesky(HloJvp *j, HloInstruction **out) {
 HloInstruction *hlo_transform_solution_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes) {
     HloBuilder *b = j->b;
     HloInstruction *t = hlo_jvp_tangent(j, 0), *right = hlo_jvp_tangent(j, 1);
+    HloInstruction *system = t ? hlo_transform_system_tangent(j, attributes) : NULL;
+    if (system) return system;
     if (t) {
         HloInstruction *x = hlo_jvp_result(j);
         t = hlo_transform_triangle(b, t, attributes->lower, attributes->unit_diagonal ? 0 : 1);

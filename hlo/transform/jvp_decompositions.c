@@ -208,6 +208,8 @@ static HloInstruction *lu_tangent(HloJvp *j, HloInstruction *lu, HloInstruction 
     HloInstruction *upper = extended(b, hlo_transform_triangle(b, hlo_transform_corner(b, lu, k, n), false, 1), n, k);
     HloInstruction *x =
         hlo_transform_take_along(b, t, hlo_transform_along(b, permutation, dims, false), dims.count - 2);
+    if (!x) return NULL;
+    hlo_int_map_set(j->scratch, &j->factors, (uint64_t)hlo_jvp_result(j)->id, (int64_t)(intptr_t)x);
     x = hlo_build_triangular_solve(b, lower, x, &by_lower);
     x = hlo_build_triangular_solve(b, upper, x, &by_upper);
     if (!x) return NULL;

@@ -1,6 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tangents of general systems: tridiagonal ones, and eigenvalues of matrices that are not Hermitian.
+// Tangents of general systems: those solved by an LU decomposition, tridiagonal ones, and eigenvalues of matrices that
+// are not Hermitian.
+#include <complex.h>
+#include <math.h>
+
 #include "hlo/transform/structure.h"
+
+// ---- systems that are solved by an LU decomposition
+
+// A triangular solve of the program.
+typedef struct Solution {
+    HloTriangularSolveAttributes attributes;
+    const HloInstruction *matrix;
+    HloInstruction *right;  // the tangent of its right-hand side; NULL for zero
+} Solution;
+
+static void *lookup(const HloIntMap *map, const HloInstruction *i) {
+    const int64_t *found = hlo_int_map_find(map, (uint64_t)i->id);
+    return found ? (void *)(intptr_t)*found : NULL;
+}
+
+static bool is_nan(const HloInstruction *i) {
+    while (hlo_is(i, HLO_OP_BROADCAST)) i = i->operands[0];
+    if (!hlo_is(i, HLO_OP_CONSTANT) || hlo_shape_elements(i->shape) == 0) return false;
+    const HloLiteral *literal = HLO_ATTRIBUTES(i, Constant)->literal;
+    return hlo_transform_is_continuous(i->shape->type) && hlo_literal_is_splat(literal) &&
+           isnan(creal(hlo_literal_get_complex(literal, 0)));
+}
+
+// P A' of the LU decomposition of a square matrix A that `matrix` is, or which it is where the decomposition succeeded;
+// NULL if it is none.
+static HloInstruction *decomposed_tangent(const HloJvp *j, const HloInstruction *matrix) {
+    if (hlo_is(matrix, HLO_OP_SELECT) && is_nan(matrix->operands[2])) matrix = matrix->operands[1];
+    const bool first = hlo_is(matrix, HLO_OP_GET_TUPLE_ELEMENT) && HLO_ATTRIBUTES(matrix, TupleIndex)->index == 0;
+    HloInstruction *tangent = first ? lookup(&j->factors, matrix->operands[0]) : NULL;
+    const int64_t rank = matrix->shape->rank;
+    return tangent && matrix->shape->dims[rank - 1] == matrix->shape->dims[rank - 2] ? tangent : NULL;
+}
+
+// True if `inner` and `outer` together are the inverse of L U, or of its transpose.
+static bool are_both_factors(const HloTriangularSolveAttributes *inner, const HloTriangularSolveAttributes *outer) {
+    const bool plain = outer->transpose_a == HLO_Transpose_NO_TRANSPOSE;
+    return inner->left_side && outer->left_side && inner->transpose_a == outer->transpose_a && inner->lower == plain &&
+           outer->lower != plain && inner->unit_diagonal == inner->lower && outer->unit_diagonal == outer->lower;
+}
+
+// With op the transpose that both solves name, op(L U) x = r: x' = op(L U)^-1 (r' - op(P A') x).
+HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes) {
+    HloBuilder *b = j->b;
+    HloInstruction *matrix = hlo_jvp_operand(j, 0), *x = hlo_jvp_result(j), *right = hlo_jvp_operand(j, 1);
+    if (!matrix || !x || !right) return NULL;
+    Solution own = {*attributes, matrix, hlo_jvp_tangent(j, 1)};
+    const HloInstruction *inner = right;
+    while (hlo_is(inner, HLO_OP_RESHAPE)) inner = inner->operands[0];
+    hlo_int_map_set(j->scratch, &j->solutions, (uint64_t)x->id,
+                    (int64_t)(intptr_t)hlo_arena_copy(j->scratch, &own, sizeof own));
+    const Solution *first = lookup(&j->solutions, inner);
+    HloInstruction *t = first && first->matrix == matrix ? decomposed_tangent(j, matrix) : NULL;
+    if (!t || !are_both_factors(&first->attributes, attributes) ||
+        !hlo_shape_equal(inner->shape, x->shape, HLO_COMPARE_IGNORE_LAYOUT))
+        return NULL;
+    if (attributes->transpose_a != HLO_Transpose_NO_TRANSPOSE) t = hlo_transform_transposed(b, t);
+    if (attributes->transpose_a == HLO_Transpose_ADJOINT) t = hlo_transform_conjugate(b, t);
+    HloInstruction *rest = hlo_transform_sum(b, first->right, hlo_build_negate(b, hlo_transform_product(b, t, x)));
+    return hlo_build_triangular_solve(b, matrix, hlo_build_triangular_solve(b, matrix, rest, &first->attributes),
+                                      attributes);
+}
 
 // ---- tridiagonal systems
 

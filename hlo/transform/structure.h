@@ -28,6 +28,10 @@ HloInstruction *hlo_transform_product(HloBuilder *b, HloInstruction *x, HloInstr
 HloInstruction *hlo_transform_cholesky_tangent(HloBuilder *b, HloInstruction *factor, HloInstruction *t, bool is_lower);
 // The tangent of the solution of a triangular system: of j->old, whose operands are the matrix and the right-hand side.
 HloInstruction *hlo_transform_solution_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes);
+// The tangent of the solution of A x = b, if j->old is the second of two triangular solves by the factors of one LU
+// decomposition; NULL if it is not. Without it the tangent would come through those of L and U, with five times the
+// products.
+HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes);
 // The transpose of a matrix, or of each of a batch.
 HloInstruction *hlo_transform_transposed(HloBuilder *b, HloInstruction *x);
 // The conjugate of it.

@@ -516,6 +516,24 @@ Test(derivatives, loops_stack_what_the_policy_saves) {
     hlo_module_free(module);
 }
 
+// One product for the matrix of a system that is solved by its LU factors, and none for the factors.
+Test(derivatives, systems_need_one_product) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nadd {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n  ROOT c = f64[] add(a, b)\n}\n"
+        "ENTRY e {\n  a = f64[3,3] parameter(0)\n  r = f64[3,2] parameter(1)\n"
+        "  l = (f64[3,3], s32[3], s32[3]) custom-call(a), custom_call_target=\"LuDecomposition\"\n"
+        "  f = f64[3,3] get-tuple-element(l), index=0\n"
+        "  y = f64[3,2] triangular-solve(f, r), left_side=true, lower=true, unit_diagonal=true, "
+        "transpose_a=NO_TRANSPOSE\n"
+        "  x = f64[3,2] triangular-solve(f, y), left_side=true, transpose_a=NO_TRANSPOSE\n  z = f64[] constant(0)\n"
+        "  ROOT s = f64[] reduce(x, z), dimensions={0,1}, to_apply=add\n}\n");
+    HloComputation *gradient;
+    HloStatus status = hlo_gradient(module->entry, &(HloGradientOptions){.wrt = HLO_DIMS(0, 1)}, &gradient);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    cr_expect_eq(count_of(gradient, HLO_OP_DOT), 1);
+    hlo_module_free(module);
+}
+
 // A gradient has the sharding of its parameter, a cotangent that of the value.
 Test(derivatives, keep_shardings) {
     HloModule *module = compiled_must_parse(
