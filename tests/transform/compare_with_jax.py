@@ -4,8 +4,8 @@
 
 usage: compare_with_jax.py MESHLO [PATTERN [MODE,…]]
 
-Each function of functions.py, library.py and sharded.py is lowered by JAX; the derivative of that program, made by MESHLO and run by it, must have
-the numbers that JAX's derivative of the function has (f64 to 1e-12, f32 to 1e-5 of the largest element). All of them take some 20 minutes:
+Each function of functions.py, library.py, sharded.py and composed.py is lowered by JAX; the derivative of that program, made by MESHLO and run by it, must have
+the numbers that JAX's derivative of the function has (f64 to 1e-12, f32 to 1e-5 of the largest element). All of them take some 25 minutes:
 PATTERN selects by name. Multiply-adds of the
 gradient's dots are counted in both programs, and must not be more than JAX's; those of convolutions are not counted. vmap maps the first argument alone, then all. Prints a line for each function that fails, and a last line
 "N passed, N failed".
@@ -26,6 +26,7 @@ jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp
 import numpy as np
 
+import composed
 import functions
 import library
 import sharded
@@ -192,7 +193,7 @@ def main():
     pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
     wanted = (sys.argv[3] if len(sys.argv) > 3 else "reverse,forward,vmap").split(",")
     passed = failed = 0
-    for name, function, arguments, modes in itertools.chain(functions.all_functions(), library.all_functions(), sharded.all_functions()):
+    for name, function, arguments, modes in itertools.chain(functions.all_functions(), library.all_functions(), sharded.all_functions(), composed.all_functions()):
         if not pattern.search(name):
             continue
         with tempfile.TemporaryDirectory() as folder:

@@ -230,10 +230,10 @@ def algebra():
         yield "lu_" + name, lambda m: lax.linalg.lu(m)[0], [m], BOTH
     for name, m in ("square", a), ("batch", random((2, 3, 3), 9)):
         yield "det_" + name, jnp.linalg.det, [m], OWN_RULE
-        yield "inv_" + name, jnp.linalg.inv, [m], OWN_RULE
+        yield "inv_" + name, jnp.linalg.inv, [m], BOTH
     yield "slogdet", lambda m: jnp.linalg.slogdet(m)[1], [a], OWN_RULE
-    yield "solve", jnp.linalg.solve, [a, b], OWN_RULE
-    yield "solve_complex", jnp.linalg.solve, [complex_matrix, random((4, 2), 2, dtype=np.complex128)], OWN_RULE
+    yield "solve", jnp.linalg.solve, [a, b], BOTH
+    yield "solve_complex", jnp.linalg.solve, [complex_matrix, random((4, 2), 2, dtype=np.complex128)], BOTH
     for name, m in ("square", a), ("tall", tall), ("wide", wide), ("batch", random((2, 4, 3), 9)):
         yield "singular_values_" + name, lambda m: jnp.linalg.svd(m, compute_uv=False), [m], BOTH
         yield "svd_" + name, lambda m: tuple(jnp.abs(x) for x in jnp.linalg.svd(m, full_matrices=False)), [m], BOTH
