@@ -134,6 +134,7 @@ const char *emu_buffer_role(HloArena *arena, const EmuBuffer *buffer) {
     assert(arena && buffer);
     const HloInstruction *value = buffer->instruction;
     if (buffer->kind == EMU_BUFFER_ARGUMENT) return parameter_text(arena, value);
+    if (buffer->kind == EMU_BUFFER_TABLE) return "table of addresses";
     if (buffer->kind == EMU_BUFFER_OUTPUT)
         return hlo_is(value, HLO_OP_PARAMETER) ? hlo_arena_format(arena, "copy of %s", parameter_text(arena, value))
                                                : "result";

@@ -47,6 +47,7 @@ typedef struct EmuChip {
     double hbm_bytes_per_second_per_chip;
     int64_t vmem_bytes_per_core;
     int64_t vmem_scoped_bytes_per_core;     // of it, what the kernel that runs has for its blocks
+    int64_t tuple_table_granule_bytes;      // sizes of the tables of tuples are multiples of it (layout.h)
     double host_bytes_per_second_per_chip;  // to and from the host's memory (PCIe), each direction
     // Network; one direction each.
     double link_bytes_per_second;

@@ -24,24 +24,36 @@ typedef struct Choice {
     int64_t bits;           // of an element as stored
 } Choice;
 
-// Bits of an element in memory: types narrower than a byte are packed.
-static int64_t element_bits(HloType type) {
-    return hlo_type_info(type)->bits;
+// Bits of an element in memory: types narrower than a byte are packed, but not on the first chips.
+static int64_t element_bits(const EmuChip *chip, HloType type) {
+    const int64_t bits = hlo_type_info(type)->bits;
+    return chip && chip->generation <= 3 && bits < 8 ? 8 : bits;
 }
 
-// The rows of the first tile for an array of `rows` rows: 8 (on generation 7 and later 8 words' worth), fewer if the
-// array has fewer, but at least as many as are packed into one word.
+// How many elements share a word of 32 bits.
+static int64_t elements_in_word(int64_t bits) {
+    return bits < 32 ? 32 / bits : 1;
+}
+
+// The least number of words that a tile has.
+static int64_t granule_words(const EmuChip *chip) {
+    return chip->generation <= 3 ? 256 : 128;
+}
+
+// The rows of the first tile for an array of `rows` rows: 8, fewer if the array has fewer, but at least as many as are
+// packed into one word, or two on the first chips. From generation 7 on, arrays of bytes and less have 8 words' worth
+// of rows where that pads nothing.
 static int64_t tile_rows(const EmuChip *chip, int64_t bits, int64_t rows) {
-    const int64_t packed = bits < 32 ? 32 / bits : 1;
-    const int64_t most = chip->generation >= 7 ? 8 * packed : 8;
-    int64_t tile = packed < most ? packed : most;
-    while (tile < most && tile < rows) tile *= 2;
+    const int64_t packed = elements_in_word(bits);
+    if (chip->generation >= 7 && bits <= 8 && rows % (8 * packed) == 0) return 8 * packed;
+    int64_t tile = granule_words(chip) / 128 * packed;
+    while (tile < 8 && tile < rows) tile *= 2;
     return tile;
 }
 
-// Lanes of the tile of a vector or scalar: a power of two of 128 lanes up to 1024; the first chips start at 256.
-static int64_t vector_tile(const EmuChip *chip, int64_t size) {
-    int64_t tile = chip->generation <= 3 ? 256 : 128;
+// Lanes of the tile of a vector or scalar: a power of two of words up to 1024 lanes.
+static int64_t vector_tile(const EmuChip *chip, int64_t bits, int64_t size) {
+    int64_t tile = granule_words(chip) * elements_in_word(bits);
     while (tile < 1024 && tile < size) tile *= 2;
     return tile;
 }
@@ -64,11 +76,11 @@ static double padded_elements(const EmuChip *chip, const HloShape *shape, const 
 static Choice choose(const EmuChip *chip, const HloShape *shape) {
     assert(hlo_shape_is_array(shape));
     Choice best = {
-        .minor = shape->rank - 1, .second = shape->rank - 2, .lanes = 128, .bits = element_bits(shape->type)};
+        .minor = shape->rank - 1, .second = shape->rank - 2, .lanes = 128, .bits = element_bits(chip, shape->type)};
     if (shape->rank < 2) {
         best.minor = shape->rank ? 0 : -1;
         best.second = -1;
-        best.lanes = vector_tile(chip, shape->rank ? shape->dims[0] : 1);
+        best.lanes = vector_tile(chip, best.bits, shape->rank ? shape->dims[0] : 1);
         return best;
     }
     double least = padded_elements(chip, shape, &best), unpadded = 1;
@@ -92,7 +104,7 @@ static Choice choose(const EmuChip *chip, const HloShape *shape) {
 // Sets the tiles of a layout whose minor dimensions are chosen: rows and lanes, then the packing of narrow types into
 // words.
 static void set_tiles(HloArena *arena, const Choice *choice, HloLayout *layout) {
-    const bool matrix = choice->second >= 0, packed = choice->bits < 32;
+    const bool matrix = choice->second >= 0, packed = choice->bits < 32 && choice->minor >= 0;
     assert(choice->lanes >= 128); /* a tile is never narrower than the vector unit */
     assert(!matrix || choice->rows >= 1);
     HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, 3);
@@ -173,7 +185,7 @@ int64_t emu_unpadded_bytes(const HloShape *shape) {
     double elements = 1;
     if (!hlo_shape_is_array(shape)) return 0;
     for (int32_t dim = 0; dim < shape->rank; dim++) elements *= (double)shape->dims[dim];
-    return to_bytes(elements, element_bits(shape->type));
+    return to_bytes(elements, element_bits(NULL, shape->type));
 }
 
 bool emu_names_order(const HloShape *shape) {
@@ -197,7 +209,7 @@ int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape) {
         if (shape->dims[dim] <= 0) return 0;
     const HloLayout *layout = shape->layout;
     const int64_t bits =
-        layout && layout->element_size_in_bits ? layout->element_size_in_bits : element_bits(shape->type);
+        layout && layout->element_size_in_bits ? layout->element_size_in_bits : element_bits(chip, shape->type);
     if (layout && layout->tile_count && layout->tiles[0].count) return to_bytes(tiled_elements(shape, layout), bits);
     Choice choice = choose(chip, shape);
     if (emu_names_order(shape)) {
@@ -214,5 +226,12 @@ int64_t emu_hbm_bytes(const EmuChip *chip, const HloShape *shape) {
         return emu_in_vmem(shape) || hlo_shape_in_host_memory(shape) ? 0 : emu_padded_bytes(chip, shape);
     int64_t total = 0;
     for (int32_t i = 0; i < shape->element_count; i++) total += emu_hbm_bytes(chip, shape->elements[i]);
+    return total;
+}
+
+int64_t emu_tuple_table_bytes(const EmuChip *chip, const HloShape *shape) {
+    if (!chip || !hlo_shape_is_tuple(shape) || !shape->element_count) return 0;
+    int64_t total = hlo_round_up(4 * (int64_t)shape->element_count, chip->tuple_table_granule_bytes);
+    for (int32_t i = 0; i < shape->element_count; i++) total += emu_tuple_table_bytes(chip, shape->elements[i]);
     return total;
 }

@@ -624,6 +624,22 @@ static void collect_results(Liveness *liveness, BufferVector *buffers) {
     }
 }
 
+// The tables of addresses that stand for the tuples of the result.
+static int64_t collect_tables(Liveness *liveness, BufferVector *buffers) {
+    const HloModule *module = liveness->program->module;
+    const int64_t bytes = emu_tuple_table_bytes(liveness->chip, result_shape(module));
+    if (!bytes) return 0;
+    int64_t count = hlo_shape_leaf_count(result_shape(module));
+    if (4 * count > bytes) count = bytes / 4;
+    const EmuBuffer buffer = {.instruction = module->entry->root,
+                              .shape = hlo_shape_array(liveness->program->arena, HLO_U32, &count, 1),
+                              .bytes = bytes,
+                              .unpadded_bytes = 4 * count,
+                              .kind = EMU_BUFFER_TABLE};
+    hlo_vector_push(liveness->program->arena, buffers, buffer);
+    return bytes;
+}
+
 // Arguments and outputs count for the whole step, less the bytes that they share; temporaries count with the most that
 // are alive at one time, `where`. The largest buffers in the report are those of that moment.
 void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
@@ -646,6 +662,7 @@ void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
         hlo_vector_push(program->arena, &buffers, live->buffer);
     }
     collect_results(liveness, &buffers);
+    memory->output_bytes += collect_tables(liveness, &buffers);
     collect_alive(liveness, where, NULL, &buffers);
     if (buffers.count) qsort(buffers.items, (size_t)buffers.count, sizeof(*buffers.items), compare_buffers);
     memory->largest = buffers.items;

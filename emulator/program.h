@@ -48,7 +48,7 @@ typedef struct EmuBuffer {
     const HloShape *shape;              // of the array
     int64_t bytes;                      // padded
     int64_t unpadded_bytes;
-    enum { EMU_BUFFER_ARGUMENT, EMU_BUFFER_OUTPUT, EMU_BUFFER_TEMPORARY } kind;
+    enum { EMU_BUFFER_ARGUMENT, EMU_BUFFER_OUTPUT, EMU_BUFFER_TEMPORARY, EMU_BUFFER_TABLE } kind;  // of a tuple
     const HloInstruction *caller;  // loop, branch or call in which it is alive; NULL: the entry
 } EmuBuffer;
 

@@ -633,7 +633,7 @@ static const HloLayout *layout_of(HloArena *arena, const EmuChip *chip, const Hl
 
 // Copies the memory section of the report out of the scratch arena.
 static void collect_memory(Simulation *simulation) {
-    static const char *const kinds[] = {"argument", "output", "temporary"};
+    static const char *const kinds[] = {"argument", "output", "temporary", "output"};
     EmuReport *report = simulation->report;
     const EmuChip *chip = &simulation->program->topology->chip;
     EmuMemory memory;

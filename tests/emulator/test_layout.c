@@ -55,7 +55,7 @@ typedef struct LayoutCase {
     char shape[32], layout[64];
 } LayoutCase;
 
-// From the modules that libtpu 0.0.42 compiled for v2, and its messages for other generations.
+// What libtpu 0.0.42 answers for arguments of these shapes.
 CaseList(emulator_layout, default_layouts) {
     static LayoutCase cases[] = {
         {EMU_GENERATION_v2, "f32[8192,8192]", "f32[8192,8192]{1,0:T(8,128)}"},
@@ -71,7 +71,17 @@ CaseList(emulator_layout, default_layouts) {
         {EMU_GENERATION_v5e, "u8[256,256]", "u8[256,256]{1,0:T(8,128)(4,1)}"},
         {EMU_GENERATION_v5e, "f32[4,128]", "f32[4,128]{1,0:T(4,128)}"},
         {EMU_GENERATION_v5e, "f32[1,128]", "f32[1,128]{1,0:T(1,128)}"},
-        {EMU_GENERATION_v7x, "bf16[1024,8192]", "bf16[1024,8192]{1,0:T(16,128)(2,1)}"},
+        {EMU_GENERATION_v2, "f32[1,128]", "f32[1,128]{1,0:T(2,128)}"},
+        {EMU_GENERATION_v2, "bf16[2,300]", "bf16[2,300]{1,0:T(4,128)(2,1)}"},
+        {EMU_GENERATION_v2, "s8[64,3,9]", "s8[64,3,9]{0,2,1:T(8,128)(4,1)}"},
+        {EMU_GENERATION_v5e, "bf16[]", "bf16[]{:T(256)}"},
+        {EMU_GENERATION_v5e, "s8[129]", "s8[129]{0:T(512)(128)(4,1)}"},
+        {EMU_GENERATION_v5e, "s4[7]", "s4[7]{0:T(1024)(128)(8,1)E(4)}"},
+        {EMU_GENERATION_v7x, "bf16[1024,8192]", "bf16[1024,8192]{1,0:T(8,128)(2,1)}"},
+        {EMU_GENERATION_v7x, "bf16[17,300]", "bf16[17,300]{1,0:T(8,128)(2,1)}"},
+        {EMU_GENERATION_v7x, "s8[17,300]", "s8[17,300]{1,0:T(8,128)(4,1)}"},
+        {EMU_GENERATION_v7x, "s8[96,128]", "s8[96,128]{1,0:T(32,128)(4,1)}"},
+        {EMU_GENERATION_v7x, "s4[96,128]", "s4[96,128]{1,0:T(8,128)(8,1)E(4)}"},
         {EMU_GENERATION_v7x, "u8[256,256]", "u8[256,256]{1,0:T(32,128)(4,1)}"},
     };
     return cr_make_param_array(LayoutCase, cases, sizeof(cases) / sizeof(cases[0]));
