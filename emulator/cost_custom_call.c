@@ -63,7 +63,13 @@ static const HloInstruction *loop_of(const HloInstruction *parameter) {
     return caller && hlo_is(caller, HLO_OP_WHILE) ? caller : NULL;
 }
 
-// The constant that a value is, seen through copies and through states of loops that do not change; NULL if none.
+// The tuple that passes a barrier as its only operand, or the value itself.
+static const HloInstruction *before_barriers(const HloInstruction *value) {
+    while (hlo_is(value, HLO_OP_OPTIMIZATION_BARRIER) && value->operand_count == 1) value = value->operands[0];
+    return value;
+}
+
+// The constant that a value is, seen through copies, barriers, and states of loops that do not change; NULL if none.
 static const HloLiteral *constant_of(const HloInstruction *value) {
     for (int i = 0; i < MOST_STEPS_TO_CONSTANT && value; i++) {
         switch (value->opcode) {
@@ -74,11 +80,11 @@ static const HloLiteral *constant_of(const HloInstruction *value) {
             default: return NULL;
         }
         const int64_t index = HLO_ATTRIBUTES(value, TupleIndex)->index;
-        const HloInstruction *whole = value->operands[0];
+        const HloInstruction *whole = before_barriers(value->operands[0]);
         const HloInstruction *loop = hlo_is(whole, HLO_OP_PARAMETER) ? loop_of(whole) : whole;
         const bool in_loop = loop && hlo_is(loop, HLO_OP_WHILE);
         if (in_loop && !hlo_loop_element_is_invariant(loop, index)) return NULL;
-        const HloInstruction *tuple = in_loop ? loop->operands[0] : whole;
+        const HloInstruction *tuple = before_barriers(in_loop ? loop->operands[0] : whole);
         const bool passes = hlo_is(tuple, HLO_OP_TUPLE) || hlo_is(tuple, HLO_OP_OPTIMIZATION_BARRIER);
         if (!passes || index >= tuple->operand_count) return NULL;
         value = tuple->operands[index];

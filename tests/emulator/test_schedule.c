@@ -341,8 +341,9 @@ Test(emulator_schedule, loads_run_beside_the_iteration_before) {
     "ZWxlbWVudF90eXBlOgBjb252ZXJ0X2VsZW1lbnRfdHlwZS9jb252ZXJ0X2VsZW1lbnRfdHlwZQBjb25kOgBjb25kAGRvdF9nZW5l" \
     "cmFsOgBkb3RfZ2VuZXJhbC9kb3RfZ2VuZXJhbABkaW1lbnNpb25fbnVtYmVycwB0cmFuc3Bvc2VfbGhzAHRyYW5zcG9zZV9yaHMA" \
     "ZmFzdG1hdGgAZXhwOgBleHAvZXhwAHN3YXA6AHN3YXAvc3dhcABhZGQAb3BlcmFuZFNlZ21lbnRTaXplcwBzdHJpZGVzAA=="
-#define KERNEL(mask)                                                                                         \
-    "HloModule m\nENTRY e { m = s32[2,4] " mask                                                              \
+#define KERNEL(mask) KERNEL_AFTER("", mask)
+#define KERNEL_AFTER(before, mask)                                                                           \
+    "HloModule m\nENTRY e { " before "m = s32[2,4] " mask                                                    \
     "\n a = bf16[512,512] parameter(0)\n b = bf16[512,1024] parameter(1)\n"                                  \
     " ROOT k = f32[512,1024] custom-call(m,a,b), custom_call_target=\"tpu_custom_call\", backend_config=\"{" \
     "\\\"custom_call_config\\\":{\\\"body\\\":\\\"" KERNEL_BODY                                              \
@@ -350,13 +351,22 @@ Test(emulator_schedule, loads_run_beside_the_iteration_before) {
     "\\\"transcendentals\\\":0}}}\" }"
 #define KNOWN_MASK "constant({{1,0,0,0},{1,1,0,0}})"
 #define UNKNOWN_MASK "parameter(2)"
+// As jax.checkpoint leaves it: behind a barrier around a tuple.
+#define BARRIER                                                      \
+    "c = s32[2,4] " KNOWN_MASK                                       \
+    "\n f = f32[] constant(1)\n t = (f32[], s32[2,4]) tuple(f, c)\n" \
+    " o = (f32[], s32[2,4]) opt-barrier(t)\n "
+#define MASK_BEHIND_BARRIER "get-tuple-element(o), index=1"
 
 Test(emulator_schedule, kernels_are_priced_by_their_program) {
     const double block = 2.0 * 256 * 256 * 512;
     EmuReport *body = simulate(KERNEL(KNOWN_MASK), "v6e-1");
     EmuReport *stated = simulate_with(KERNEL(KNOWN_MASK), "v6e-1", EMU_KERNEL_COSTS_STATED, false);
     EmuReport *unknown = simulate(KERNEL(UNKNOWN_MASK), "v6e-1");
+    EmuReport *barrier = simulate(KERNEL_AFTER(BARRIER, MASK_BEHIND_BARRIER), "v6e-1");
     cr_assert_eq(body->matrix_flops_per_device, 3 * block);
+    cr_assert_eq(barrier->matrix_flops_per_device, 3 * block);
+    emu_report_free(barrier);
     cr_assert_eq(body->body_calls, 1);
     cr_assert_eq(body->flops_per_device - body->matrix_flops_per_device, 3 * 256.0 * 256);
     cr_assert_eq(stated->matrix_flops_per_device, 1e12);
