@@ -9,6 +9,7 @@ Training steps of decoders in bf16 with f32 parameters and Adam, as large langua
   2048, 6 a chip, cut over 16 x 4 chips, with the products of a layer kept for the backward pass.
 Attention is a kernel of Pallas for TPUs that says what a fused attention kernel does (its body is a placeholder: the
 programs are made to be partitioned and timed, not to be run). Nothing here needs the memory of the model.
+examples/models/ has a family of such steps with more choices; these three are kept for tests and documents.
 """
 import dataclasses
 import lzma

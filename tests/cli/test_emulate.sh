@@ -97,6 +97,8 @@ for label, program, options in [
     ("own program: Llama 3.1 8B, all recomputed", "llama_8b_step.mlir.xz", ["--on", "v6e-8"]),
     ("own program: MaxText 16B ●", "decoder_16b_step.mlir.xz", ["--on", "v5e-256"]),
     ("own program: MaxText 32B ●", "decoder_32b_step.mlir.xz", ["--on", "v5p-128"]),
+    ("`decoder_64b_v5p_128`", "models/decoder_64b_v5p_128.mlir.xz", ["--on", "v5p-128"]),
+    ("`mixtral_8x7b_v6e_256`", "models/mixtral_8x7b_v6e_256.mlir.xz", ["--on", "v6e-256"]),
     ("8-way data parallel as Meshlo partitions it", "mlp_gradient_8192.hlo", ["--on", "v2-8", "--mesh", "batch=8,model=1"]),
     ("4 × 2 data and tensor parallel as Meshlo partitions it", "mlp_gradient_8192.hlo", ["--on", "v2-8"]),
 ]:

@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps of decoders, from a configuration of a few lines to StableHLO for TPUs (JAX 0.10.2).
+
+    from decoder import Decoder, lower
+    text = lower(Decoder(layers=32, width=4096, heads=32, key_heads=8, hidden=14336, vocabulary=128256,
+                         sequence=8192, batch=24, mesh={"fsdp": 8}))
+
+The steps have bf16 or fp8 products, parameters of their own type, and Adam. Arrays are cut over the axes of the mesh:
+batches over data, fsdp and expert, positions over sequence, parameters over fsdp and tensor, experts over expert. Several
+slices are the data axis (its devices are the outermost). Nothing here needs the memory of the model, or a TPU.
+
+Attention is JAX's splash attention, a Pallas kernel for TPUs. Where positions are cut over a mesh axis, or are more than
+LONGEST_MASK, it is a kernel that only states its work, with a placeholder as its body: such a program can be partitioned
+and timed, but not run.
+"""
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
+from jax.experimental import pallas as pl
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+AXES = ("data", "fsdp", "expert", "sequence", "tensor")
+BATCH = ("data", "fsdp", "expert")
+LONGEST_MASK = 16384  # masks of more positions take minutes to make
+POLICIES = jax.checkpoint_policies
+
+
+@dataclasses.dataclass
+class Decoder:
+    layers: int
+    width: int
+    heads: int
+    hidden: int
+    vocabulary: int
+    sequence: int
+    batch: int  # of the whole mesh
+    mesh: dict  # sizes of AXES; those that are missing are 1
+    key_heads: int = 0  # 0: as many as heads
+    head_width: int = 128
+    gated: bool = True
+    tied: bool = False  # one array embeds tokens and projects to the vocabulary
+    norm: str = "multiply"  # how the scale of a norm is applied: "multiply" or "einsum"
+    post_norms: bool = False  # also normalise what attention and the MLP return
+    windows: tuple = (0,)  # positions that each layer of a period attends to; 0: all before
+    latent: tuple = ()  # ranks of queries and of keys, width of the rotated part (multi-head latent attention)
+    experts: int = 0
+    active: int = 0  # experts that a token visits
+    shared: int = 0  # experts that all tokens visit
+    dense_layers: int = 0  # first layers, which have an MLP of `dense_hidden` instead of experts
+    dense_hidden: int = 0
+    capacity: float = 0  # of an expert, as a multiple of its even share; 0: dropless, with grouped products
+    recompute: str = "all"  # "all", "products" (kept: those without batches), or "names" (kept: the next two)
+    keep: tuple = ()  # of "input", "query", "key", "value", "out": kept on the device
+    offload: tuple = ()  # kept in the host's memory
+    scanned: bool = True  # one loop over layers, or all written out
+    weights: object = jnp.float32
+    fp8: bool = False  # products of layers in float8_e4m3fn, gradients in float8_e5m2
+    loss_tiles: int = 1  # parts in which logits are made
+
+    def __post_init__(self):
+        self.key_heads = self.key_heads or self.heads
+        assert (self.layers - self.dense_layers) % len(self.windows) == 0, "layers are whole periods of windows"
+
+
+# ---- products
+
+
+def quantised(x, kind):
+    scale = jnp.max(jnp.abs(x)).astype(jnp.float32) / float(jnp.finfo(kind).max) + 1e-12
+    return (x.astype(jnp.float32) / scale).astype(kind), scale
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def fp8_product(spec, x, w):
+    (x, x_scale), (w, w_scale) = quantised(x, jnp.float8_e4m3fn), quantised(w, jnp.float8_e4m3fn)
+    return jnp.einsum(spec, x, w, preferred_element_type=jnp.bfloat16) * (x_scale * w_scale).astype(jnp.bfloat16)
+
+
+def fp8_product_forward(spec, x, w):
+    return fp8_product(spec, x, w), (x, w)
+
+
+def fp8_product_backward(spec, saved, gradient):
+    x, w = saved
+    gradient, scale = quantised(gradient, jnp.float8_e5m2)
+    operands, result = spec.split("->")
+    left, right = operands.split(",")
+
+    def half(other, spec):
+        other, other_scale = quantised(other, jnp.float8_e4m3fn)
+        product = jnp.einsum(spec, gradient, other, preferred_element_type=jnp.bfloat16)
+        return product * (scale * other_scale).astype(jnp.bfloat16)
+
+    return half(w, f"{result},{right}->{left}"), half(x, f"{result},{left}->{right}")
+
+
+fp8_product.defvjp(fp8_product_forward, fp8_product_backward)
+
+
+def product(model, spec, x, w):
+    w = w.astype(jnp.bfloat16)
+    return fp8_product(spec, x, w) if model.fp8 else jnp.einsum(spec, x, w)
+
+
+# ---- attention
+
+
+def attention_kernel(results, window, products, *arrays):
+    """A kernel that multiplies, for each head and pair of positions, `products` numbers."""
+    batch, length, heads, _ = arrays[0].shape
+    pairs = length * length // 2 if not window else min(window, length // 2) * length
+    size = sum(array.size * array.dtype.itemsize for array in (*arrays, *results))
+    estimate = pl.CostEstimate(flops=2 * products * batch * heads * pairs, transcendentals=batch * heads * pairs,
+                               bytes_accessed=size)
+
+    def placeholder(*references):
+        references[-1][...] = jnp.zeros_like(references[-1])
+
+    return pl.pallas_call(placeholder, out_shape=results, cost_estimate=estimate)(*arrays)
+
+
+def like(array):
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def fused_attention(window, query, key, value):
+    result = jax.ShapeDtypeStruct((*query.shape[:3], value.shape[3]), query.dtype)
+    return attention_kernel([result], window, query.shape[3] + value.shape[3], query, key, value)[0]
+
+
+def fused_attention_forward(window, query, key, value):
+    result = fused_attention(window, query, key, value)
+    return result, (query, key, value, result)
+
+
+def fused_attention_backward(window, saved, gradient):
+    query, key, value, _ = saved
+    inner, outer = query.shape[3], value.shape[3]
+    key_gradient, value_gradient = attention_kernel([like(key), like(value)], window, 2 * inner + 2 * outer, *saved,
+                                                    gradient)
+    return attention_kernel([like(query)], window, 2 * inner + outer, *saved, gradient)[0], key_gradient, value_gradient
+
+
+fused_attention.defvjp(fused_attention_forward, fused_attention_backward)
+
+
+def splash_attention(window, query, key, value):
+    length, heads = query.shape[1], query.shape[2]
+    mask = splash_attention_mask.CausalMask((length, length))
+    if window:
+        mask = splash_attention_mask.LocalMask((length, length), (window - 1, 0), 0)
+    size = min(2048, length)  # as in the recipes
+    blocks = splash_attention_kernel.BlockSizes(block_q=size, block_kv=size, block_kv_compute=size, block_q_dkv=size,
+                                                block_kv_dkv=size, block_kv_dkv_compute=size,
+                                                use_fused_bwd_kernel=True)
+    kernel = splash_attention_kernel.make_splash_mha_single_device(
+        splash_attention_mask.MultiHeadMask([mask] * heads), block_sizes=blocks)
+    query = query * jnp.bfloat16(query.shape[3]**-0.5)
+    heads_first = (array.swapaxes(1, 2) for array in (query, key, value))
+    return jax.vmap(kernel)(*heads_first).swapaxes(1, 2)
+
+
+def rotated(x):
+    """Rotary position embedding."""
+    half = x.shape[-1] // 2
+    frequencies = 500000.0**(-jnp.arange(half, dtype=jnp.float32) / half)
+    angles = jnp.arange(x.shape[1], dtype=jnp.float32)[:, None] * frequencies
+    sine, cosine = jnp.sin(angles)[None, :, None], jnp.cos(angles)[None, :, None]
+    first, second = x[..., :half].astype(jnp.float32), x[..., half:].astype(jnp.float32)
+    return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], -1).astype(jnp.bfloat16)
+
+
+def normalised(model, x, scale):
+    wide = x.astype(jnp.float32)
+    wide = (wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-5)).astype(jnp.bfloat16)
+    if model.norm == "einsum":
+        return jnp.einsum("...d,d->...d", wide, scale.astype(jnp.bfloat16))
+    return wide * scale.astype(jnp.bfloat16)
+
+
+def queries_keys_values(model, h, w):
+    if not model.latent:
+        query = rotated(product(model, "bsd,dhk->bshk", h, w["query"]))
+        key = rotated(product(model, "bsd,dhk->bshk", h, w["key"]))
+        return query, key, product(model, "bsd,dhk->bshk", h, w["value"])
+    _, rank, turned = model.latent
+    query = product(model, "bsr,rhk->bshk", normalised(model, product(model, "bsd,dr->bsr", h, w["query_down"]),
+                                                        w["query_norm"]), w["query"])
+    query = jnp.concatenate([query[..., :-turned], rotated(query[..., -turned:])], -1)
+    down = product(model, "bsd,dr->bsr", h, w["key_down"])
+    both = product(model, "bsr,rhk->bshk", normalised(model, down[..., :rank], w["key_norm"]), w["key"])
+    position = jnp.broadcast_to(rotated(down[..., None, rank:]), (*both.shape[:3], turned))
+    key = jnp.concatenate([both[..., :model.head_width], position], -1)
+    return query, key, both[..., model.head_width:]
+
+
+# ---- experts
+
+
+def expert_mlp(model, x, w, multiply):
+    up = multiply(x, w["up"])
+    up = jax.nn.silu(multiply(x, w["gate"])) * up if model.gated else jax.nn.gelu(up)
+    return multiply(up, w["down"])
+
+
+def chosen(model, x, router):
+    """The probabilities and numbers of the experts of each token."""
+    weights = jax.nn.softmax((x @ router.astype(jnp.bfloat16)).astype(jnp.float32), -1)
+    weights, experts = jax.lax.top_k(weights, model.active)
+    return (weights / jnp.sum(weights, -1, keepdims=True)).astype(jnp.bfloat16), experts
+
+
+def dropless_experts(model, mesh, x, w):
+    """Tokens sorted by expert, and grouped products. With experts on several devices, each computes what its experts
+    have to do for all tokens of the group, and the sums are scattered."""
+    names = ("up", "gate", "down") if model.gated else ("up", "down")
+    parallel = mesh.shape["expert"]
+    rows = P(BATCH, "sequence", None)
+
+    def local(x, router, *matrices):
+        w = dict(zip(names, matrices))
+        batch, length, width = x.shape
+        tokens = x.reshape(-1, width)
+        if parallel > 1:
+            tokens = jax.lax.all_gather(tokens, "expert", tiled=True)
+        weights, experts = chosen(model, tokens, router)
+        first = jax.lax.axis_index("expert") * (model.experts // parallel) if parallel > 1 else 0
+        numbers = experts.reshape(-1) - first
+        mine = (numbers >= 0) & (numbers < model.experts // parallel)
+        order = jnp.argsort(jnp.where(mine, numbers, model.experts))
+        sizes = jnp.bincount(jnp.where(mine, numbers, model.experts), length=model.experts // parallel)
+        rows_of = tokens[order // model.active]
+        if parallel > 1:  # twice an even share of rows
+            rows_of = rows_of[:2 * order.shape[0] // parallel]
+        result = expert_mlp(model, rows_of, w, lambda a, b: jax.lax.ragged_dot(a, b, sizes.astype(jnp.int32)))
+        if parallel > 1:
+            result = jnp.pad(result, ((0, order.shape[0] - result.shape[0]), (0, 0)))
+        result = jnp.zeros_like(result).at[order].set(result, unique_indices=True)
+        result = jnp.einsum("tad,ta->td", result.reshape(-1, model.active, width), weights)
+        if parallel > 1:
+            result = jax.lax.psum_scatter(result, "expert", scatter_dimension=0, tiled=True)
+        return result.reshape(batch, length, width)
+
+    return jax.shard_map(local, mesh=mesh, in_specs=(rows, P(), *(P("expert"),) * len(names)), out_specs=rows,
+                         check_vma=False)(x, w["router"], *(w[name].astype(jnp.bfloat16) for name in names))
+
+
+def capacity_experts(model, mesh, x, w):
+    """Dispatch and combination as products with masks; what exceeds an expert's capacity is dropped."""
+    batch, length, _ = x.shape
+    slots = math.ceil(model.capacity * length * model.active / model.experts)
+    weights, experts = chosen(model, x, w["router"])
+    hits = jax.nn.one_hot(experts, model.experts, dtype=jnp.int32)
+    flat = hits.reshape(batch, -1, model.experts)
+    place = (jnp.cumsum(flat, 1) * flat).reshape(hits.shape) - 1
+    mask = jax.nn.one_hot(place, slots, dtype=jnp.bfloat16)  # nothing for places below 0 and above the capacity
+    combine = jnp.einsum("bsaec,bsa->bsec", mask, weights)
+    dispatch = (combine > 0).astype(jnp.bfloat16)
+    spread = NamedSharding(mesh, P(("data", "fsdp"), "expert", None, None))
+    rows = jax.lax.with_sharding_constraint(jnp.einsum("bsec,bsd->becd", dispatch, x), spread)
+    result = expert_mlp(model, rows, w, lambda a, b: product(model, "becd,edf->becf", a, b))
+    return jnp.einsum("becd,bsec->bsd", jax.lax.with_sharding_constraint(result, spread), combine)
+
+
+def dense_mlp(model, x, w, names=("gate", "up", "down")):
+    gate, up, down = names
+    h = product(model, "bsd,df->bsf", x, w[up])
+    h = jax.nn.silu(product(model, "bsd,df->bsf", x, w[gate])) * h if model.gated else jax.nn.gelu(h)
+    return product(model, "bsf,fd->bsd", h, w[down])
+
+
+def mlp(model, mesh, x, w):
+    if "router" not in w:
+        return dense_mlp(model, x, w)
+    result = (capacity_experts if model.capacity else dropless_experts)(model, mesh, x, w)
+    return result + dense_mlp(model, x, w, ("shared_gate", "shared_up", "shared_down")) if model.shared else result
+
+
+# ---- the step
+
+
+def make_layer(model, mesh, hidden_state, window):
+    heads, keys = P(BATCH, "sequence", "tensor", None), P(BATCH, None, "tensor", None)
+    is_stated = mesh.shape["sequence"] > 1 or model.sequence > LONGEST_MASK
+    kernel = fused_attention if is_stated else splash_attention
+    attention = jax.shard_map(functools.partial(kernel, window), mesh=mesh, in_specs=(heads, keys, keys),
+                              out_specs=heads, check_vma=False)
+
+    def layer(x, w):
+        x = checkpoint_name(x, "input")
+        h = normalised(model, x, w["attention_norm"])
+        query, key, value = queries_keys_values(model, h, w)
+        query, key, value = (checkpoint_name(array, name)
+                             for array, name in ((query, "query"), (key, "key"), (value, "value")))
+        h = product(model, "bshk,hkd->bsd", checkpoint_name(attention(query, key, value), "out"), w["out"])
+        if model.post_norms:
+            h = normalised(model, h, w["attention_post_norm"])
+        x = jax.lax.with_sharding_constraint(x + h, hidden_state)
+        h = mlp(model, mesh, normalised(model, x, w["mlp_norm"]), w)
+        if model.post_norms:
+            h = normalised(model, h, w["mlp_post_norm"])
+        return jax.lax.with_sharding_constraint(x + h, hidden_state)
+
+    return layer
+
+
+def policy(model):
+    if model.recompute == "products":
+        return POLICIES.dots_with_no_batch_dims_saveable
+    if model.offload:
+        return POLICIES.save_and_offload_only_these_names(names_which_can_be_saved=list(model.keep),
+                                                          names_which_can_be_offloaded=list(model.offload),
+                                                          offload_src="device", offload_dst="pinned_host")
+    return POLICIES.save_only_these_names(*model.keep) if model.keep else POLICIES.nothing_saveable
+
+
+def run_layers(model, mesh, hidden_state, x, stack, windows):
+    """Layers in periods of `windows`: a loop over periods, or all of them written out."""
+    layers = [jax.checkpoint(make_layer(model, mesh, hidden_state, window), policy=policy(model)) for window in windows]
+
+    def period(x, weights):
+        for layer, w in zip(layers, weights):
+            x = layer(x, w)
+        return x, None
+
+    if model.scanned:
+        return jax.lax.scan(period, x, stack)[0]
+    for i in range(jax.tree.leaves(stack)[0].shape[0]):
+        x, _ = period(x, jax.tree.map(lambda array: array[i], stack))
+    return x
+
+
+def cross_entropy(model, x, projection, targets):
+    def part(pair):
+        x, targets = pair
+        logits = jnp.einsum("bsd,dv->bsv", x, projection.astype(jnp.bfloat16)).astype(jnp.float32)
+        hit = jax.lax.broadcasted_iota(jnp.int32, logits.shape, 2) == targets[..., None]
+        return jnp.sum(jax.nn.logsumexp(logits, -1) - jnp.sum(jnp.where(hit, logits, 0), -1))
+
+    if model.loss_tiles == 1:
+        return part((x, targets)) / targets.size
+
+    def tiles(array):
+        return jnp.moveaxis(array.reshape(array.shape[0], model.loss_tiles, -1, *array.shape[2:]), 1, 0)
+
+    return jnp.sum(jax.lax.map(jax.checkpoint(part), (tiles(x), tiles(targets)))) / targets.size
+
+
+def make_step(model, mesh):
+    hidden_state = NamedSharding(mesh, P(BATCH, "sequence", "tensor"))
+
+    def loss(parameters, tokens, targets):
+        x = parameters["embedding"].astype(jnp.bfloat16)[tokens]
+        x = jax.lax.with_sharding_constraint(x, hidden_state)
+        if model.dense_layers:
+            x = run_layers(model, mesh, hidden_state, x, parameters["dense_layers"], (0,))
+        x = run_layers(model, mesh, hidden_state, x, parameters["layers"], model.windows)
+        x = normalised(model, x, parameters["norm"])
+        projection = parameters["embedding"].T if model.tied else parameters["output"]
+        return cross_entropy(model, x, projection, targets)
+
+    def step(parameters, mean, variance, tokens, targets):
+        value, gradient = jax.value_and_grad(loss)(parameters, tokens, targets)
+        mean = jax.tree.map(lambda m, g: (0.9 * m + 0.1 * g).astype(m.dtype), mean, gradient)
+        variance = jax.tree.map(lambda v, g: (0.95 * v + 0.05 * g * g).astype(v.dtype), variance, gradient)
+        parameters = jax.tree.map(lambda p, m, v: (p - 3e-4 * m / (jnp.sqrt(v) + 1e-8)).astype(p.dtype), parameters,
+                                  mean, variance)
+        return parameters, mean, variance, value
+
+    return step
+
+
+def layer_shapes(model, is_dense):
+    """The parameters of one layer: name, shape, axes of the mesh."""
+    d, h, k, w, f = model.width, model.heads, model.key_heads, model.head_width, model.hidden
+    shapes = {"attention_norm": ((d,), (None,)), "mlp_norm": ((d,), (None,)),
+              "out": ((h, w, d), ("tensor", None, "fsdp"))}
+    if model.post_norms:
+        shapes |= {"attention_post_norm": ((d,), (None,)), "mlp_post_norm": ((d,), (None,))}
+    if model.latent:
+        query, key, turned = model.latent
+        shapes |= {"query_down": ((d, query), ("fsdp", None)), "query_norm": ((query,), (None,)),
+                   "query": ((query, h, w + turned), ("fsdp", "tensor", None)),
+                   "key_down": ((d, key + turned), ("fsdp", None)), "key_norm": ((key,), (None,)),
+                   "key": ((key, h, 2 * w), ("fsdp", "tensor", None))}
+    else:
+        shapes |= {"query": ((d, h, w), ("fsdp", "tensor", None)), "key": ((d, k, w), ("fsdp", "tensor", None)),
+                   "value": ((d, k, w), ("fsdp", "tensor", None))}
+    if is_dense or not model.experts:
+        f = model.dense_hidden if is_dense else f
+        shapes |= {"up": ((d, f), ("fsdp", "tensor")), "down": ((f, d), ("tensor", "fsdp"))}
+        return shapes | ({"gate": shapes["up"]} if model.gated else {})
+    e, s = model.experts, model.shared * f
+    shapes |= {"router": ((d, e), (None, None)), "up": ((e, d, f), ("expert", "fsdp", "tensor")),
+               "down": ((e, f, d), ("expert", "tensor", "fsdp"))}
+    if s:
+        shapes |= {"shared_up": ((d, s), ("fsdp", "tensor")), "shared_down": ((s, d), ("tensor", "fsdp"))}
+        shapes |= {"shared_gate": shapes["shared_up"]} if model.gated else {}
+    return shapes | ({"gate": shapes["up"]} if model.gated else {})
+
+
+def arguments(model, mesh):
+    def array(shape, spec, dtype=model.weights):
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, P(*spec)))
+
+    def stack(count, is_dense):
+        return {name: array((count, *shape), (None, *spec)) for name, (shape, spec) in layer_shapes(model, is_dense).items()}
+
+    periods = (model.layers - model.dense_layers) // len(model.windows)
+    parameters = {
+        "embedding": array((model.vocabulary, model.width), ("tensor", "fsdp")),
+        "norm": array((model.width,), (None,)),
+        "layers": [stack(periods, False) for _ in model.windows],
+    }
+    if model.dense_layers:
+        parameters["dense_layers"] = [stack(model.dense_layers, True)]
+    if not model.tied:
+        parameters["output"] = array((model.width, model.vocabulary), ("fsdp", "tensor"))
+    tokens = array((model.batch, model.sequence), (BATCH, "sequence"), jnp.int32)
+    return parameters, parameters, parameters, tokens, tokens
+
+
+def parameter_count(model):
+    """All parameters, and those that a token meets in a product: of the experts only the active ones."""
+    total = active = 0
+    for count, is_dense in ((model.layers - model.dense_layers, False), (model.dense_layers, True)):
+        for name, (shape, _) in layer_shapes(model, is_dense).items():
+            size = count * math.prod(shape)
+            total += size
+            is_expert = len(shape) == 3 and shape[0] == model.experts and name in ("up", "gate", "down")
+            active += 0 if len(shape) == 1 else size * model.active // model.experts if is_expert else size
+    embedding = model.width * model.vocabulary
+    return total + (1 if model.tied else 2) * embedding + model.width, active + embedding
+
+
+def model_flops(model):
+    """Operations of a step as MaxText counts them: no recomputation, and attention over all pairs of positions."""
+    tokens = model.batch * model.sequence
+    attention = 12 * model.layers * model.heads * model.head_width * model.sequence * tokens
+    return 6 * parameter_count(model)[1] * tokens + attention
+
+
+def lower(model):
+    """The StableHLO of one step. jax.devices() must have as many devices as the mesh."""
+    sizes = tuple(model.mesh.get(axis, 1) for axis in AXES)
+    mesh = jax.make_mesh(sizes, AXES, devices=jax.devices()[:math.prod(sizes)], axis_types=(AxisType.Auto,) * len(AXES))
+    args = arguments(model, mesh)
+    state = jax.tree.map(lambda array: array.sharding, args[:3])
+    step = jax.jit(make_step(model, mesh), donate_argnums=(0, 1, 2), out_shardings=(*state, None))
+    return step.trace(*args).lower(lowering_platforms=("tpu",)).as_text()

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Published training steps as programs of our own: `python3 examples/models/steps.py [NAME…]` writes NAME.mlir.xz, and
+steps.tsv (name, slice, measured seconds, source of each), which benchmarks/fidelity reads. Seconds follow from operations a second and chip by the source's own count (decoder.py,
+model_flops) where no step time was published. TR: AI-Hypercomputer/tpu-recipes; MX: MaxText's README tables, with the
+arguments of its scripts. The recipes' own programs differ in detail; recomputation that is not published is assumed
+(SOURCE with a question mark).
+"""
+import lzma
+import os
+import pathlib
+import sys
+
+DEVICES = 1024
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax.numpy as jnp
+
+from decoder import Decoder, lower, model_flops
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+KEPT = {"recompute": "names", "offload": ("input", "query", "key", "value")}
+KEPT_OUT = {"recompute": "names", "offload": ("input", "out", "query", "key", "value")}
+
+
+def llama_8b(chips, batch, **rest):
+    return Decoder(layers=32, width=4096, heads=32, key_heads=8, hidden=14336, vocabulary=128256, sequence=8192,
+                   batch=batch * chips, mesh={"fsdp": chips}, **rest)
+
+
+def llama_70b(chips, batch, **rest):
+    return Decoder(layers=80, width=8192, heads=64, key_heads=8, hidden=28672, vocabulary=128256, sequence=8192,
+                   batch=batch * chips, mesh={"fsdp": chips}, **rest)
+
+
+def scaled(scale, batch, mesh, **rest):
+    """MaxText's global_parameter_scale."""
+    layers, factor = {16: (64, 2), 32: (32, 4), 64: (64, 4), 128: (128, 4)}[scale]
+    devices = 1
+    for size in mesh.values():
+        devices *= size
+    return Decoder(layers=layers, width=2048 * factor, heads=16 * factor, hidden=7168 * factor, vocabulary=32000,
+                   sequence=2048, batch=batch * devices, mesh=mesh, **rest)
+
+
+PRODUCTS = {"recompute": "products"}
+# name: (model, slice, seconds or None, 1e12 operations a second and chip, source)
+STEPS = {
+    "llama_8b_v6e_8": (llama_8b(8, 3, **KEPT_OUT), "v6e-8", 3.443, None, "TR"),
+    "llama_8b_v6e_32": (llama_8b(32, 3, **KEPT_OUT), "v6e-32", 3.495, None, "TR"),
+    "llama_8b_v6e_64": (llama_8b(64, 5, **KEPT_OUT), "v6e-64", 5.652, None, "TR"),
+    "llama_70b_v6e_32": (llama_70b(32, 2, weights=jnp.bfloat16, **KEPT), "v6e-32", 17.79, None, "TR"),
+    "llama_70b_v6e_128": (llama_70b(128, 4, **KEPT), "v6e-128", 34.786, None, "TR"),
+    "mistral_7b_v6e_8": (Decoder(layers=32, width=4096, heads=32, key_heads=8, hidden=14336, vocabulary=32000,
+                                 sequence=8192, batch=48, mesh={"fsdp": 8}, **KEPT_OUT), "v6e-8", 6.32, None, "TR"),
+    "mixtral_8x7b_v6e_256": (Decoder(layers=32, width=4096, heads=32, key_heads=8, hidden=14336, vocabulary=32000,
+                                     sequence=4096, batch=3072, mesh={"fsdp": 256}, experts=8, active=2, capacity=1.25,
+                                     **KEPT_OUT), "v6e-256", 13.484, None, "TR"),
+    "gemma3_12b_v6e_256": (Decoder(layers=48, width=3840, heads=16, key_heads=8, head_width=256, hidden=15360,
+                                   vocabulary=262208, sequence=32768, batch=256, mesh={"fsdp": 256}, tied=True,
+                                   post_norms=True, windows=(1024,) * 5 + (0,), loss_tiles=16, recompute="names",
+                                   keep=("input",)), "v6e-256", 7.318, None, "TR"),
+    "decoder_32b_v5p_128": (scaled(32, 6, {"fsdp": 16, "tensor": 4}, **PRODUCTS), "v5p-128", None, 328, "MX"),
+    "decoder_32b_2xv5p_128": (scaled(32, 6, {"data": 2, "fsdp": 16, "tensor": 4}, **PRODUCTS), "2xv5p-128", None, 319,
+                              "MX"),
+    "decoder_64b_v5p_128": (scaled(64, 3, {"fsdp": 16, "tensor": 4}, **PRODUCTS), "v5p-128", None, 323, "MX"),
+    "decoder_128b_v5p_256": (scaled(128, 1, {"fsdp": 16, "tensor": 8}, **PRODUCTS), "v5p-256", None, 315, "MX"),
+    "decoder_22b_v4_128": (Decoder(layers=48, width=6144, heads=24, hidden=24576, vocabulary=32000, sequence=2048,
+                                   batch=13 * 64, mesh={"fsdp": 64}, head_width=128), "v4-128", None, 156, "MX"),
+    "decoder_16b_v5e_256": (scaled(16, 6, {"fsdp": 256}), "v5e-256", None, 120, "MX"),
+    "decoder_16b_4xv5e_256": (scaled(16, 6, {"data": 4, "fsdp": 256}), "4xv5e-256", None, 117, "MX"),
+    "decoder_32b_v5e_256": (scaled(32, 4, {"fsdp": 256}), "v5e-256", None, 132, "MX"),
+    "llama_70b_v7_64": (llama_70b(128, 2, recompute="names", keep=("input",)), "tpu7x:4x4x4", 12.2, None, "TR?"),
+    "gpt_oss_120b_v7_64": (Decoder(layers=36, width=2880, heads=64, key_heads=8, head_width=64, hidden=2880,
+                                   vocabulary=201088, sequence=8192, batch=1280, mesh={"data": 2, "fsdp": 64},
+                                   windows=(128, 0), experts=128, active=4, recompute="names", keep=("input",)),
+                           "tpu7x:4x4x4", 17.1, None, "TR?"),
+    "deepseek_v3_v7_128": (Decoder(layers=61, width=7168, heads=128, hidden=2048, vocabulary=129280, sequence=4096,
+                                   batch=2048, mesh={"fsdp": 256}, latent=(1536, 512, 64), experts=256, active=8,
+                                   shared=1, dense_layers=3, dense_hidden=18432, recompute="names", keep=("input",)),
+                           "tpu7x:4x4x8", 27.02, None, "TR?"),
+}
+
+
+def seconds_of(name):
+    model, _, seconds, rate, _ = STEPS[name]
+    if seconds:
+        return seconds
+    chips = 1
+    for size in model.mesh.values():
+        chips *= size
+    return model_flops(model) / chips / (rate * 1e12)
+
+
+def main():
+    rows = [f"{name}\t{place}\t{seconds_of(name):.4g}\t{source}\n" for name, (_, place, _, _, source) in STEPS.items()]
+    (FOLDER / "steps.tsv").write_text("name\tslice\tseconds\tsource\n" + "".join(rows))
+    for name in sys.argv[1:] or STEPS:
+        text = lower(STEPS[name][0])
+        (FOLDER / f"{name}.mlir.xz").write_bytes(lzma.compress(text.encode(), preset=9))
+        print(name, len(text))
+
+
+if __name__ == "__main__":
+    main()
