@@ -130,7 +130,7 @@ Test(pjrt_layouts, programs_say_layouts_and_memories) {
     harness_must(CALL(Executable_GetCompiledMemoryStats, &stats), "GetCompiledMemoryStats");
     cr_expect_eq(stats.argument_size_in_bytes, 0);
     cr_expect_eq(stats.host_argument_size_in_bytes, 24);
-    cr_expect_eq(stats.output_size_in_bytes, 4 * 128 * 4 + 512);  // f32[2,3]{0,1:T(4,128)}, table
+    cr_expect_eq(stats.output_size_in_bytes, 4 * 128 * 4 + 1024);  // f32[2,3]{0,1:T(4,128)}, table
     cr_expect_eq(stats.host_output_size_in_bytes, 24);
     PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = get.executable};
     harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
