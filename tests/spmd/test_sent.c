@@ -72,6 +72,23 @@ static const SentBytes programs[] = {
                  "lhs_dilate=2x1",
                  "f32[14,1"),
      0},
+    {"two axes exchanged together",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,4,6] parameter(0), sharding={devices=[4,1,1]<=[4]}\n"
+     " ROOT t = f32[8,4,6] copy(p), sharding={devices=[1,2,2]<=[4]}\n}\n",
+     3 * 2 * 4 * 6 * 4 / 4},
+    {"two axes exchanged together, in the other order",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,4,6] parameter(0), sharding={devices=[4,1,1]<=[4]}\n"
+     " ROOT t = f32[8,4,6] copy(p), sharding={devices=[1,2,2]<=[2,2]T(1,0)}\n}\n",
+     3 * 2 * 4 * 6 * 4 / 4},
+    // Padded, the second exchange sends half of f32[4,4,3].
+    {"two axes, uneven, one after the other",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,3,6] parameter(0), sharding={devices=[4,1,1]<=[4]}\n"
+     " ROOT t = f32[8,3,6] copy(p), sharding={devices=[1,2,2]<=[4]}\n}\n",
+     (2 * 3 * 6 + 4 * 4 * 3) * 4 / 2},
+    {"three axes exchanged together",
+     "HloModule m, num_partitions=8\nENTRY e {\n p = f32[8,4,2,6] parameter(0), sharding={devices=[8,1,1,1]<=[8]}\n"
+     " ROOT t = f32[8,4,2,6] copy(p), sharding={devices=[1,2,2,2]<=[8]}\n}\n",
+     7 * 4 * 2 * 6 * 4 / 8},
 };
 
 CaseList(sent, at_most_the_plan) {
