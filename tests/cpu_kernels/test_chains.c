@@ -169,7 +169,7 @@ static CpuLoop *build(const Form *form, int64_t elements, int set, HloArena *are
         const HloType type = i < kTypeCount ? kTypes[i % kTypeCount] : HLO_F32;
         add_load(&p, form, dims, i, type);
     }
-    const int operations = 6 + (int)draw(20);
+    const int operations = (form->reduced ? 16 : 6) + (int)draw(20);  // chains of loops that reduce are longer
     for (int i = 0; i < operations; i++) {
         const uint32_t kind = draw(8);
         kind == 0 ? add_constant(&p) : kind == 1 ? add_conversion(&p) : add_operation(&p);

@@ -30,10 +30,17 @@ struct CpuChains {
     int64_t bytes, kernels;
 };
 
-// A kernel alone is as fast; more members would keep too many values. A chain's members are within kMostSteps steps,
-// and longer loops than kMostValues, such as reductions over a hundred thousand devices, have no code: compiling stays
-// linear and short.
-enum { kLeastKernels = 2, kMostMembers = 96, kMostSteps = 256, kMostValues = 8192, kLeastElements = 64 };
+// A kernel alone is as fast, and so are two in a loop that reduces, where the result is loaded again anyway (measured:
+// layer norm); more members would keep too many values. A chain's members are within kMostSteps steps, and longer loops
+// than kMostValues, such as reductions over a hundred thousand devices, have no code: compiling stays linear and short.
+enum {
+    kLeastKernels = 2,
+    kLeastReducedKernels = 3,
+    kMostMembers = 96,
+    kMostSteps = 256,
+    kMostValues = 8192,
+    kLeastElements = 64
+};
 // The processor overlaps the vectors of an iteration with the next ones as far as it looks ahead, some 250
 // instructions. In longer sequences of dependent operations it would wait for each result.
 enum { kMostDepth = 12, kCodeAlignment = 64 };
@@ -252,7 +259,7 @@ static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int 
         else if (i == begin || !may_move(chain, v))
             break;
     }
-    return chain->kernel_count >= kLeastKernels;
+    return chain->kernel_count >= (chain->loop->reduced > 1 ? kLeastReducedKernels : kLeastKernels);
 }
 
 // ---- code
