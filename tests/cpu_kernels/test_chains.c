@@ -260,6 +260,36 @@ static void check_bits(CpuLoop *loop, HloArena *memory, const char *what) {
     hlo_arena_free(scratch);
 }
 
+// A number for each row, which operations of the row read as one element, may have the register that a result gets when
+// the number is read for the last time.
+Test(cpu_chains, read_the_number_of_a_row_before_its_register_is_reused) {
+    const int64_t dims[2] = {4, 1000};
+    const CpuLoopDomain domain = {.outer = 1, .reduced = 1, .dims = dims};
+    const CpuIndexMap map = {0, (int64_t[]){1000, 1}};
+    const float zero = 0, three = 3;
+    if (!levels_include(CPU_FEATURES_AVX2)) return;
+    for (int i = 0; i < 4000; i++) {
+        const float number = (float)(i % 37) / 37;
+        memcpy(inputs[0] + i * sizeof number, &number, sizeof number);
+    }
+    HloArena *memory = hlo_arena_new();
+    CpuLoopBuilder *b = cpu_loop_builder_new(memory, &domain, CPU_FEATURES_AVX2);
+    const CpuValue a = cpu_loop_load(b, 0, HLO_F32, &map);
+    const CpuValue e = cpu_loop_op(b, CPU_OP_EXP, a, -1, -1);
+    const CpuValue s = cpu_loop_reduce(b, CPU_REDUCE_ADD, e, cpu_loop_constant(b, HLO_F32, &zero));
+    const CpuValue k = cpu_loop_op(b, CPU_OP_DIVIDE, cpu_loop_constant(b, HLO_F32, &three), s, -1);
+    const CpuValue t = cpu_loop_op(b, CPU_OP_MULTIPLY, a, k, -1);
+    const CpuValue u = cpu_loop_op(b, CPU_OP_MAXIMUM, t, a, -1);
+    const CpuValue y = cpu_loop_op(b, CPU_OP_MINIMUM, u, t, -1);
+    const CpuValue v = cpu_loop_op(b, CPU_OP_EXP, t, -1, -1);
+    const CpuValue w = cpu_loop_op(b, CPU_OP_MULTIPLY, y, v, -1);
+    cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_SUBTRACT, w, t, -1), &map);
+    CpuLoop *loop = NULL;
+    cr_assert_null(cpu_loop_finish(b, &loop));
+    check_bits(loop, memory, "rows of 1000");
+    hlo_arena_free(memory);
+}
+
 // Fills an input with numbers, or with numbers and NaNs, whose bits identify them.
 static void fill_with(char *to, bool nans) {
     static const uint32_t kNans[] = {0x7fc00001, 0xffc12345, 0x7f800001, 0xff812345};

@@ -13,7 +13,7 @@
 // were assigned for the steps as they were (loop/plan.c), so a chain ends where that order matters: where a moved step
 // would overwrite something that the chain still reads, or where a result would overwrite operands of another width
 // before they are read. Results are written after all operands of the same eight elements have been read, so results
-// may take the place of operands of their own width.
+// may take the place of operands of their own width, except for those that are one element for all.
 //
 // Loops of the kernels of AVX2 only: with AVX-512 the interpreter's kernels process twice as many elements at a time,
 // and differ in which NaN a maximum returns.
@@ -163,13 +163,15 @@ static int64_t slot_of(const Chain *chain, CpuValue v) {
 }
 
 // Whether writing the register of `v`, of that width, would overwrite what the chain reads from outside; elements of
-// `width` take the place of others of that width in time, of 0 never.
+// `width` take the place of others of that width in time, of 0 never. What is read as one element for all is read again
+// for each eight elements.
 static bool overwrites(const Chain *chain, CpuValue v, int width) {
     const int64_t slot = slot_of(chain, v);
     for (int i = 0; i < chain->read_count && slot >= 0; i++) {
         const CpuValue read = chain->lists[i];
         if (slot_of(chain, read) != slot || read == v) continue;
-        if (value_of(chain, read)->kind == CPU_VALUE_ALIAS || value_of(chain, read)->width != width) return true;
+        if (chain->ones[i] || value_of(chain, read)->kind == CPU_VALUE_ALIAS || value_of(chain, read)->width != width)
+            return true;
     }
     return false;
 }
