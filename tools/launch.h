@@ -38,7 +38,8 @@ typedef struct LaunchVariable {
 } LaunchVariable;
 
 // Plans the processes of a slice: one for each of its hosts, or `processes` of them (0: as many as hosts) with a part
-// of the slice each, on the machines of `hosts` (a comma-separated list; NULL: this one). Errors are usage errors.
+// of the slice each, on the machines of `hosts` (a comma-separated list; NULL: this one). Errors: usage errors,
+// RESOURCE_EXHAUSTED where this machine has no port.
 // Whatever it returns, launch_plan_free() gives the ports back.
 HLO_NODISCARD HloStatus launch_plan(CliContext *context, const EmuTopology *topology, int64_t processes,
                                     const char *hosts, int64_t port, LaunchPlan *plan);

@@ -75,8 +75,9 @@ static bool is_host_name(const char *name) {
 
 // Chooses a port that is free on this machine, and holds it with a socket that does not listen, so that the system
 // gives it to no other program in the meantime. A socket that may share its address (SO_REUSEADDR), as those of the
-// transport and of gRPC, can listen there all the same. Returns 0 if there is no free port.
-static int64_t hold_port(LaunchPlan *plan) {
+// transport and of gRPC, can listen there all the same. Errors: no free
+// port, or too many open files.
+static HloStatus hold_port(LaunchPlan *plan, int64_t *port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t size = sizeof(address);
     const int on = 1, file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -84,7 +85,10 @@ static int64_t hold_port(LaunchPlan *plan) {
     const bool is_held = file >= 0 && setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
                          bind(file, (const struct sockaddr *)&address, size) == 0 &&
                          getsockname(file, (struct sockaddr *)&address, &size) == 0;
-    return is_held ? ntohs(address.sin_port) : 0;
+    HLO_FAIL_IF(!is_held, HLO_RESOURCE_EXHAUSTED, "no port of this machine for %lld processes: %s",
+                (long long)plan->count, strerror(errno));
+    *port = ntohs(address.sin_port);
+    return HLO_SUCCESS;
 }
 
 // The names of --hosts; each gets as many neighbouring processes.
@@ -101,7 +105,8 @@ static HloStatus choose_address(CliContext *context, LaunchPlan *plan, LaunchPro
                                 int64_t port) {
     const char *host = process->host;
     int64_t own = port ? port + process->host_slot : 0;
-    if (!own) own = host ? TRANSPORT_DEFAULT_PORT + process->host_slot : hold_port(plan);
+    if (!own && host) own = TRANSPORT_DEFAULT_PORT + process->host_slot;
+    if (!own) HLO_TRY(hold_port(plan, &own));
     if (own < 1 || own > 65535)
         return cli_usage_error(context, "--port %lld: no port for process %lld", (long long)port,
                                (long long)process->index);
@@ -145,8 +150,7 @@ static HloStatus place(CliContext *context, const char *hosts, int64_t port, Lau
                              : hlo_arena_format(context->arena, "%lld", (long long)i);
         HLO_TRY(choose_address(context, plan, process, all_here, port));
     }
-    plan->coordinator_port = plan->processes[0].host ? 0 : hold_port(plan);
-    return HLO_SUCCESS;
+    return plan->processes[0].host ? HLO_SUCCESS : hold_port(plan, &plan->coordinator_port);
 }
 
 HloStatus launch_plan(CliContext *context, const EmuTopology *topology, int64_t processes, const char *hosts,

@@ -42,6 +42,8 @@ own.bind(address)
 own.listen()
 PY
 exits 0 "launch: ports are held" meshlo launch --on v5e-16 -- python3 held.py
+exits 6 "launch: too many open files" sh -c 'ulimit -n 32; exec "$0" launch --on v5e-256 -- true' "$MESHLO"
+says err "no port of this machine for 64 processes: Too many open files" "launch: too many open files: said"
 exits 0 "launch: ports" meshlo launch --on v5e-16 --port 7000 --no-prefix -- sh -c 'echo $MESHLO_PROCESS_ADDRESSES'
 says out "127.0.0.1:7000,127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003" "launch: ports"
 
