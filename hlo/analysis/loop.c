@@ -169,19 +169,26 @@ int64_t hlo_trip_count(const HloInstruction *loop) {
     return configured_trip_count(loop->backend_config);
 }
 
-// Each part of a conjunction ends the loop.
+// Appends a part of a conjunction that is not in the list yet.
+static void add_part(const HloInstruction **parts, int64_t *count, const HloInstruction *part) {
+    for (int64_t i = 0; i < *count; i++)
+        if (parts[i] == part) return;
+    parts[(*count)++] = part;
+}
+
+// Each part of a conjunction ends the loop. A limit from the first parts is a limit, so that a few are enough.
 int64_t hlo_trip_bound(const HloInstruction *loop) {
     const int64_t known = hlo_trip_count(loop);
     if (known >= 0 || loop->opcode != HLO_OP_WHILE || loop->called_count != 2) return known;
     enum { MOST = 32 };
     const HloInstruction *parts[MOST] = {loop->called[0]->root};
     int64_t bound = -1;
-    for (int64_t count = 1; count > 0;) {
-        const HloInstruction *part = parts[--count];
+    for (int64_t i = 0, count = 1; i < count; i++) {
+        const HloInstruction *part = parts[i];
         HloCountedLoop counted;
         if (part->opcode == HLO_OP_AND && count + 2 <= MOST) {
-            parts[count++] = part->operands[0];
-            parts[count++] = part->operands[1];
+            add_part(parts, &count, part->operands[0]);
+            add_part(parts, &count, part->operands[1]);
         } else if (count_loop(loop, part, &counted) && (bound < 0 || counted.trip_count < bound)) {
             bound = counted.trip_count;
         }

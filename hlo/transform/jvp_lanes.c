@@ -12,6 +12,9 @@
 #include "hlo/analysis/loop.h"
 #include "hlo/transform/control.h"
 
+// Where stacks are possible too, they are smaller than more derivatives than these.
+enum { kMostSlopes = 16 };
+
 typedef struct Lanes {
     HloBuilder *b;
     HloInstruction *root;
@@ -70,10 +73,17 @@ static const HloShape *common_shape(const HloShape *state, const bool *active) {
     return shape;
 }
 
+// True if every run of the body does the same and nothing else: it runs once for each input then.
+static bool is_repeatable(const HloComputation *body) {
+    for (const HloInstruction *i = body->first; i; i = i->next)
+        if (hlo_instruction_is_nondeterministic(i)) return false;
+    return !hlo_computation_has_effects(body);
+}
+
 static bool qualifies(HloJvp *j, const HloComputation *derived, const bool *active, const HloShape *shape) {
     const int64_t leaves = hlo_shape_leaf_count(j->old->shape);
     bool keeping = true;
-    if (!hlo_is(derived->root, HLO_OP_TUPLE)) return false;
+    if (!hlo_is(derived->root, HLO_OP_TUPLE) || !is_repeatable(derived)) return false;
     for (int64_t k = 0; k < leaves; k++) keeping &= !active[k] || keeps(derived->root->operands[k], k);
     return (keeping || hlo_trip_bound(j->old) >= 0) && is_elementwise(j->scratch, derived, leaves, shape);
 }
@@ -166,7 +176,8 @@ bool hlo_transform_lanes(HloJvp *j, const bool *active, HloInstruction **out) {
     const int64_t leaves = hlo_shape_leaf_count(state);
     const bool *inputs = hlo_control_flags(j, hlo_jvp_tangents(j, 0), state);
     HloInstruction **tangents = hlo_jvp_tangents(j, 0);
-    if (!shape) return false;
+    const int64_t slopes = hlo_transform_count(inputs, leaves) * hlo_transform_count(active, leaves);
+    if (!shape || (slopes > kMostSlopes && hlo_trip_bound(j->old) >= 0)) return false;
     HloComputation *derived = hlo_transform_forward(j, j->old->called[1], active, active);
     if (!derived) return true;
     if (qualifies(j, derived, active, shape)) {

@@ -203,7 +203,7 @@ static HloInstruction *initial_state(HloJvp *j, const HloTransformSplit *split, 
     hlo_vector_push(j->scratch, &list, iteration_start(j->b, 0));
     for (int64_t r = 0; r < split->residual_count; r++) {
         if (!is_stacked[r]) continue;
-        HloInts dims = row_dims(j->scratch, trip_count, split->residuals[r]);
+        HloInts dims = row_dims(j->scratch, trip_count > 0 ? trip_count : 1, split->residuals[r]);
         hlo_vector_push(j->scratch, &list, hlo_build_splat(j->b, split->residuals[r]->type, dims, 0));
     }
     return hlo_build_tuple(j->b, list.items, list.count);

@@ -172,3 +172,60 @@ for name in manual mixed shardy; do check "grad: region: $name: two sums over de
 sed 's/SPMDFullToShardShape/xla.sdy.GlobalToLocalShape/; s/SPMDShardToFullShape/xla.sdy.LocalToGlobalShape/' manual.hlo >bare.hlo
 exits 3 "grad: region: of Shardy without shardings" meshlo grad bare.hlo
 says err "its shardings are missing" "grad: region: of Shardy without shardings: why"
+
+# Loops that a limit ends early: none of them runs, what they do runs once, and their conditions may share parts.
+# limited FILE LIMIT FACTOR CONDITION: x = x * FACTOR + y * FACTOR while CONDITION of `a` (i < LIMIT) and `b` (x[0] < 100).
+limited() {
+    cat >"$1" <<HLO
+HloModule limited
+more { s = (s32[], f32[4], f32[4]) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ x = f32[4] get-tuple-element(s), index=1
+ n = s32[] constant($2)
+ a = pred[] compare(i, n), direction=LT
+ first = f32[1] slice(x), slice={[0:1]}
+ number = f32[] reshape(first)
+ most = f32[] constant(100)
+ b = pred[] compare(number, most), direction=LT
+ $4 }
+body { s = (s32[], f32[4], f32[4]) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ x = f32[4] get-tuple-element(s), index=1
+ y = f32[4] get-tuple-element(s), index=2
+ one = s32[] constant(1)
+ next = s32[] add(i, one)
+ low = f32[] constant(0)
+ high = f32[] constant(1)
+ factor = f32[4] $3
+ p = f32[4] multiply(x, factor)
+ q = f32[4] multiply(y, factor)
+ sum = f32[4] add(p, q)
+ ROOT t = (s32[], f32[4], f32[4]) tuple(next, sum, y) }
+add { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }
+ENTRY e {
+ x = f32[4] parameter(0)
+ y = f32[4] parameter(1)
+ i = s32[] constant(0)
+ t = (s32[], f32[4], f32[4]) tuple(i, x, y)
+ w = (s32[], f32[4], f32[4]) while(t), condition=more, body=body
+ r = f32[4] get-tuple-element(w), index=1
+ z = f32[] constant(0)
+ ROOT total = f32[] reduce(r, z), dimensions={0}, to_apply=add
+}
+HLO
+}
+limited none.hlo 0 "reverse(x), dimensions={0}" "ROOT c = pred[] and(a, b)"
+exits 0 "grad: a limit of 0" meshlo grad none.hlo --wrt 0,1 -o none_grad.hlo
+exits 0 "grad: a limit of 0: runs" meshlo run none_grad.hlo --seed 1 --print --json
+json "[r['value'] for r in j['results'][1:]] == ['{1, 1, 1, 1}', '{0, 0, 0, 0}']" "grad: a limit of 0: the operands' derivatives"
+limited random.hlo 3 "rng(low, high), distribution=rng_uniform" "ROOT c = pred[] and(a, b)"
+exits 0 "grad: a random factor" meshlo grad random.hlo --wrt 0,1 -o random_grad.hlo
+check "grad: a random factor: drawn once" test "$(grep -c ' rng(' random_grad.hlo)" = 1
+parts="c0 = pred[] and(a, b)"
+for k in $(seq 1 27); do parts="$parts
+ c$k = pred[] and(c$((k - 1)), c$((k - 1)))"; done
+limited shared.hlo 3 "reverse(x), dimensions={0}" "$parts
+ ROOT c = pred[] and(c27, a)"
+exits 0 "grad: a condition of shared parts" timeout 20 "$MESHLO" grad shared.hlo --wrt 0,1 -o shared_grad.hlo
