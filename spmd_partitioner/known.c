@@ -22,6 +22,7 @@ enum {
     MOST_OPS = 96,            // behind one array
     MOST_ELEMENTS = 1 << 20,  // of all of them together
     MOST_NEEDED = 1 << 22,    // positions times elements of a table of needed elements
+    MOST_MOVES = 64,          // to a position, in the mean: with more an all-gather is as good
 };
 
 // The ops behind an array, operands first, and their values.
@@ -169,6 +170,7 @@ SpmdNeed *spmd_need_new(HloArena *arena, int64_t positions, int64_t global, int6
         }
         if (target > need->size) need->size = target;
     }
+    if (need->moves->items.count > MOST_MOVES * positions) return NULL;
     return spmd_moves_plan(arena, need->moves) ? need : NULL;
 }
 

@@ -22,6 +22,25 @@ typedef struct Ranges {
     int64_t dim;  // -1 until one of them is a part of the array
 } Ranges;
 
+// The places of a module's instructions in their computations, by id; the pass makes those with ids from `limit` on.
+typedef struct Places {
+    int64_t *list, limit;
+} Places;
+
+static Places places_of(const HloModule *module, HloArena *scratch) {
+    const Places places = {HLO_ARENA_NEW(scratch, int64_t, module->instruction_limit + 1), module->instruction_limit};
+    for (int64_t c = 0, place = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            places.list[at->id] = place++;
+    return places;
+}
+
+// Whether `at`, which the pass has not made, comes before `other`. What it has made comes before everything that it has
+// not come to yet.
+static bool comes_before(const Places *places, const HloInstruction *at, const HloInstruction *other) {
+    return other->id < places->limit && places->list[at->id] < places->list[other->id];
+}
+
 // Whether a permute was written by the partitioner and may be replaced.
 static bool is_candidate(const HloInstruction *at) {
     return hlo_is(at, HLO_OP_COLLECTIVE_PERMUTE) && at->operand_count == 1 && at != at->parent->root &&
@@ -49,12 +68,14 @@ static Range range_of(HloInstruction *permute) {
     return range;
 }
 
-// Adds what the permutes among the users of `at` send, if they have the pairs of the first range and its dimension.
-static void add_users(HloArena *scratch, Ranges *ranges, const HloInstruction *at) {
-    const SpmdExchange exchange = spmd_exchange_of(ranges->list.items[0].permute);
+// Adds what the permutes among the users of `at` send, if they come after the first one and have its pairs and
+// dimension.
+static void add_users(HloArena *scratch, const Places *places, Ranges *ranges, const HloInstruction *at) {
+    const HloInstruction *first = ranges->list.items[0].permute;
+    const SpmdExchange exchange = spmd_exchange_of(first);
     for (int64_t i = 0; i < at->users.count; i++) {
         HloInstruction *user = at->users.items[i];
-        if (user == ranges->list.items[0].permute || !is_candidate(user)) continue;
+        if (!is_candidate(user) || !comes_before(places, first, user)) continue;
         const Range range = range_of(user);
         const SpmdExchange other = spmd_exchange_of(user);
         if (range.array != ranges->list.items[0].array ||
@@ -66,14 +87,15 @@ static void add_users(HloArena *scratch, Ranges *ranges, const HloInstruction *a
     }
 }
 
-// Finds all permutes like `at` that send parts of the same array, `at` first.
-static Ranges find_alike(HloInstruction *at, HloArena *scratch) {
+// Finds all permutes like `at` and after it that send parts of the same array, `at` first.
+static Ranges find_alike(HloInstruction *at, const Places *places, HloArena *scratch) {
     const Range first = range_of(at);
     Ranges ranges = {.dim = first.dim};
     hlo_vector_push(scratch, &ranges.list, first);
     for (int64_t i = 0; i < first.array->users.count; i++)
-        if (hlo_is(first.array->users.items[i], HLO_OP_SLICE)) add_users(scratch, &ranges, first.array->users.items[i]);
-    if (ranges.dim >= 0) add_users(scratch, &ranges, first.array);
+        if (hlo_is(first.array->users.items[i], HLO_OP_SLICE))
+            add_users(scratch, places, &ranges, first.array->users.items[i]);
+    if (ranges.dim >= 0) add_users(scratch, places, &ranges, first.array);
     for (int64_t i = 0; i < ranges.list.count; i++)
         if (ranges.list.items[i].dim < 0 && ranges.dim >= 0)
             ranges.list.items[i].limit = first.array->shape->dims[ranges.dim];
@@ -139,11 +161,12 @@ static HloInstruction *send_once(HloInstruction *at, const Ranges *ranges, int64
 
 // The permute that comes first in the program stands for those that are like it: what replaces them is there in time.
 void spmd_share_permutes(HloModule *module, HloArena *scratch) {
+    const Places places = places_of(module, scratch);
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             if (!is_candidate(at)) continue;
             const HloArenaMark mark = hlo_arena_mark(scratch);
-            const Ranges ranges = find_alike(at, scratch);
+            const Ranges ranges = find_alike(at, &places, scratch);
             int64_t start, limit;
             if (ranges.dim >= 0 && join_first(&ranges, &start, &limit) > 1) at = send_once(at, &ranges, start, limit);
             hlo_arena_reset(scratch, mark);

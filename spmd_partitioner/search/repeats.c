@@ -116,15 +116,18 @@ static int64_t *find_next(const Shortening *shortening) {
     return next;
 }
 
-// The longest run that begins at a place; end == begin if there is none.
-static Run run_from(const Shortening *shortening, const int64_t *next, int64_t begin) {
+// The longest run that begins at a place; end == begin if there is none. What repeats with the period of *last up to
+// its end does so from any place within: it is not compared again.
+static Run run_from(const Shortening *shortening, const int64_t *next, int64_t begin, Run *last) {
     Run best = {.begin = begin, .end = begin, .period = 1, .cut = -1};
     int64_t second = next[begin];
     for (int tries = 0; second >= 0 && tries < MOST_TRIES; tries++, second = next[second]) {
         const int64_t period = second - begin;
         int64_t end = second;
         if (begin + LEAST_COPIES * period > shortening->count) break;
+        if (period == last->period && second >= last->begin + period && second < last->end) end = last->end;
         while (end < shortening->count && shortening->hashes[end] == shortening->hashes[end - period]) end++;
+        *last = (Run){.begin = begin, .end = end, .period = period};
         if (end - begin < LEAST_COPIES * period || end <= best.end) continue;
         best.end = end;
         best.period = period;
@@ -138,8 +141,9 @@ static int64_t find_runs(Shortening *shortening) {
     const int64_t *next = find_next(shortening);
     const Run *longest = NULL;
     int64_t kept = 0, least = INT64_MAX;
+    Run last = {.period = -1};
     for (int64_t i = 0; i < shortening->count;) {
-        const Run run = run_from(shortening, next, i);
+        const Run run = run_from(shortening, next, i, &last);
         i = run.end > i ? run.end : i + 1;
         if (run.end > run.begin) hlo_vector_push(shortening->scratch, &shortening->runs, run);
     }
