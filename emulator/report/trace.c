@@ -264,7 +264,7 @@ static void write_transfers(Trace *trace, EmuBound bound) {
     Change *changes = hlo_allocate((size_t)(2 * trace->run_count + 1) * sizeof(*changes));
     double *active = hlo_allocate((size_t)(trace->run_count + 1) * sizeof(*active));
     int64_t count = 0, active_count = 0;
-    if (!changes || !active) trace->no_memory = true;
+    trace->no_memory |= !changes || !active;
     for (int64_t i = 0; i < trace->run_count && !trace->no_memory; i++) {
         const Run *run = &trace->runs[i];
         if (run->op->bound != bound || run->op->duration <= 0) continue;
@@ -273,7 +273,7 @@ static void write_transfers(Trace *trace, EmuBound bound) {
         changes[count++] = (Change){run->start, sent, link};
         changes[count++] = (Change){run->start + run->op->duration, -sent, -link};
     }
-    qsort(changes, (size_t)count, sizeof(*changes), compare_changes);
+    if (count) qsort(changes, (size_t)count, sizeof(*changes), compare_changes);
     double sum = 0;
     for (int64_t i = 0; i < count; i++) {
         const Change *change = &changes[i];
