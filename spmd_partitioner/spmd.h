@@ -176,6 +176,9 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_remesh(const HloModule *module, const Sp
 // JAX's name of an argument (params['layers']['wq']), from the metadata of its parameter; else the instruction's name.
 // Lives as long as the module.
 HLO_EXPORT const char *spmd_argument_name(const HloInstruction *parameter);
+// Whether a pattern of SpmdOptions.shards (`*` is any text, `?` one letter, punctuation does not count) names this
+// parameter. `arena` is for scratch. Memory errors jump to hlo_protect().
+HLO_EXPORT bool spmd_argument_matches(HloArena *arena, const char *pattern, const HloInstruction *parameter);
 
 // A sharding as a spec that spmd_spec_parse() reads, "data,-", on this mesh. In `arena`. INVALID_ARGUMENT for device
 // orders that the mesh does not express, and another rank. Memory errors jump to hlo_protect().

@@ -441,66 +441,53 @@ static void write_json(const Planner *planner, const Candidate *best, HloText *t
     hlo_text_char(text, '\n');
 }
 
-static bool is_name_letter(char c) {
-    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
-}
-
-// Whether a pattern could match a name: its letters before the first `*` and behind the last are those of the name.
-static bool could_match(const char *pattern, const char *name) {
-    const char *first = pattern, *last = pattern + strlen(pattern), *end = name + strlen(name);
-    for (const char *at = name; *first != '*'; ++first) {
-        if (!is_name_letter(*first)) continue;
-        while (*at && !is_name_letter(*at)) ++at;
-        if (!*at || *at++ != *first) return false;
-    }
-    while (last[-1] != '*') {
-        if (!is_name_letter(*--last)) continue;
-        while (end > name && !is_name_letter(end[-1])) --end;
-        if (end == name || *--end != *last) return false;
-    }
-    return true;
-}
-
-// Names of parameters, and for each of them the pattern under which the plan is printed: that of equal layers, if all
-// that it could match is sharded alike, else the name.
-typedef struct Names {
-    const char **names, **patterns;
-    int64_t count;
-} Names;
-
-static Names list_names(const Planner *planner, const Candidate *best) {
+// How many parameters a pattern names; 0 if not all of them are sharded as `spec` says.
+static int64_t count_alike(const Planner *planner, const Candidate *best, const char *pattern, const char *spec) {
+    const HloInstructionVector *parameters = &planner->module->entry->parameters;
     HloArena *arena = planner->context->arena;
-    Names list = {.count = leaf_count(planner->module)};
-    list.names = HLO_ARENA_NEW(arena, const char *, list.count + 1);
-    list.patterns = HLO_ARENA_NEW(arena, const char *, list.count + 1);
-    for (int64_t i = 0; i < list.count; ++i) list.names[i] = advice_parameter_name(arena, planner->module, i);
-    for (int64_t i = 0; i < list.count; ++i) {
-        const char *pattern = advice_name_pattern(arena, list.names[i]);
-        bool alike = best->specs[i] && strchr(pattern, '*');
-        int64_t matched = 0;
-        for (int64_t k = 0; k < list.count && alike; ++k) {
-            if (!could_match(pattern, list.names[k])) continue;
-            alike = best->specs[k] && !strcmp(best->specs[k], best->specs[i]);
-            matched++;
+    const HloArenaMark mark = hlo_arena_mark(arena);
+    int64_t count = 0;
+    bool alike = true;
+    for (int64_t p = 0, leaf = 0; p < parameters->count && alike; ++p) {
+        if (spmd_argument_matches(arena, pattern, parameters->items[p])) {
+            alike = best->specs[leaf] && !strcmp(best->specs[leaf], spec);
+            count++;
         }
-        list.patterns[i] = alike && matched > 1 ? pattern : list.names[i];
+        leaf += hlo_shape_leaf_count(parameters->items[p]->shape);
     }
-    return list;
+    hlo_arena_reset(arena, mark);
+    return alike ? count : 0;
+}
+
+// By flattened parameter, the pattern under which the plan prints it: that of equal layers, if all that it names are
+// sharded alike, else the parameter's name.
+static const char **list_patterns(const Planner *planner, const Candidate *best, int64_t count) {
+    HloArena *arena = planner->context->arena;
+    const char **patterns = HLO_ARENA_NEW(arena, const char *, count + 1);
+    for (int64_t i = 0; i < count; ++i) {
+        const char *name = advice_parameter_name(arena, planner->module, i);
+        const char *pattern = advice_name_pattern(arena, name);
+        const bool grouped =
+            best->specs[i] && strchr(pattern, '*') && count_alike(planner, best, pattern, best->specs[i]) > 1;
+        patterns[i] = grouped ? pattern : name;
+    }
+    return patterns;
 }
 
 // One line a parameter, or for all equal ones of equal layers, as an option that can be pasted; whole ones too, which
 // propagation would shard otherwise.
 static void print_plan(const Planner *planner, const Candidate *best, HloText *text) {
-    const Names list = list_names(planner, best);
+    const int64_t leaves = leaf_count(planner->module);
+    const char **patterns = list_patterns(planner, best, leaves);
     hlo_text_format(text, "%s on %s: step %s, peak %.3f GiB%s, MFU %.1f %%; %lld plans timed%s\n--mesh %s\n",
                     planner->module->name, best->topology->name, cli_time(planner->context, best->step_picoseconds),
                     (double)best->hbm_peak_bytes * 0x1p-30, best->fits ? "" : " (does not fit)", 100 * best->mfu,
                     (long long)planner->evaluated, best->exact ? ", all that there are on this mesh" : "",
                     best->mesh_text);
-    for (int64_t i = 0; i < list.count; ++i) {
+    for (int64_t i = 0; i < leaves; ++i) {
         bool printed = !best->specs[i] || !*best->specs[i];
-        for (int64_t k = 0; k < i && !printed; ++k) printed = !strcmp(list.patterns[k], list.patterns[i]);
-        if (!printed) hlo_text_format(text, "--shard \"%s=%s\"\n", list.patterns[i], best->specs[i]);
+        for (int64_t k = 0; k < i && !printed; ++k) printed = !strcmp(patterns[k], patterns[i]);
+        if (!printed) hlo_text_format(text, "--shard \"%s=%s\"\n", patterns[i], best->specs[i]);
     }
     for (int64_t i = 0; i < planner->candidates.count; ++i) {
         const Candidate *one = &planner->candidates.items[i];
@@ -676,11 +663,15 @@ static HloStatus choose(Planner *planner, const Candidate **chosen) {
     }
 }
 
-// Makes the shorter programs, if there are enough equal layers.
+// Makes both shorter programs, if there are enough equal layers, or none.
 static HloStatus shorten(Planner *planner) {
     HLO_TRY(spmd_search_shorten(planner->module, LAYERS_MORE, &planner->more, &planner->layers));
-    if (!planner->more || planner->layers < 2 * LAYERS_MORE) return HLO_SUCCESS;
-    return spmd_search_shorten(planner->module, LAYERS_LESS, &planner->less, &planner->layers);
+    if (planner->more && planner->layers >= 2 * LAYERS_MORE)
+        HLO_TRY(spmd_search_shorten(planner->module, LAYERS_LESS, &planner->less, &planner->layers));
+    if (planner->less) return HLO_SUCCESS;
+    hlo_module_free(planner->more);
+    planner->more = NULL;
+    return HLO_SUCCESS;
 }
 
 static HloStatus plan_program(Planner *planner, EmuTopology *const *topologies, int64_t count) {
@@ -694,10 +685,6 @@ static HloStatus plan_program(Planner *planner, EmuTopology *const *topologies, 
     planner->begin = cli_seconds();
     planner->end = planner->begin + budget;
     HLO_TRY(shorten(planner));
-    if (!planner->less) {
-        hlo_module_free(planner->more);
-        planner->more = NULL;
-    }
     const Candidate *best;
     HLO_TRY(look_at_all(planner));
     HLO_TRY(improve_some(planner));

@@ -255,8 +255,8 @@ static HloStatus find_target(const SpmdPlan *plan, const HloStringMap *instructi
     return *name == 'p' ? parameter_target(plan, number, array) : result_target(plan, number, array);
 }
 
-// JAX's name of an argument, which it writes as the name of its operation.
-static const char *argument_name(const HloInstruction *parameter) {
+// JAX writes the name of an argument as the name of its operation.
+const char *spmd_argument_name(const HloInstruction *parameter) {
     const bool named = parameter->metadata && parameter->metadata->op_name && *parameter->metadata->op_name;
     return named ? parameter->metadata->op_name : parameter->name;
 }
@@ -306,6 +306,17 @@ static bool matches(const char *pattern, const char *text) {
     return !*pattern;
 }
 
+// Whether a squashed pattern fits a parameter, by JAX's name or by the instruction's.
+static bool fits_parameter(HloArena *arena, const char *squashed, const HloInstruction *parameter) {
+    const char *label = spmd_argument_name(parameter);
+    return hlo_shape_is_array(parameter->shape) && (matches(squashed, squash(arena, label, label == parameter->name)) ||
+                                                    matches(squashed, squash(arena, parameter->name, true)));
+}
+
+bool spmd_argument_matches(HloArena *arena, const char *pattern, const HloInstruction *parameter) {
+    return fits_parameter(arena, squash(arena, pattern, false), parameter);
+}
+
 // The arrays of an option.
 typedef struct Targets {
     int32_t *items;
@@ -322,11 +333,9 @@ static void match_arguments(const SpmdPlan *plan, const char *name, Targets *tar
     for (int way = 0; way < 2 && !targets->count; way++) {
         for (int64_t i = 0; i < parameters->count; i++) {
             const HloInstruction *parameter = parameters->items[i];
-            const char *label = argument_name(parameter);
-            if (!hlo_shape_is_array(parameter->shape)) continue;
-            const bool fits = way == 0 ? !strcmp(label, name)
-                                       : matches(squashed, squash(plan->arena, label, label == parameter->name)) ||
-                                             matches(squashed, squash(plan->arena, parameter->name, true));
+            const bool fits = way == 0
+                                  ? hlo_shape_is_array(parameter->shape) && !strcmp(spmd_argument_name(parameter), name)
+                                  : fits_parameter(plan->arena, squashed, parameter);
             if (fits) targets->items[targets->count++] = plan->array_of_leaf[plan->first_leaf[parameter->id]];
         }
     }
@@ -336,7 +345,7 @@ static HloStatus unknown_target(const SpmdPlan *plan, const char *name) {
     const char *nearest = NULL;
     int64_t best = (int64_t)strlen(name) / 3 + 2;
     for (int64_t i = 0; i < plan->module->entry->parameters.count && strlen(name) < 64; i++) {
-        const char *label = argument_name(plan->module->entry->parameters.items[i]);
+        const char *label = spmd_argument_name(plan->module->entry->parameters.items[i]);
         const int64_t distance = edit_distance(name, strlen(name), label);
         if (distance < best) nearest = label;
         if (distance < best) best = distance;
@@ -429,8 +438,4 @@ HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options) {
         if (status) return hlo_status_annotate(status, "--shard '%s'", options->shards[i]);
     }
     return HLO_SUCCESS;
-}
-
-const char *spmd_argument_name(const HloInstruction *parameter) {
-    return argument_name(parameter);
 }
