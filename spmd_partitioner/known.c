@@ -2,7 +2,8 @@
 // Values that are known, and what devices need because of them.
 //
 // JAX writes x[::-1] by indices, an upscaled image and a shifted sequence as functions of iotas, which a partitioner
-// that looks at ops one by one takes for data. Here the ops behind an array are evaluated, whole, on the host:
+// that looks at ops one by one takes for data. Here the ops that an array is computed from are evaluated, whole, on the
+// host:
 //
 //     %i = s32[8] iota();  %r = 7 - %i;  gather(f32[8,32] %x, %r)    %x and the result are split in 4
 //     position 0 needs rows 6 and 7, position 1 rows 4 and 5 ...: one permute of two rows instead of a gather of all
@@ -19,13 +20,13 @@
 #include "spmd_partitioner/emit.h"
 
 enum {
-    MOST_OPS = 96,            // behind one array
+    MOST_OPS = 96,            // that an array is computed from
     MOST_ELEMENTS = 1 << 20,  // of all of them together
     MOST_NEEDED = 1 << 22,    // positions times elements of a table of needed elements
     MOST_MOVES = 64,          // to a position, in the mean: with more an all-gather is as good
 };
 
-// The ops behind an array, operands first, and their values.
+// The ops that an array is computed from, operands first, and their values.
 typedef struct Cone {
     const HloInstruction *ops[MOST_OPS];
     HloLiteral *values[MOST_OPS];
@@ -80,7 +81,8 @@ static int64_t position_of(const Cone *cone, const HloInstruction *op) {
     return -1;
 }
 
-// Appends an op after its operands. False if it, or anything behind it, cannot be evaluated. Each level of recursion
+// Appends an op after its operands. False if it, or anything that it is computed from, cannot be
+// evaluated. Each level of recursion
 // adds an op, and the first that has no room ends it.
 static bool collect(Cone *cone, const HloInstruction *op, int32_t depth) {
     if (position_of(cone, op) >= 0) return true;
@@ -149,8 +151,12 @@ static int64_t find_gap(const uint8_t *needed, int64_t positions, int64_t global
     return gap;
 }
 
-SpmdNeed *spmd_need_new(HloArena *arena, int64_t positions, int64_t global, int64_t shard, const uint8_t *needed,
-                        int64_t most_runs) {
+uint8_t *spmd_need_table(HloArena *arena, int64_t positions, int64_t global) {
+    return global > MOST_NEEDED / positions ? NULL : HLO_ARENA_NEW(arena, uint8_t, positions * global);
+}
+
+SpmdNeed *spmd_need_new(HloArena *arena, int64_t positions, int64_t global, const uint8_t *needed, int64_t most_runs) {
+    const int64_t shard = spmd_shard_size(global, positions);
     assert(positions > 0 && shard > 0 && most_runs > 0);
     SpmdNeed *need = HLO_ARENA_NEW(arena, SpmdNeed, 1);
     *need = (SpmdNeed){.positions = positions, .run_count = most_runs, .size = 1};

@@ -26,11 +26,12 @@ typedef struct SpmdNeed {
 // It lives in the partitioner's arena.
 const HloLiteral *spmd_known_value(SpmdPartitioner *partitioner, const HloInstruction *op, bool exact);
 
-// Plans what positions need of a dimension of `global` elements in shards of `shard`: needed[position * global + i] is
-// nonzero if position needs element i. At most `most_runs` runs each; small gaps are sent too where there are more.
-// NULL if that cannot be planned.
-SpmdNeed *spmd_need_new(HloArena *arena, int64_t positions, int64_t global, int64_t shard, const uint8_t *needed,
-                        int64_t most_runs);
+// A table of zeros for what positions need of a dimension of `global` elements; NULL if it would be too large.
+uint8_t *spmd_need_table(HloArena *arena, int64_t positions, int64_t global);
+// Plans what positions need of a dimension of `global` elements that is sharded over them: needed[position * global +
+// i] is nonzero if position needs element i. At most `most_runs` runs each; small gaps are sent too where there are
+// more. NULL if that cannot be planned.
+SpmdNeed *spmd_need_new(HloArena *arena, int64_t positions, int64_t global, const uint8_t *needed, int64_t most_runs);
 // What it costs to move that along dimension `dim` of an array in sharding `sharding`, whose axes there are the
 // positions.
 int64_t spmd_need_cost(SpmdPartitioner *partitioner, const HloShape *global, const SpmdSharding *sharding, int64_t dim,

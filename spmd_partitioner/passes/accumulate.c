@@ -102,9 +102,7 @@ static HloInstruction *sum_of(HloInstruction *term) {
     for (int32_t i = 0; i < CHAIN && term && term->users.count == 1; i++) {
         const bool scattered = hlo_is(term, HLO_OP_REDUCE_SCATTER);
         if (scattered ? direct : hlo_is(term, HLO_OP_ALL_REDUCE)) {
-            const bool plain = term->operand_count == 1 && hlo_shape_is_array(term->shape) && adds(term->called[0]) &&
-                               !term->control_predecessors.count && !term->control_successors.count &&
-                               hlo_instruction_frontend_attribute(term, "meshlo.reason");
+            const bool plain = hlo_shape_is_array(term->shape) && adds(term->called[0]) && spmd_may_replace(term);
             return plain ? term : NULL;
         }
         term = linear_operand(term);

@@ -237,11 +237,9 @@ static bool pays(const HloInstruction *at, int64_t limit) {
     }
 }
 
-// Only what the partitioner made (it has a reason): the program's own collectives stay as they were written.
 static bool can_join(const HloInstruction *at, int64_t limit) {
-    return hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at->operand_count == 1 && hlo_shape_is_array(at->shape) &&
-           !hlo_shape_is_dynamic(at->shape) && at != at->parent->root && !at->control_predecessors.count &&
-           !at->control_successors.count && hlo_instruction_frontend_attribute(at, "meshlo.reason") && pays(at, limit);
+    return hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && hlo_shape_is_array(at->shape) &&
+           !hlo_shape_is_dynamic(at->shape) && at != at->parent->root && spmd_may_replace(at) && pays(at, limit);
 }
 
 // Most computations have none, and need no tables.

@@ -88,10 +88,7 @@ static bool merge_permutes(HloInstruction *at) {
     HloInstruction *before = at->operand_count == 1 ? at->operands[0] : at;
     for (int i = 0; i < 2; i++) {
         const HloInstruction *permute = i ? at : before;
-        if (!hlo_is(permute, HLO_OP_COLLECTIVE_PERMUTE) || permute->operand_count != 1 ||
-            !hlo_instruction_frontend_attribute(permute, "meshlo.reason") || permute->control_predecessors.count ||
-            permute->control_successors.count)
-            return false;
+        if (!hlo_is(permute, HLO_OP_COLLECTIVE_PERMUTE) || !spmd_may_replace(permute)) return false;
     }
     if (before == at || before->users.count != 1) return false;
     const HloPairs first = HLO_ATTRIBUTES(before, Permute)->source_target_pairs;

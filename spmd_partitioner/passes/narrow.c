@@ -21,7 +21,7 @@ enum {
     MOST_ELEMENTS = 64,  // of a constant
 };
 
-// The ops between a collective and the conversions behind it, operands first, with their narrow forms.
+// The ops between conversions and the collective that they lead to, operands first, with their narrow forms.
 typedef struct Chain {
     const HloInstruction *ops[MOST_OPS];
     HloInstruction *narrow[MOST_OPS];
@@ -147,8 +147,7 @@ static bool only_moves(const HloInstruction *at) {
         case HLO_OP_COLLECTIVE_PERMUTE: break;
         default: return false;
     }
-    return at->operand_count == 1 && hlo_shape_is_array(at->shape) && !at->control_predecessors.count &&
-           !at->control_successors.count && hlo_instruction_frontend_attribute(at, "meshlo.reason");
+    return hlo_shape_is_array(at->shape) && spmd_may_replace(at);
 }
 
 // Moves to `to` what the root of a computation says about the program's results, if `from` is that root.

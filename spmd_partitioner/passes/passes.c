@@ -35,6 +35,11 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
     return HLO_SUCCESS;
 }
 
+bool spmd_may_replace(const HloInstruction *collective) {
+    return collective->operand_count == 1 && !collective->control_predecessors.count &&
+           !collective->control_successors.count && hlo_instruction_frontend_attribute(collective, "meshlo.reason");
+}
+
 void spmd_remove_unused(HloInstruction *instruction) {
     assert(instruction->parent);
     bool needed = instruction->users.count || instruction == instruction->parent->root ||

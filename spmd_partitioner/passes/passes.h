@@ -36,6 +36,9 @@ void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limi
 // arrive in time. RESOURCE_EXHAUSTED when memory is short.
 HLO_NODISCARD HloStatus spmd_make_async(HloModule *module, HloArena *scratch);
 
+// Whether a pass may replace a collective: it has one operand, control dependencies do not fix its place, and the
+// partitioner made it (it has a reason). The program's own collectives stay as they were written.
+bool spmd_may_replace(const HloInstruction *collective);
 // Removes `instruction` and what only it used.
 void spmd_remove_unused(HloInstruction *instruction);
 // Adds the reason of `from` to that of `to`.

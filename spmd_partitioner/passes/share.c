@@ -41,11 +41,8 @@ static bool comes_before(const Places *places, const HloInstruction *at, const H
     return other->id < places->limit && places->list[at->id] < places->list[other->id];
 }
 
-// Whether a permute was written by the partitioner and may be replaced.
 static bool is_candidate(const HloInstruction *at) {
-    return hlo_is(at, HLO_OP_COLLECTIVE_PERMUTE) && at->operand_count == 1 && at != at->parent->root &&
-           !at->control_predecessors.count && !at->control_successors.count &&
-           hlo_instruction_frontend_attribute(at, "meshlo.reason");
+    return hlo_is(at, HLO_OP_COLLECTIVE_PERMUTE) && at != at->parent->root && spmd_may_replace(at);
 }
 
 // What a permute sends.
@@ -159,7 +156,7 @@ static HloInstruction *send_once(HloInstruction *at, const Ranges *ranges, int64
     return sent;
 }
 
-// The permute that comes first in the program stands for those that are like it: what replaces them is there in time.
+// Permutes that are alike are replaced where the first of them is: all users come later.
 void spmd_share_permutes(HloModule *module, HloArena *scratch) {
     const Places places = places_of(module, scratch);
     for (int64_t c = 0; c < module->computations.count; c++) {

@@ -47,8 +47,6 @@ static void dot_rule(SpmdRule *rule, const HloInstruction *op) {
 
 // ---- products with known weights, most of which are zero
 
-enum { MOST_NEEDED = 1 << 22 };
-
 // A product whose side `weights` is known and sharded along free dimension `free` alone, by the axes that the summed
 // dimension of the other side, `data`, has.
 typedef struct Banded {
@@ -68,17 +66,17 @@ static SpmdNeed *need_of_weights(SpmdPartitioner *partitioner, const Banded *ban
     const HloShape *shape = weights->shape;
     const int64_t summed = banded->summed[banded->weights], size = shape->dims[summed];
     const int64_t positions = spmd_axes_product(partitioner->mesh, &banded->axes);
-    if (size > MOST_NEEDED / positions) return NULL;
     const int64_t part = spmd_shard_size(shape->dims[banded->free], positions);
     int64_t inner = 1, free_inner = 1;
     for (int64_t d = summed + 1; d < shape->rank; d++) inner *= shape->dims[d];
     for (int32_t d = banded->free + 1; d < shape->rank; d++) free_inner *= shape->dims[d];
-    uint8_t *needed = HLO_ARENA_NEW(partitioner->arena, uint8_t, positions * size);
+    uint8_t *needed = spmd_need_table(partitioner->arena, positions, size);
+    if (!needed) return NULL;
     for (int64_t i = 0, count = hlo_shape_elements(shape); i < count; i++) {
         if (hlo_literal_get_double(value, i) == 0) continue;
         needed[i / free_inner % shape->dims[banded->free] / part * size + i / inner % size] = 1;
     }
-    return spmd_need_new(partitioner->arena, positions, size, spmd_shard_size(size, positions), needed, 1);
+    return spmd_need_new(partitioner->arena, positions, size, needed, 1);
 }
 
 // Looks for the dimension of the weights that the plan shards as the summed dimension of the data is.

@@ -281,7 +281,7 @@ static HloInstruction *emit_local(SpmdPartitioner *partitioner, const SpmdRule *
 // ---- known indices
 
 // At most so many runs of elements per position: each but the first costs a comparison and a selection per index.
-enum { MOST_RUNS = 4, MOST_NEEDED = 1 << 22 };
+enum { MOST_RUNS = 4 };
 
 // The dimension of the indices whose axes are exactly those of an indexed dimension, so that each position along them
 // looks up its own part of the indices. -1 if there is none, or another dimension of the result has some of the axes.
@@ -326,10 +326,10 @@ static const SpmdNeed *need_of(SpmdPartitioner *partitioner, const SpmdRule *rul
     const int64_t size = op->operands[0]->shape->dims[HLO_ATTRIBUTES(op, Gather)->start_index_map.items[k]];
     const int64_t positions = spmd_axes_product(partitioner->mesh, axes);
     const int32_t dim = dim_with_axes(partitioner, rule, factors, axes);
-    if (dim < 0 || size > MOST_NEEDED / positions) return NULL;
-    uint8_t *needed = HLO_ARENA_NEW(partitioner->arena, uint8_t, positions * size);
+    uint8_t *needed = dim < 0 ? NULL : spmd_need_table(partitioner->arena, positions, size);
+    if (!needed) return NULL;
     mark_needed(op, indices, k, dim, positions, needed);
-    return spmd_need_new(partitioner->arena, positions, size, spmd_shard_size(size, positions), needed, MOST_RUNS);
+    return spmd_need_new(partitioner->arena, positions, size, needed, MOST_RUNS);
 }
 
 // A gather whose indices are known: axes of the result, the operand's sharding with the axes of its indexed dimensions,
