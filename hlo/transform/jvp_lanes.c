@@ -32,24 +32,23 @@ static const HloInstruction *untupled(const HloInstruction *i) {
     return i;
 }
 
-static bool is_leaf(const HloInstruction *i, int64_t leaf) {
-    return hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT) && hlo_is(i->operands[0], HLO_OP_PARAMETER) &&
-           HLO_ATTRIBUTES(i, TupleIndex)->index == leaf;
+static int64_t leaf_of(const HloComputation *derived, const HloInstruction *value) {
+    return hlo_transform_parameter_leaf(derived->parameters.items[0], value);
 }
 
-// True if the body may keep an element of this leaf as it was.
-static bool keeps(const HloInstruction *value, int64_t leaf) {
-    value = untupled(value);
-    if (!hlo_is(value, HLO_OP_SELECT)) return is_leaf(value, leaf);
-    return is_leaf(untupled(value->operands[1]), leaf) || is_leaf(untupled(value->operands[2]), leaf);
+// True if the derived body may keep an element of this leaf as it was.
+static bool keeps(const HloComputation *derived, int64_t leaf) {
+    const HloInstruction *value = untupled(derived->root->operands[leaf]);
+    if (!hlo_is(value, HLO_OP_SELECT)) return leaf_of(derived, value) == leaf;
+    return leaf_of(derived, untupled(value->operands[1])) == leaf ||
+           leaf_of(derived, untupled(value->operands[2])) == leaf;
 }
 
 // True if every tangent of the derived body is computed element by element from others of `shape`.
 static bool is_elementwise(HloArena *scratch, const HloComputation *derived, int64_t leaves, const HloShape *shape) {
     HloIntMap tangents = {0};
     for (const HloInstruction *i = derived->first; i; i = i->next) {
-        bool linear = hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT) && hlo_is(i->operands[0], HLO_OP_PARAMETER) &&
-                      HLO_ATTRIBUTES(i, TupleIndex)->index >= leaves;
+        bool linear = leaf_of(derived, i) >= leaves;
         for (int32_t k = 0; k < i->operand_count && !linear; k++)
             linear = hlo_int_map_find(&tangents, (uint64_t)i->operands[k]->id) != NULL;
         if (!linear || i == derived->root) continue;
@@ -84,7 +83,7 @@ static bool qualifies(HloJvp *j, const HloComputation *derived, const bool *acti
     const int64_t leaves = hlo_shape_leaf_count(j->old->shape);
     bool keeping = true;
     if (!hlo_is(derived->root, HLO_OP_TUPLE) || !is_repeatable(derived)) return false;
-    for (int64_t k = 0; k < leaves; k++) keeping &= !active[k] || keeps(derived->root->operands[k], k);
+    for (int64_t k = 0; k < leaves; k++) keeping &= !active[k] || keeps(derived, k);
     return (keeping || hlo_trip_bound(j->old) >= 0) && is_elementwise(j->scratch, derived, leaves, shape);
 }
 
@@ -95,9 +94,9 @@ static HloInstruction **derived_body(Lanes *p, HloInstruction *all, int64_t firs
     for (const HloInstruction *i = p->from->first; i; i = i->next) {
         if (hlo_is(i, HLO_OP_PARAMETER) || i == p->from->root) continue;
         HloInstruction *copy;
-        if (hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT) && hlo_is(i->operands[0], HLO_OP_PARAMETER)) {
-            const int64_t index = HLO_ATTRIBUTES(i, TupleIndex)->index;
-            copy = hlo_build_get(p->b, all, index < p->leaves ? index : index + first);
+        const int64_t leaf = leaf_of(p->from, i);
+        if (leaf >= 0) {
+            copy = hlo_build_get(p->b, all, leaf < p->leaves ? leaf : leaf + first);
         } else {
             HloInstruction **operands = HLO_ARENA_NEW(p->scratch, HloInstruction *, i->operand_count + 1);
             for (int32_t k = 0; k < i->operand_count; k++)

@@ -169,11 +169,9 @@ static bool is_position_or_invariant(const HloRematSplit *s, const HloInstructio
 }
 
 static bool communicates(const HloInstruction *i) {
-    if (hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE)) return true;
-    for (int32_t k = 0; k < i->called_count; k++)
-        for (const HloInstruction *inner = i->called[k]->first; inner; inner = inner->next)
-            if (communicates(inner)) return true;
-    return false;
+    bool found = hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE);
+    for (int32_t k = 0; k < i->called_count && !found; k++) found = hlo_computation_has_effects(i->called[k]);
+    return found;
 }
 
 // Whether the policy computes `i` again. A loop inside is run again only if nothing of it is to be saved.
