@@ -15,6 +15,7 @@ import dataclasses
 import lzma
 import os
 import pathlib
+import sys
 
 DEVICES = 256
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
@@ -26,6 +27,8 @@ from jax.experimental import pallas as pl
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER / "models"))
+from decoder import rotated
 
 
 @dataclasses.dataclass
@@ -94,16 +97,6 @@ def normalised(x, scale):
     wide = x.astype(jnp.float32)
     wide = wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-5)
     return wide.astype(jnp.bfloat16) * scale.astype(jnp.bfloat16)
-
-
-def rotated(x):
-    """Rotary position embedding."""
-    half = x.shape[-1] // 2
-    frequencies = 500000.0**(-jnp.arange(half, dtype=jnp.float32) / half)
-    angles = jnp.arange(x.shape[1], dtype=jnp.float32)[:, None] * frequencies
-    sine, cosine = jnp.sin(angles)[None, :, None], jnp.cos(angles)[None, :, None]
-    first, second = x[..., :half].astype(jnp.float32), x[..., half:].astype(jnp.float32)
-    return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], -1).astype(jnp.bfloat16)
 
 
 def make_layer(model, mesh, hidden_state):
