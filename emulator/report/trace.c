@@ -123,7 +123,7 @@ static void write_name(HloJsonWriter *writer, const char *what, int64_t process,
 }
 
 // Names a process as XLA's own profiles do, so that tools that look for devices find them. Without stragglers the
-// device stands for all, and is number 0.
+// device is any of them, and is number 0.
 static void write_device_name(HloJsonWriter *writer, int64_t process, int64_t device, const char *label) {
     char name[64];
     snprintf(name, sizeof name, "/device:TPU:%lld", (long long)(device < 0 ? 0 : device));

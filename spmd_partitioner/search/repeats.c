@@ -228,17 +228,17 @@ static void cut_all(Shortening *shortening) {
 // The place that takes that of an operand which is left out, for an instruction of a run; -1 if there is none.
 //
 // Copy k of a run refers to copy k + d of another one, or to copy d - k, as backward layers do to forward ones. The
-// copies behind the cut move up by what is left out, and refer to what has moved up as well.
+// copies after the cut move up by what is left out, and refer to what has moved up as well.
 static int64_t stand_in(const Shortening *shortening, int64_t place, int32_t number, int64_t operand) {
     const Run *run = run_at(shortening, place), *other = run_at(shortening, operand);
-    const bool behind = copy_of(run, place) >= run->cut;
+    const bool is_after = copy_of(run, place) >= run->cut;
     const int64_t neighbour = place + run->period < run->end ? place + run->period : place - run->period;
     const int64_t reference = shortening->places[shortening->list[neighbour]->operands[number]->id];
     if (run_at(shortening, reference) != other) return -1;
     const int64_t step = (neighbour > place) == (reference > operand) ? 1 : -1;
     if (reference - operand != (neighbour > place ? step : -step) * other->period) return -1;
     const int64_t moved = shortening->left_out * other->period;
-    const int64_t found = behind == (step > 0) ? operand - moved : operand + moved;
+    const int64_t found = is_after == (step > 0) ? operand - moved : operand + moved;
     const bool valid = found >= other->begin && found < other->end && found < place;
     return valid && !is_left_out(shortening, found) ? found : -1;
 }

@@ -351,7 +351,7 @@ Test(emulator_schedule, loads_run_beside_the_iteration_before) {
     "\\\"transcendentals\\\":0}}}\" }"
 #define KNOWN_MASK "constant({{1,0,0,0},{1,1,0,0}})"
 #define UNKNOWN_MASK "parameter(2)"
-// As jax.checkpoint leaves it: behind a barrier around a tuple.
+// As jax.checkpoint leaves it: after a barrier around a tuple.
 #define BARRIER                                                      \
     "c = s32[2,4] " KNOWN_MASK                                       \
     "\n f = f32[] constant(1)\n t = (f32[], s32[2,4]) tuple(f, c)\n" \

@@ -17,7 +17,7 @@ typedef struct CpuChains CpuChains;
 CpuChains *cpu_chains_of_program(HloArena *arena, HloArena *scratch, const CpuThunkList *list);
 // Does the same for one loop, which must not be running.
 CpuChains *cpu_chains_of_loop(HloArena *arena, HloArena *scratch, const CpuLoop *loop);
-// Returns the instructions' size in bytes, and how many kernels they stand for.
+// Returns the instructions' size in bytes, and how many kernels they replace.
 int64_t cpu_chains_bytes(const CpuChains *chains);
 int64_t cpu_chains_kernels(const CpuChains *chains);
 // Frees the code; accepts NULL.

@@ -89,7 +89,7 @@ typedef struct CpuLoopChain {
     const CpuValue *lists;  // the values whose elements are read, then those whose elements are written
     const bool *ones;       // by list: read as one element for all
     int list_count, read_count;
-    int kernel_count;  // that the code stands for
+    int kernel_count;  // that the code replaces
     bool full;         // once per element, else once per kept index
 } CpuLoopChain;
 enum { CPU_CHAIN_LISTS = 11, CPU_CHAIN_LANES = 8 };

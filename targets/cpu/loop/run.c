@@ -382,7 +382,7 @@ static void run_chain_streamed(Frame *frame, const CpuLoopChain *chain, ChainLis
     }
 }
 
-// Runs a chain, in as many parts as it stands for kernels if there is something to prefetch between them.
+// Runs a chain; if there is something to prefetch, in as many parts as it replaces kernels, with prefetches between.
 static void run_chain(Frame *frame, const CpuLoopChain *chain) {
     const int64_t count = chain->full ? frame->full_count : frame->kept_count;
     ChainLists lists;
