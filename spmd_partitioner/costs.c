@@ -29,15 +29,20 @@ void spmd_costs_open(SpmdCosts *costs, const SpmdMesh *mesh, const SpmdMachine *
     // An arena of its own: those of the caller are reset while plans are compared. Without memory for it the first
     // array of the program fails.
     costs->arena = hlo_arena_new();
-    if (!costs->arena || !machine->open(machine->context, costs->arena, mesh->axes, mesh->axis_count,
-                                        mesh->device_count, &costs->session))
+    if (!costs->arena) return;
+    costs->machine = machine;  // first: what a session has is also freed when memory ends while it is opened
+    if (!machine->open(machine->context, costs->arena, mesh->axes, mesh->axis_count, mesh->device_count,
+                       &costs->session)) {
+        costs->machine = NULL;
+        costs->session = NULL;
         return;
-    costs->machine = machine;
+    }
     costs->flops_per_byte = machine->flops_per_second / machine->link_bytes_per_second;
     costs->memory_per_byte = machine->memory_bytes_per_second / machine->link_bytes_per_second;
 }
 
 void spmd_costs_close(SpmdCosts *costs) {
+    if (costs->session && costs->machine->close) costs->machine->close(costs->session);
     hlo_module_free(costs->module);
     hlo_arena_free(costs->arena);
 }

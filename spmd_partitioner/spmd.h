@@ -63,11 +63,13 @@ typedef struct SpmdMachine {
     double memory_bytes_per_second;  // of a device
     double flops_per_second;         // of a device, in large products
     // Places partitions 0 … devices-1 of a mesh (axes from major to minor). *session, in `arena`, is what the other
-    // function gets. False where the machine has no model for them; then nothing is priced by it.
+    // functions get. False where the machine has no model for them; then nothing is priced by it.
     bool (*open)(const void *context, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, int64_t devices,
                  void **session);
     // The seconds that a synchronous collective takes if all groups run at once; negative if that is not known.
     double (*seconds)(void *session, const HloInstruction *collective);
+    // Frees what a session has outside of its arena. NULL: nothing.
+    void (*close)(void *session);
 } SpmdMachine;
 
 // What to do. Zero-initialise for the defaults.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session is the emulator's network for the devices of one mesh. The partitioner asks a few dozen questions in it;
-// each is a collective that the emulator times as it would in a program.
+// A session is the emulator's network for the devices of one mesh. The partitioner asks a few dozen questions in it,
+// and the time of whole programs; each collective is timed as the emulator would in a program, and equal ones of many
+// layers once.
 #include "targets/spmd_machine.h"
 
 #include <assert.h>
@@ -8,6 +9,12 @@
 #include "emulator/collective.h"
 #include "emulator/simulate.h"
 #include "targets/internal.h"
+
+// What a question leaves in `scratch` is dropped after it; what is remembered lives in the partitioner's arena.
+typedef struct Session {
+    HloArena *scratch;
+    EmuNetwork *network;
+} Session;
 
 // Places the devices as the emulator does for a program without an assignment of its own.
 static bool open_session(const void *context, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count,
@@ -25,12 +32,21 @@ static bool open_session(const void *context, HloArena *arena, const SpmdMeshAxi
         assert(places[i] >= 0); /* the assignment consists of devices */
     }
     const EmuFaults *faults = HLO_ARENA_NEW(arena, EmuFaults, 1);
-    *session = emu_network_new(arena, topology, places, 1, devices, faults);
+    Session *opened = HLO_ARENA_NEW(arena, Session, 1);
+    opened->scratch = hlo_arena_new();
+    if (!opened->scratch) return false;
+    *session = opened;
+    opened->network = emu_network_new(opened->scratch, topology, places, 1, devices, faults);
+    emu_network_remember(opened->network, arena);
     return true;
 }
 
+static void close_session(void *session) {
+    hlo_arena_free(((Session *)session)->scratch);
+}
+
 static double seconds_of(void *session, const HloInstruction *collective) {
-    EmuNetwork *network = session;
+    EmuNetwork *network = ((Session *)session)->network;
     const HloArenaMark mark = hlo_arena_mark(network->arena);
     EmuTransfer transfer;
     HloStatus status = emu_transfer(network, collective, &transfer);
@@ -52,6 +68,7 @@ bool target_spmd_machine(const EmuTopology *topology, SpmdMachine *machine) {
         .flops_per_second = chip->bf16_flops_per_chip * chip->mxu_efficiency / devices,
         .open = open_session,
         .seconds = seconds_of,
+        .close = close_session,
     };
     return true;
 }

@@ -135,6 +135,29 @@ Test(machine, messages_decide_sorts) {
     expect_collectives(text, &options, "1 all-gather");
 }
 
+static int closed_sessions;
+
+static void close_links(void *session) {
+    cr_assert_not_null(session);
+    closed_sessions++;
+}
+
+// A session is closed once, and only if it was opened.
+Test(machine, sessions_are_closed) {
+    HloArena *arena = hlo_arena_new();
+    for (int is_closed = 0; is_closed < 2; is_closed++) {
+        const Links links = {.message = 1e-6, .byte_of_two = 1e-9, .byte = 1e-9, .is_closed = is_closed};
+        SpmdMachine machine = machine_of(&links);
+        machine.close = close_links;
+        SpmdCosts costs;
+        closed_sessions = 0;
+        spmd_costs_open(&costs, mesh_of(arena), &machine);
+        spmd_costs_close(&costs);
+        cr_expect_eq(closed_sessions, !is_closed);
+    }
+    hlo_arena_free(arena);
+}
+
 // Whatever the prices are, the program computes the same.
 ParameterizedTestParameters(machine, families) {
     return generate_families();
