@@ -29,8 +29,7 @@ static int64_t stride_of(const HloSliceAttributes *slice, int32_t dim) {
     return slice->strides.count ? slice->strides.items[dim] : 1;
 }
 
-// True if another op may be computed from this one's operand instead of from its result.
-static bool is_link(const HloInstruction *at) {
+bool spmd_is_link(const HloInstruction *at) {
     return !at->sharding && !at->control_predecessors.count && !at->control_successors.count &&
            !hlo_shape_is_dynamic(at->shape) && !hlo_shape_is_dynamic(at->operands[0]->shape);
 }
@@ -122,7 +121,7 @@ static int32_t shifted_part(const HloInstruction *at) {
 static bool join_shift(const HloInstruction *at, Joined *joined) {
     const int32_t part = shifted_part(at);
     const int64_t along = HLO_ATTRIBUTES(at, Dimensions)->dimensions.items[0];
-    if (part < 0 || !is_link(at->operands[part])) return false;
+    if (part < 0 || !spmd_is_link(at->operands[part])) return false;
     const HloInstruction *slice = at->operands[part];
     const HloInstruction *array = slice->operands[0];
     const HloSliceAttributes *attributes = HLO_ATTRIBUTES(slice, Slice);
@@ -152,10 +151,10 @@ static bool join(const HloInstruction *at, Joined *joined) {
     joined->operand = hlo_is(at, HLO_OP_CONCATENATE) ? NULL : inner->operand_count ? inner->operands[0] : NULL;
     switch (at->opcode) {
         case HLO_OP_CONCATENATE: return join_shift(at, joined);
-        case HLO_OP_PAD: return hlo_is(inner, HLO_OP_PAD) && is_link(inner) && join_pads(at, joined);
+        case HLO_OP_PAD: return hlo_is(inner, HLO_OP_PAD) && spmd_is_link(inner) && join_pads(at, joined);
         case HLO_OP_SLICE:
-            if (hlo_is(inner, HLO_OP_PAD)) return is_link(inner) && join_slice_of_pad(at, joined);
-            return hlo_is(inner, HLO_OP_SLICE) && is_link(inner) && join_slices(at, joined);
+            if (hlo_is(inner, HLO_OP_PAD)) return spmd_is_link(inner) && join_slice_of_pad(at, joined);
+            return hlo_is(inner, HLO_OP_SLICE) && spmd_is_link(inner) && join_slices(at, joined);
         default: return false;
     }
 }

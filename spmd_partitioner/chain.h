@@ -9,6 +9,9 @@
 // Marks a select-and-scatter whose padding was an array's: its elements may be selected. The value is "true".
 #define SPMD_EXPLICIT_PADDING "meshlo.explicit_padding"
 
+// True if another op may be computed from this one's operand instead of from its result. It has an operand.
+bool spmd_is_link(const HloInstruction *at);
+
 // True if `at` and a pad before it are one op over a window (padded_window.c).
 bool spmd_is_padded_window(const HloInstruction *at);
 // That op, before `at`, with its annotations.

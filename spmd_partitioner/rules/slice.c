@@ -14,10 +14,12 @@
 //
 //     concatenate of sharded %a, %b: every device sends from a local array "shard of %a, shard of %b"
 //     position i needs [s i, s i + s) of the result; the parts in %a and in %b are separate moves (moves.c)
-// A concatenation of two slices that rotates an array, as jnp.roll is lowered, is one exchange and nothing else.
+// A concatenation of parts of an array, as jnp.roll is lowered to, is assembled of that array (assemble.h).
 #include <assert.h>
 #include <string.h>
 
+#include "spmd_partitioner/assemble.h"
+#include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
 
@@ -48,16 +50,20 @@ typedef struct Windowed {
 
 // A dimension that is windowed may still stay whole: spmd_choose() decides, by the bytes that its neighbours' edges
 // would cost.
-static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op, bool windows) {
+static Windowed begin_with(SpmdPartitioner *partitioner, const HloInstruction *op, SpmdAxes *factors) {
     Windowed windowed = {.rule = partitioner->plan->rules[op->id],
+                         .factors = factors,
                          .reason = {.op = op, .what = "neighbours' elements"}};
-    windowed.factors = spmd_choose(partitioner, windowed.rule, windows);
     windowed.operand = spmd_factor_operand(partitioner, windowed.rule, windowed.factors, 0);
     windowed.sharding =
         spmd_rule_sharding(windowed.rule, partitioner->arena, partitioner->mesh, spmd_rule_result(windowed.rule, 0),
                            windowed.factors, spmd_manual_axes(partitioner, op));
     windowed.shape = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, windowed.sharding);
     return windowed;
+}
+
+static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op, bool windows) {
+    return begin_with(partitioner, op, spmd_choose(partitioner, partitioner->plan->rules[op->id], windows));
 }
 
 // True if dimension `dim` is windowed and sharded.
@@ -125,7 +131,11 @@ static HloInstruction *without_trailing_padding(HloInstruction *operand, const i
 static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SLICE));
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
-    Windowed windowed = begin(partitioner, op, true);
+    SpmdAxes *factors = spmd_choose(partitioner, partitioner->plan->rules[op->id], true);
+    const HloInstruction *operand = op->operands[0];
+    if (hlo_is(operand, HLO_OP_CONCATENATE) && spmd_is_link(operand) && spmd_assemble(partitioner, factors))
+        return HLO_SUCCESS;
+    Windowed windowed = begin_with(partitioner, op, factors);
     HloArena *arena = partitioner->module->arena;
     int32_t rank = op->shape->rank;
     int64_t *starts = HLO_ARENA_NEW(arena, int64_t, rank), *limits = HLO_ARENA_NEW(arena, int64_t, rank);
@@ -371,60 +381,14 @@ static HloStatus concatenate_sharded(SpmdPartitioner *partitioner, const HloInst
     return HLO_SUCCESS;
 }
 
-// The start of the second part if a concatenation is a rotation, that is, the end of an array before its beginning;
-// else 0.
-static int64_t rotated_at(const HloInstruction *op, int64_t along) {
-    if (op->operand_count != 2 || !hlo_is(op->operands[0], HLO_OP_SLICE) || !hlo_is(op->operands[1], HLO_OP_SLICE)) {
-        return 0;
-    }
-    const HloInstruction *array = op->operands[0]->operands[0];
-    int64_t size = op->shape->dims[along], at = HLO_ATTRIBUTES(op->operands[0], Slice)->starts.items[along];
-    if (op->operands[1]->operands[0] != array || array->shape->dims[along] != size) return 0;
-    for (int32_t d = 0; d < array->shape->rank; d++) {
-        for (int i = 0; i < 2; i++) {
-            const HloSliceAttributes *slice = HLO_ATTRIBUTES(op->operands[i], Slice);
-            int64_t start = d != along || i ? 0 : at, limit = d != along || !i ? array->shape->dims[d] : at;
-            bool fits = slice->starts.items[d] == start && slice->limits.items[d] == limit &&
-                        (!slice->strides.count || slice->strides.items[d] == 1);
-            if (!fits) return 0;
-        }
-    }
-    return at;
-}
-
-// Emits a rotation of an array along a sharded dimension as one exchange; false if the concatenation is none. Beyond
-// the end an uneven last shard gets nothing; its padding is undefined as everywhere.
-static bool rotate(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    assert(hlo_is(op, HLO_OP_CONCATENATE));
-    int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], at = rotated_at(op, along);
-    if (!at) return false;
-    SpmdLocal local = *spmd_local(partitioner, op->operands[0]->operands[0], 0);
-    if (!local.hlo || local.partial || !local.sharding->dims[along].count) return false;
-    const SpmdAxes *axes = &local.sharding->dims[along];
-    int64_t shards = spmd_axes_product(partitioner->mesh, axes), length = op->shape->dims[along];
-    SpmdMoves *moves = spmd_moves_new(partitioner->arena, shards);
-    const SpmdShardedDim sharded = {.global = length, .shard = spmd_shard_size(length, shards)};
-    for (int64_t i = 0; i * sharded.shard < length; i++) {
-        int64_t first = (i * sharded.shard + at) % length;
-        int64_t size = length - i * sharded.shard < sharded.shard ? length - i * sharded.shard : sharded.shard;
-        int64_t front = length - first < size ? length - first : size;  // what comes before the end of the array
-        spmd_moves_add(partitioner->arena, moves, &sharded, i, first, front, 0);
-        if (front < size) spmd_moves_add(partitioner->arena, moves, &sharded, i, 0, size - front, front);
-    }
-    if (!spmd_moves_plan(partitioner->arena, moves)) return false;
-    SpmdReason reason = {.op = op, .what = "rotated elements"};
-    HloInstruction *made = spmd_emit_moves(partitioner, local.hlo, along, axes, moves, sharded.shard, &reason);
-    spmd_define(partitioner, 0, made, local.sharding, 0, HLO_OPCODE_COUNT);
-    return true;
-}
-
-// In order of preference: a rotation as one exchange, the parts exchanged along the sharded dimension, or the factors
-// of the other dimensions, with the concatenated one whole.
+// In order of preference: assembled of what the operands are parts of, the operands exchanged along the sharded
+// dimension, or the factors of the other dimensions, with the concatenated one whole.
 static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CONCATENATE));
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
-    if (rotate(partitioner, op)) return HLO_SUCCESS;
-    Windowed windowed = begin(partitioner, op, true);
+    SpmdAxes *factors = spmd_choose(partitioner, partitioner->plan->rules[op->id], true);
+    if (spmd_assemble(partitioner, factors)) return HLO_SUCCESS;
+    Windowed windowed = begin_with(partitioner, op, factors);
     const SpmdAxes *axes = &windowed.sharding->dims[along];
     if (axes->count) {
         const SpmdMoves *moves = plan_parts(partitioner, op, axes);

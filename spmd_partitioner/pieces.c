@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slices and concatenations of one array as ranges of it, dimension by dimension:
+//
+//     %h = f32[1,8] slice(f32[64,8] %x), slice={[63:64],[0:8]}     %p = f32[65,8] concatenate(%h, %x), dimensions={0}
+//     %p     dimension 0: [0,1) from 63, [1,65) from 0; dimension 1: as it is
+//     slice(%p), slice={[0:64],[0:8]}     dimension 0: [0,1) from 63, [1,64) from 0, a rotation
+//
+// A concatenation has such a form where its operands are parts of one array that differ in its dimension alone.
+#include "spmd_partitioner/pieces.h"
+
+#include <assert.h>
+
+#include "spmd_partitioner/chain.h"
+#include "spmd_partitioner/emit.h"
+
+enum { MOST_DEPTH = 16, MOST_PIECES = 64 };
+
+void spmd_pieces_add(HloArena *arena, SpmdPieces *pieces, SpmdPiece piece) {
+    assert(piece.size > 0);
+    SpmdPiece *last = pieces->list.count ? &pieces->list.items[pieces->list.count - 1] : NULL;
+    if (last && last->target + last->size == piece.target && last->source + last->size == piece.source) {
+        last->size += piece.size;
+        return;
+    }
+    hlo_vector_push(arena, &pieces->list, piece);
+}
+
+void spmd_pieces_add_part(HloArena *arena, SpmdPieces *pieces, const SpmdPieces *from, int64_t start, int64_t size,
+                          int64_t target) {
+    for (int64_t i = 0; i < from->list.count; i++) {
+        const SpmdPiece *piece = &from->list.items[i];
+        const int64_t first = piece->target > start ? piece->target : start;
+        const int64_t end = piece->target + piece->size < start + size ? piece->target + piece->size : start + size;
+        if (first >= end) continue;
+        const SpmdPiece part = {target + first - start, end - first, piece->source + first - piece->target};
+        spmd_pieces_add(arena, pieces, part);
+    }
+}
+
+bool spmd_pieces_equal(const SpmdPieces *a, const SpmdPieces *b) {
+    if (a->list.count != b->list.count) return false;
+    for (int64_t i = 0; i < a->list.count; i++) {
+        const SpmdPiece *x = &a->list.items[i], *y = &b->list.items[i];
+        if (x->target != y->target || x->size != y->size || x->source != y->source) return false;
+    }
+    return true;
+}
+
+bool spmd_pieces_are_whole(const SpmdPieces *pieces, int64_t size) {
+    const SpmdPiece *first = pieces->list.items;
+    return pieces->list.count == 1 && !first->target && !first->source && first->size == size;
+}
+
+// The array as all of itself.
+static SpmdPiecewise itself(HloArena *arena, const HloInstruction *at) {
+    const SpmdPiecewise whole = {at, HLO_ARENA_NEW(arena, SpmdPieces, at->shape->rank)};
+    for (int32_t d = 0; d < at->shape->rank; d++)
+        spmd_pieces_add(arena, &whole.dims[d], (SpmdPiece){0, at->shape->dims[d], 0});
+    return whole;
+}
+
+// What is followed, and how far.
+typedef struct Following {
+    HloArena *arena;
+    const bool *keep;  // by dimension: its pieces must be the whole
+} Following;
+
+static SpmdPiecewise follow(const Following *following, const HloInstruction *at, int32_t depth);
+
+static SpmdPiecewise follow_slice(const Following *following, const HloInstruction *at, int32_t depth) {
+    HloArena *arena = following->arena;
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(at, Slice);
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        const bool strided = slice->strides.count && slice->strides.items[d] != 1 && at->shape->dims[d] > 1;
+        const bool cuts = at->shape->dims[d] != at->operands[0]->shape->dims[d];
+        if (strided || (cuts && following->keep[d])) return itself(arena, at);
+    }
+    const SpmdPiecewise inner = follow(following, at->operands[0], depth + 1);
+    const SpmdPiecewise part = {inner.base, HLO_ARENA_NEW(arena, SpmdPieces, at->shape->rank)};
+    for (int32_t d = 0; d < at->shape->rank; d++)
+        spmd_pieces_add_part(arena, &part.dims[d], &inner.dims[d], slice->starts.items[d], at->shape->dims[d], 0);
+    return part;
+}
+
+static SpmdPiecewise follow_concatenate(const Following *following, const HloInstruction *at, int32_t depth) {
+    HloArena *arena = following->arena;
+    const int64_t along = HLO_ATTRIBUTES(at, Dimensions)->dimensions.items[0];
+    if (following->keep[along]) return itself(arena, at);
+    SpmdPiecewise joined = {0};
+    int64_t target = 0;
+    for (int32_t i = 0; i < at->operand_count; i++) {
+        const int64_t size = at->operands[i]->shape->dims[along];
+        if (size == 0) continue;
+        const SpmdPiecewise part = follow(following, at->operands[i], depth + 1);
+        if (!joined.base) {
+            joined = part;
+        } else {
+            if (part.base != joined.base) return itself(arena, at);
+            for (int32_t d = 0; d < at->shape->rank; d++)
+                if (d != along && !spmd_pieces_equal(&part.dims[d], &joined.dims[d])) return itself(arena, at);
+            spmd_pieces_add_part(arena, &joined.dims[along], &part.dims[along], 0, size, target);
+        }
+        if (joined.dims[along].list.count > MOST_PIECES) return itself(arena, at);
+        target += size;
+    }
+    return joined;
+}
+
+static SpmdPiecewise follow(const Following *following, const HloInstruction *at, int32_t depth) {
+    if (depth < MOST_DEPTH && at->operand_count && (depth == 0 || spmd_is_link(at))) {
+        if (hlo_is(at, HLO_OP_SLICE)) return follow_slice(following, at, depth);
+        if (hlo_is(at, HLO_OP_CONCATENATE)) return follow_concatenate(following, at, depth);
+    }
+    return itself(following->arena, at);
+}
+
+SpmdPiecewise spmd_piecewise(SpmdPartitioner *partitioner, const HloInstruction *at, const bool *keep) {
+    assert(hlo_shape_is_array(at->shape) && hlo_shape_elements(at->shape) > 0);
+    const Following following = {partitioner->arena, keep};
+    return follow(&following, at, at == partitioner->op ? 0 : 1);
+}
+
+SpmdMoves *spmd_pieces_moves(SpmdPartitioner *partitioner, const SpmdPieces *pieces, int64_t base, int64_t extent,
+                             int64_t positions) {
+    HloArena *arena = partitioner->arena;
+    SpmdMoves *moves = spmd_moves_new(arena, positions);
+    const SpmdShardedDim sharded = {.global = base, .shard = spmd_shard_size(base, positions)};
+    const int64_t size = spmd_shard_size(extent, positions);
+    for (int64_t to = 0; to < positions; to++) {
+        SpmdPieces own = {0};
+        spmd_pieces_add_part(arena, &own, pieces, to * size, size, 0);
+        for (int64_t i = 0; i < own.list.count; i++) {
+            const SpmdPiece *piece = &own.list.items[i];
+            spmd_moves_add(arena, moves, &sharded, to, piece->source, piece->size, piece->target);
+        }
+    }
+    return spmd_moves_plan(arena, moves) ? moves : NULL;
+}
+
+HloInstruction *spmd_emit_pieces(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim,
+                                 const SpmdPieces *pieces, int64_t extent) {
+    const int64_t count = pieces->list.count;
+    HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
+    for (int64_t i = 0, end = 0; i < count; i++) {
+        const SpmdPiece *piece = &pieces->list.items[i];
+        const int64_t after = i + 1 == count ? extent - piece->target - piece->size : 0;
+        parts[i] = spmd_emit_slice(partitioner, array, dim, piece->source, piece->source + piece->size, 1);
+        parts[i] = spmd_emit_pad(partitioner, parts[i], dim, piece->target - end, after, NULL);
+        end = piece->target + piece->size;
+    }
+    return spmd_emit_concatenate(partitioner, parts, count, dim);
+}
