@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "benchmarks/bench.h"
@@ -14,13 +13,6 @@ static const BenchCase kCases[] = {
 #include "benchmarks/cases.def"
 #undef BENCH_CASE
 };
-
-double bench_seconds(void) {
-    const char *asked = getenv("BENCH_CLOCK");
-    struct timespec now;
-    clock_gettime(asked && strcmp(asked, "processor") == 0 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void bench_forget_peak(void) {
     FILE *file = fopen("/proc/self/clear_refs", "w");

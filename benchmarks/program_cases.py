@@ -2,7 +2,7 @@
 """The array programs that are timed beside XLA, as JAX functions.
 
     program_cases.py write [NAME…]    writes benchmarks/programs/NAME.hlo, as JAX lowers each
-    program_cases.py [NAME…]          times them in this JAX: `name run-milliseconds compile-milliseconds` a line
+    program_cases.py serve            times them and those of models.py in this JAX, as peers.py asks
 
 With BENCH_CLOCK=processor in the environment it is the processor time of all threads that counts, which a busy machine
 disturbs less; pin the process to one core then.
@@ -167,10 +167,10 @@ def argument(shape, seed):
     return jnp.asarray(random.randint(0, 100 if shape.dtype == S8 else 32000, shape.shape), shape.dtype)
 
 
-def write(names):
-    os.makedirs(f"{HERE}/programs", exist_ok=True)
+def write(names, directory):
+    os.makedirs(directory, exist_ok=True)
     for name in names or CASES:
-        with open(f"{HERE}/programs/{name}.hlo", "w", encoding="utf-8") as file:
+        with open(f"{directory}/{name}.hlo", "w", encoding="utf-8") as file:
             # The CPU's lowering of this one calls LAPACK by name.
             platform = "tpu" if name == "cholesky" else "cpu"
             lowered = jax.jit(CASES[name][0]).trace(*shapes_of(name)).lower(lowering_platforms=(platform,))
@@ -182,37 +182,29 @@ def write(names):
 CLOCK = time.process_time if os.environ.get("BENCH_CLOCK") == "processor" else time.perf_counter
 
 
-def best(function, seconds=0.5):
-    """The least of many runs, three at least."""
-    least, end, once = 1e9, time.perf_counter() + seconds, CLOCK()
-    function()
-    batch = 1 + int(1e-4 / (CLOCK() - once + 1e-7))  # the clock itself takes time
-    runs = 0
-    while runs < 3 or time.perf_counter() < end:
-        runs += 1
-        start = CLOCK()
-        for _ in range(batch):
-            function()
-        least = min(least, (CLOCK() - start) / batch)
-    return least
+class Prepared:
+    """A compiled function with its arguments."""
 
-
-def measure(names):
-    for name in names or CASES:
+    def __init__(self, name):
+        function, _ = CASES[name]
         shapes = shapes_of(name)
-        lowered = jax.jit(CASES[name][0]).lower(*shapes)
+        lowered = jax.jit(function).lower(*shapes)
         start = CLOCK()
         lowered.compile()
-        compile_time = CLOCK() - start
-        function = jax.jit(CASES[name][0])
-        arguments = [argument(shape, i) for i, shape in enumerate(shapes)]
-        jax.block_until_ready(function(*arguments))
-        run = best(lambda: jax.block_until_ready(function(*arguments)))
-        print(name, f"{run * 1e3:.6g} {compile_time * 1e3:.6g}", flush=True)
+        self.compile_time = CLOCK() - start
+        self.function = jax.jit(function)
+        self.arguments = [argument(shape, i) for i, shape in enumerate(shapes)]
+        self()
+
+    def __call__(self):
+        jax.block_until_ready(self.function(*self.arguments))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["write"]:
-        write(sys.argv[2:])
+        write(sys.argv[2:], f"{HERE}/programs")
     else:
-        measure(sys.argv[1:])
+        import models
+        from serve import serve
+        CASES.update(models.CASES)
+        serve(CASES, Prepared, CLOCK)
