@@ -262,18 +262,17 @@ static void check_bits(CpuLoop *loop, HloArena *memory, const char *what) {
 
 // A number for each row, which operations of the row read as one element, may have the register that a result gets when
 // the number is read for the last time.
-Test(cpu_chains, read_the_number_of_a_row_before_its_register_is_reused) {
+static void check_number_of_a_row(CpuFeatures set) {
     const int64_t dims[2] = {4, 1000};
     const CpuLoopDomain domain = {.outer = 1, .reduced = 1, .dims = dims};
     const CpuIndexMap map = {0, (int64_t[]){1000, 1}};
     const float zero = 0, three = 3;
-    if (!levels_include(CPU_FEATURES_AVX2)) return;
     for (int i = 0; i < 4000; i++) {
         const float number = (float)(i % 37) / 37;
         memcpy(inputs[0] + i * sizeof number, &number, sizeof number);
     }
     HloArena *memory = hlo_arena_new();
-    CpuLoopBuilder *b = cpu_loop_builder_new(memory, &domain, CPU_FEATURES_AVX2);
+    CpuLoopBuilder *b = cpu_loop_builder_new(memory, &domain, set);
     const CpuValue a = cpu_loop_load(b, 0, HLO_F32, &map);
     const CpuValue e = cpu_loop_op(b, CPU_OP_EXP, a, -1, -1);
     const CpuValue s = cpu_loop_reduce(b, CPU_REDUCE_ADD, e, cpu_loop_constant(b, HLO_F32, &zero));
@@ -290,6 +289,11 @@ Test(cpu_chains, read_the_number_of_a_row_before_its_register_is_reused) {
     hlo_arena_free(memory);
 }
 
+Test(cpu_chains, read_the_number_of_a_row_before_its_register_is_reused) {
+    for (int set = CPU_FEATURES_AVX2; set <= levels_last(); set++)
+        if (levels_include((CpuFeatures)set)) check_number_of_a_row((CpuFeatures)set);
+}
+
 // Fills an input with numbers, or with numbers and NaNs, whose bits identify them.
 static void fill_with(char *to, bool nans) {
     static const uint32_t kNans[] = {0x7fc00001, 0xffc12345, 0x7f800001, 0xff812345};
@@ -299,6 +303,28 @@ static void fill_with(char *to, bool nans) {
         if (nans && draw(2)) bits = kNans[draw(4)];
         memcpy(to + i * 4, &bits, 4);
     }
+}
+
+// Checks the operation where operand number `nan` may be NaN; the others are numbers or, if `with` is not NULL, this
+// constant.
+static void check_nan(CpuFeatures set, CpuLoopOp op, int nan, const float *with, const char *what) {
+    const int64_t elements = 93;
+    const CpuIndexMap map = {1, (int64_t[]){1}};
+    const int32_t mask = 0x01234567;
+    HloArena *memory = hlo_arena_new();
+    CpuLoopBuilder *b = cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 1, .dims = &elements}, set);
+    CpuValue x[3];
+    random_state = 7;
+    for (int i = 0; i < 3; i++) {
+        fill_with(inputs[i], i == nan);
+        x[i] = with && i != nan ? cpu_loop_constant(b, HLO_F32, with) : cpu_loop_load(b, i, HLO_F32, &map);
+    }
+    const CpuValue result = cpu_loop_bitcast(b, HLO_S32, cpu_loop_op(b, op, x[0], x[1], x[2]));
+    cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_XOR, result, cpu_loop_constant(b, HLO_S32, &mask), -1), &map);
+    CpuLoop *loop = NULL;
+    cr_assert_null(cpu_loop_finish(b, &loop));
+    check_bits(loop, memory, what);
+    hlo_arena_free(memory);
 }
 
 // If one operand is NaN, the result has the bits that the interpreter gives it. What follows the operation makes two
@@ -322,34 +348,16 @@ Test(cpu_chains, keep_the_bits_of_a_nan) {
                 {CPU_OP_CLAMP, 3},
                 {CPU_OP_ROUND_NEAREST_AFZ, 1},
                 {CPU_OP_ROUND_NEAREST_EVEN, 1}};
-    const int64_t elements = 93;
-    const CpuIndexMap map = {1, (int64_t[]){1}};
-    const float constants[] = {0.0f, -0.0f, 1.5f};
-    if (!levels_include(CPU_FEATURES_AVX2)) return;
-    for (size_t o = 0; o < sizeof kOps / sizeof *kOps; o++)
-        for (int nan = 0; nan < kOps[o].arity; nan++)
-            for (int with = -1; with < (kOps[o].arity == 2 ? 3 : 0); with++) {
-                HloArena *memory = hlo_arena_new();
-                CpuLoopBuilder *b =
-                    cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 1, .dims = &elements}, CPU_FEATURES_AVX2);
-                CpuValue x[3];
-                random_state = 7;
-                for (int i = 0; i < 3; i++) {
-                    fill_with(inputs[i], i == nan);
-                    x[i] = with >= 0 && i != nan ? cpu_loop_constant(b, HLO_F32, &constants[with])
-                                                 : cpu_loop_load(b, i, HLO_F32, &map);
+    static const float constants[] = {0.0f, -0.0f, 1.5f};
+    for (int set = CPU_FEATURES_AVX2; set <= levels_last(); set++)
+        for (size_t o = 0; o < sizeof kOps / sizeof *kOps && levels_include((CpuFeatures)set); o++)
+            for (int nan = 0; nan < kOps[o].arity; nan++)
+                for (int with = -1; with < (kOps[o].arity == 2 ? 3 : 0); with++) {
+                    char what[96];
+                    snprintf(what, sizeof what, "%s, operation %d, operand %d, constant %d",
+                             cpu_features_name((CpuFeatures)set), (int)kOps[o].op, nan, with);
+                    check_nan((CpuFeatures)set, kOps[o].op, nan, with < 0 ? NULL : &constants[with], what);
                 }
-                const int32_t mask = 0x01234567;
-                const CpuValue result = cpu_loop_bitcast(b, HLO_S32, cpu_loop_op(b, kOps[o].op, x[0], x[1], x[2]));
-                cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_XOR, result, cpu_loop_constant(b, HLO_S32, &mask), -1),
-                               &map);
-                CpuLoop *loop = NULL;
-                cr_assert_null(cpu_loop_finish(b, &loop));
-                char what[64];
-                snprintf(what, sizeof what, "operation %d, operand %d, constant %d", (int)kOps[o].op, nan, with);
-                check_bits(loop, memory, what);
-                hlo_arena_free(memory);
-            }
 }
 
 CaseList(cpu_chains, have_the_bits_of_the_interpreter) {
@@ -364,7 +372,7 @@ CaseTest(const int *number, cpu_chains, have_the_bits_of_the_interpreter) {
     for (int set = levels_first(); set <= levels_last(); set++) {
         int64_t kernels = 0;
         for (int i = 0; i < programs; i++) kernels += check(form, 64 + i * 7 % 2000, set, (uint64_t)i * 977 + 5);
-        if (set == CPU_FEATURES_AVX2)
+        if (set >= CPU_FEATURES_AVX2)
             cr_assert_gt(kernels, programs / 8, "code of %lld kernels in %d programs", (long long)kernels, programs);
         else
             cr_assert_eq(kernels, 0);

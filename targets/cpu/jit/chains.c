@@ -4,7 +4,8 @@
 // A loop's steps are interpreted one after the other, each over a block of about a thousand elements, so that every
 // operation loads its operands from the first-level cache and stores its result there. For cheap operations these
 // accesses are the cost. A chain is a run of steps whose kernels are known as values (kernels.c): its code takes eight
-// elements through all of them, and accesses memory only for what comes from outside and what is read outside:
+// elements, or sixteen with AVX-512, through all of them, and accesses memory only for what comes from outside and what
+// is read outside:
 //
 //     steps    t = x * 0.5   u = x > 0   e = exp(x)   s = t + y   r = select(u, s, e)   store r
 //     chains   {t, u} -> t, u            e            {s, r}: reads t, y, u, e, writes r
@@ -12,11 +13,8 @@
 // Steps between two kernels that do not depend on the chain (e above, if it came second) move in front of it. Registers
 // were assigned for the steps as they were (loop/plan.c), so a chain ends where that order matters: where a moved step
 // would overwrite something that the chain still reads, or where a result would overwrite operands of another width
-// before they are read. Results are written after all operands of the same eight elements have been read, so results
-// may take the place of operands of their own width, except for those that are one element for all.
-//
-// Loops of the kernels of AVX2 only: with AVX-512 the interpreter's kernels process twice as many elements at a time,
-// and differ in which NaN a maximum returns.
+// before they are read. Results are written after all operands of the same vector have been read, so results may take
+// the place of operands of their own width, except for those that are one element for all.
 #include "targets/cpu/jit/chains.h"
 
 #include <assert.h>
@@ -44,8 +42,7 @@ enum {
 // The processor overlaps the vectors of an iteration with the next ones as far as it looks ahead, some 250
 // instructions. In longer sequences of dependent operations it would wait for each result.
 enum { kMostDepth = 12, kCodeAlignment = 64 };
-_Static_assert((int)CPU_CHAIN_LISTS == (int)CPU_JIT_LISTS && (int)CPU_CHAIN_LANES == (int)CPU_JIT_LANES,
-               "the interpreter passes what the code expects");
+_Static_assert((int)CPU_CHAIN_LISTS == (int)CPU_JIT_LISTS, "the interpreter passes what the code expects");
 
 // Code that has no address yet.
 typedef struct Placed {
@@ -164,7 +161,7 @@ static int64_t slot_of(const Chain *chain, CpuValue v) {
 
 // Whether writing the register of `v`, of that width, would overwrite what the chain reads from outside; elements of
 // `width` take the place of others of that width in time, of 0 never. What is read as one element for all is read again
-// for each eight elements.
+// for each vector.
 static bool overwrites(const Chain *chain, CpuValue v, int width) {
     const int64_t slot = slot_of(chain, v);
     for (int i = 0; i < chain->read_count && slot >= 0; i++) {
@@ -305,6 +302,12 @@ static void make_block(Chain *chain) {
     }
 }
 
+// Returns the lanes of the code for a loop with these kernels, 0 if there is none.
+static int lanes_of(const CpuLoop *loop) {
+    if (loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_BASELINE)) return 0;
+    return loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_AVX512) ? 16 : 8;
+}
+
 // Appends the code of the chain and returns it as the interpreter calls it; NULL if it does not fit.
 static const CpuLoopChain *emit(Chain *chain) {
     Maker *maker = chain->maker;
@@ -313,13 +316,14 @@ static const CpuLoopChain *emit(Chain *chain) {
     emitter.x86.arena = maker->scratch;
     for (int i = 0; i < chain->list_count; i++) lists[i] = (CpuJitList){.one = chain->ones[i]};
     make_block(chain);
-    cpu_jit_emit_vectors(&emitter, &maker->block, lists, chain->list_count);
+    cpu_jit_emit_vectors(&emitter, &maker->block, lists, chain->list_count, lanes_of(chain->loop));
     if (!emitter.fits || !maker->block.fits) return NULL;
     CpuLoopChain *made = HLO_ARENA_NEW(maker->arena, CpuLoopChain, 1);
     made->lists = hlo_arena_copy(maker->arena, chain->lists, sizeof(CpuValue) * (size_t)chain->list_count);
     made->ones = hlo_arena_copy(maker->arena, chain->ones, sizeof(bool) * (size_t)chain->list_count);
     made->list_count = chain->list_count;
     made->read_count = chain->read_count;
+    made->lanes = lanes_of(chain->loop);
     made->kernel_count = chain->kernel_count;
     made->full = chain->level == CPU_LEVEL_FULL;
     while (maker->code.count % kCodeAlignment) hlo_vector_push(maker->scratch, &maker->code, (uint8_t)0xcc);
@@ -424,9 +428,7 @@ static void make_loop(Maker *maker, const CpuLoop *loop) {
     const int64_t elements = loop->kept * (loop->reduced > 1 ? loop->reduced : 1), first = maker->replaced.count;
     if (loop->small_loop || loop->steps->has_chains || elements < kLeastElements) return;
     if (loop->value_count > kMostValues) return;
-    if (loop->kernels != cpu_isa_loop_kernels(CPU_FEATURES_AVX2) ||
-        loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_BASELINE))
-        return;
+    if (lanes_of(loop) == 0) return;
     loop->steps->has_chains = true;
     const int *uses = count_uses(maker, loop);
     if (!loop->phases) make_steps(maker, loop, uses, loop->steps);

@@ -437,6 +437,7 @@ CpuWhileCode *cpu_while_code_make(HloArena *scratch, HloArena *arena, const CpuW
     const size_t count = (size_t)program->count + 1;
     Maker m = {.arena = scratch, .program = program};
     m.emitter.x86.arena = m.block.arena = scratch;
+    m.emitter.x86.width = 16;
     m.emitter.fits = m.block.fits = true;
     m.is_target = HLO_ARENA_NEW(scratch, bool, count);
     m.begins = HLO_ARENA_NEW(arena, int64_t, count);

@@ -31,20 +31,25 @@
 #include <assert.h>
 #include <string.h>
 
-// rbx: the bases, r12: scratch memory, r13: the moved addresses, r14: the arena. Vector registers from kTemporary on
-// are used within one operation, the others contain values.
-enum { kTemporary = 13, kNoValue = -1, kNever = INT32_MAX };
-// The frame: room for 256 spilled elements or 64 spilled vectors, and 8 bytes for alignment. At the function's
-// beginning the stack is 8 bytes off a multiple of 16; four registers are pushed, then the frame makes it a multiple
-// again, as calls require.
-enum { kFrameSlots = 256, kVectorSlots = kFrameSlots * 8 / 32, kFrameBytes = kFrameSlots * 8 + 8 };
+// rbx: the bases, r12: scratch memory, r13: the moved addresses, r14: the arena.
+enum { kNoValue = -1, kNever = INT32_MAX };
+// Registers are numbered in a row: those of vectors, 16 or with AVX-512 32, and then the eight of masks, which contain
+// the values that are masks if there are any. The last three of vectors and the last one of masks are used within one
+// operation, the others contain values, except for the first one of masks: as an operand it means "no mask".
+enum { kTemporaries = 3, kMasks = 32, kFirstMask = kMasks + 1, kLastMask = kMasks + 7, kRegisters = kMasks + 8 };
+enum { kTemporaryMask = kLastMask - kMasks };
+// The frame: room for 256 spilled elements or 64 spilled vectors (32 with AVX-512), and 8 bytes for alignment. At the
+// function's beginning the stack is 8 bytes off a multiple of 16; four registers are pushed, then the frame makes it a
+// multiple again, as calls require.
+enum { kFrameSlots = 256, kSlotBytes = 8, kFrameBytes = kFrameSlots * kSlotBytes + 8 };
 _Static_assert((8 + 4 * 8 + kFrameBytes) % 16 == 0, "the stack is aligned where kernels are called");
 
 typedef struct Registers {
     CpuJitEmitter *emitter;
     CpuJitBlock *block;
-    int32_t holder[kTemporary];  // the value in each register
-    bool pinned[kTemporary];     // the current operation reads it
+    int temporary;               // the first vector register that is used within one operation
+    int32_t holder[kRegisters];  // the value in each register
+    bool pinned[kRegisters];     // the current operation reads it
     int8_t *register_of;         // by value, -1 without one
     int16_t *slot_of;            // by value: its spill slot, -1 without one
     int32_t *next_use;           // by value
@@ -75,7 +80,13 @@ static const CpuX86Form kBroadcast32 = FORM(k66, 2, 0x18), kExtendBytes = FORM(k
 static const CpuX86Form kExtendWords = FORM(k66, 2, 0x33), kUpperHalf = FORM(k66, 3, 0x39);
 static const CpuX86Form kPackWords = FORM(k66, 2, 0x2b), kPackBytes = FORM(k66, 1, 0x67);
 static const CpuX86Form kStoreQuarter = FORM(k66, 1, 0xd6);
-enum { kShiftRight = 2, kShiftLeft = 6 };  // encoded in the register field of kShiftBy
+// Of AVX-512.
+static const CpuX86Form kRotateBy = FORM(k66, 1, 0x72), kRange = FORM(k66, 3, 0x50), kTernary = FORM(k66, 3, 0x25);
+static const CpuX86Form kBlendMasked = FORM(k66, 2, 0x65), kTestLanes = FORM(k66, 2, 0x27), kMove = FORM(k66, 1, 0x6f);
+static const CpuX86Form kMoveBytes = FORM(kF2, 1, 0x6f), kStoreBytes = FORM(kF3, 2, 0x31);
+static const CpuX86Form kStoreWords = FORM(kF3, 2, 0x33);
+enum { kRotateLeft = 1, kShiftRight = 2, kShiftLeft = 6 };  // encoded in the register field of kShiftBy, kRotateBy
+enum { kRangeMinimum = 4, kRangeMaximum = 5 };              // with the order of zeros
 // Comparisons of vcmpss and vcmpsd. All but kNotEqual, kNotAtMost and kUnordered are false if an
 // operand is NaN.
 enum {
@@ -151,8 +162,17 @@ static bool is_vector(Registers *r) {
     return r->emitter->lists != NULL;
 }
 
+// Whether the code has mask registers.
+static bool has_masks(Registers *r) {
+    return x86(r)->is_extended;
+}
+
+static int slot_bytes(Registers *r) {
+    return is_vector(r) ? x86(r)->width : kSlotBytes;
+}
+
 static CpuX86Operand slot_operand(Registers *r, int slot) {
-    return cpu_x86_memory(CPU_X86_RSP, slot * (is_vector(r) ? 32 : 8));
+    return cpu_x86_memory(CPU_X86_RSP, slot * slot_bytes(r));
 }
 
 // Returns the form for all elements of a vector of 32-bit elements, given the one for its lowest element.
@@ -188,9 +208,14 @@ static bool is_constant(const Registers *r, int32_t value) {
     return r->block->values.items[value].op == CPU_VALUE_OF_CONSTANT;
 }
 
+// Whether the value belongs in a mask register.
+static bool is_in_mask(Registers *r, int32_t value) {
+    return has_masks(r) && r->block->values.items[value].is_mask;
+}
+
 static void put_aside(Registers *r, int32_t value) {
     if (r->slot_of[value] >= 0 || is_constant(r, value)) return;
-    const int slots = is_vector(r) ? kVectorSlots : kFrameSlots;
+    const int slots = kFrameSlots * kSlotBytes / slot_bytes(r), reg = r->register_of[value];
     int slot = 0;
     while (slot < slots && r->slot_taken[slot]) slot++;
     if (slot == slots) {
@@ -199,7 +224,10 @@ static void put_aside(Registers *r, int32_t value) {
     }
     r->slot_taken[slot] = true;
     r->slot_of[value] = (int16_t)slot;
-    cpu_x86_vector(x86(r), is_vector(r) ? kStoreVector : kStore64, r->register_of[value], 0, slot_operand(r, slot));
+    if (reg >= kMasks)
+        cpu_x86_mask(x86(r), CPU_X86_MASK_STORE, reg - kMasks, 0, slot_operand(r, slot));
+    else
+        cpu_x86_vector(x86(r), is_vector(r) ? kStoreVector : kStore64, reg, 0, slot_operand(r, slot));
 }
 
 static void empty(Registers *r, int reg) {
@@ -208,11 +236,12 @@ static void empty(Registers *r, int reg) {
     r->holder[reg] = kNoValue;
 }
 
-// Returns a free register; else that of the value which is needed last.
-static int take(Registers *r) {
+// Returns a free register for the value; else that of the value which is needed last.
+static int take(Registers *r, int32_t value) {
+    const int first = is_in_mask(r, value) ? kFirstMask : 0, end = first ? kLastMask : r->temporary;
     int best = -1;
     int32_t latest = -1;
-    for (int reg = 0; reg < kTemporary; reg++) {
+    for (int reg = first; reg < end; reg++) {
         if (r->holder[reg] == kNoValue) return reg;
         const int32_t use = r->next_use[r->holder[reg]];
         if (!r->pinned[reg] && use > latest) {
@@ -227,7 +256,7 @@ static int take(Registers *r) {
 }
 
 static int hold(Registers *r, int32_t value) {
-    const int reg = take(r);
+    const int reg = take(r, value);
     r->holder[reg] = value;
     r->register_of[value] = (int8_t)reg;
     return reg;
@@ -238,9 +267,12 @@ static int in_register(Registers *r, int32_t value) {
     int reg = r->register_of[value];
     if (reg < 0) {
         reg = hold(r, value);
-        cpu_x86_vector(x86(r), is_vector(r) ? kLoadVector : kLoad64, reg, 0,
-                       is_constant(r, value) ? cpu_x86_constant(x86(r), r->block->values.items[value].bits)
-                                             : slot_operand(r, r->slot_of[value]));
+        const CpuX86Operand from = is_constant(r, value) ? cpu_x86_constant(x86(r), r->block->values.items[value].bits)
+                                                         : slot_operand(r, r->slot_of[value]);
+        if (reg >= kMasks)
+            cpu_x86_mask(x86(r), CPU_X86_MASK_LOAD, reg - kMasks, 0, from);
+        else
+            cpu_x86_vector(x86(r), is_vector(r) ? kLoadVector : kLoad64, reg, 0, from);
     }
     r->pinned[reg] = true;
     return reg;
@@ -251,6 +283,14 @@ static CpuX86Operand as_operand(Registers *r, int32_t value) {
     if (r->register_of[value] < 0 && is_constant(r, value))
         return cpu_x86_constant(x86(r), r->block->values.items[value].bits);
     return cpu_x86_register(in_register(r, value));
+}
+
+// Do the same for values that are in mask registers, whose own numbers they return.
+static int in_mask(Registers *r, int32_t value) {
+    return in_register(r, value) - kMasks;
+}
+static int hold_mask(Registers *r, int32_t value) {
+    return hold(r, value) - kMasks;
 }
 
 // After the operands have been read: forgets those that have no other use.
@@ -321,13 +361,26 @@ static bool emit_minmax_of_constant(Registers *r, int32_t number, const CpuJitVa
         }
         if (bits == 0 && value->op == CPU_VALUE_MAXIMUM_F) {  // the number where it is above 0 or NaN, else +0
             const int x = in_register(r, other);
-            cpu_x86_vector_byte(x86(r), compare, kTemporary, x, as_operand(r, constant), kNotAtMost);
+            cpu_x86_vector_byte(x86(r), compare, r->temporary, x, as_operand(r, constant), kNotAtMost);
             release(r, value);
-            cpu_x86_vector(x86(r), kAnd, hold(r, number), kTemporary, cpu_x86_register(x));
+            cpu_x86_vector(x86(r), kAnd, hold(r, number), r->temporary, cpu_x86_register(x));
             return true;
         }
     }
     return false;
+}
+
+// With AVX-512 one instruction orders zeros by their signs, but prefers numbers to NaN: where an operand is NaN the sum
+// is used instead, which is NaN. The kernels do the same.
+static void emit_range(Registers *r, int32_t number, const CpuJitValue *value) {
+    const CpuX86Form compare = FORM(kNoPrefix, 1, 0xc2), sum = FORM(kNoPrefix, 1, 0x58);
+    const int x = in_register(r, value->operands[0]);
+    const CpuX86Operand y = as_operand(r, value->operands[1]);
+    const int to = hold(r, number);  // not yet x's or y's register, which are read until the end
+    cpu_x86_vector_byte(x86(r), compare, kTemporaryMask, x, y, kUnordered);
+    cpu_x86_vector_byte(x86(r), kRange, to, x, y, value->op == CPU_VALUE_MAXIMUM_F ? kRangeMaximum : kRangeMinimum);
+    cpu_x86_masked(x86(r), sum, to, x, y, kTemporaryMask, false);
+    release(r, value);
 }
 
 // Follows IEEE 754-2019 as emit_minmax() does, but keeps the bits of a NaN, the first one's if both are, as kernels of
@@ -335,9 +388,13 @@ static bool emit_minmax_of_constant(Registers *r, int32_t number, const CpuJitVa
 // returned y and the second one x: where x is NaN the first result is replaced by the second, and after that, where y
 // is, the second by the first.
 static void emit_vector_minmax(Registers *r, int32_t number, const CpuJitValue *value) {
+    if (has_masks(r)) {
+        emit_range(r, number, value);
+        return;
+    }
     const bool largest = value->op == CPU_VALUE_MAXIMUM_F;
     const CpuX86Form extreme = {kNoPrefix, 1, 0, largest ? 0x5f : 0x5d}, compare = {kNoPrefix, 1, 0, 0xc2};
-    const int first = kTemporary, second = kTemporary + 1, unordered = kTemporary + 2;
+    const int first = r->temporary, second = first + 1, unordered = first + 2;
     if (emit_minmax_of_constant(r, number, value)) return;
     const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
     cpu_x86_vector(x86(r), extreme, first, x, cpu_x86_register(y));
@@ -356,7 +413,7 @@ static void emit_vector_minmax(Registers *r, int32_t number, const CpuJitValue *
 // is NaN the sum is used instead, which is that NaN, made quiet.
 static void emit_minmax(Registers *r, int32_t number, const CpuJitValue *value) {
     const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
-    const int first = kTemporary, second = kTemporary + 1, unordered = kTemporary + 2;
+    const int first = r->temporary, second = first + 1, unordered = first + 2;
     const uint8_t prefix = value->wide ? kF2 : kF3;
     const CpuX86Form extreme = {prefix, 1, 0, value->op == CPU_VALUE_MAXIMUM_F ? 0x5f : 0x5d};
     const CpuX86Form compare = {prefix, 1, 0, 0xc2}, sum = {prefix, 1, 0, 0x58};
@@ -370,13 +427,35 @@ static void emit_minmax(Registers *r, int32_t number, const CpuJitValue *value) 
                         unordered << 4);
 }
 
+// Emits a blend by a mask register; of masks: yes & mask | no & ~mask.
+static void emit_masked_select(Registers *r, int32_t number, const CpuJitValue *value) {
+    const int mask = in_mask(r, value->operands[0]);
+    if (!is_in_mask(r, number)) {
+        const int no = in_register(r, value->operands[2]);
+        const CpuX86Operand yes = as_operand(r, value->operands[1]);
+        release(r, value);
+        cpu_x86_masked(x86(r), kBlendMasked, hold(r, number), no, yes, mask, false);
+        return;
+    }
+    const int yes = in_mask(r, value->operands[1]), no = in_mask(r, value->operands[2]);
+    const int to = hold_mask(r, number);
+    cpu_x86_mask(x86(r), CPU_X86_MASK_AND, kTemporaryMask, mask, cpu_x86_register(yes));
+    cpu_x86_mask(x86(r), CPU_X86_MASK_AND_NOT, to, mask, cpu_x86_register(no));
+    cpu_x86_mask(x86(r), CPU_X86_MASK_OR, to, to, cpu_x86_register(kTemporaryMask));
+    release(r, value);
+}
+
 // Emits a blend, which reads the highest bit of its mask; a wide element needs a mask of 64 bits.
 static void emit_select(Registers *r, int32_t number, const CpuJitValue *value) {
+    if (has_masks(r)) {
+        emit_masked_select(r, number, value);
+        return;
+    }
     int mask = in_register(r, value->operands[0]);
     const int yes = in_register(r, value->operands[1]), no = in_register(r, value->operands[2]);
     if (value->wide) {
-        cpu_x86_vector(x86(r), kExtendSigned, kTemporary, 0, cpu_x86_register(mask));
-        mask = kTemporary;
+        cpu_x86_vector(x86(r), kExtendSigned, r->temporary, 0, cpu_x86_register(mask));
+        mask = r->temporary;
     }
     release(r, value);
     cpu_x86_vector_byte(x86(r), value->wide ? kBlend64 : kBlend32, hold(r, number), no, cpu_x86_register(yes),
@@ -386,12 +465,20 @@ static void emit_select(Registers *r, int32_t number, const CpuJitValue *value) 
 // HLO's conversion saturates, and converts NaN to 0; vcvttps2dq returns the smallest integer, 0x80000000, for
 // everything that does not fit and for NaN. That is correct at the lower end; from 2^31 on (kPastMaximum, in both
 // halves like all constants of 32 bits) "xor" with a mask of ones turns it into 0x7fffffff; and if x is not equal to
-// itself the result is masked away.
+// itself the result is masked away. With mask registers, both are moves of some lanes.
 static void emit_truncation(Registers *r, int32_t number, const CpuJitValue *value) {
-    static const uint64_t kPastMaximum = 0x4f0000004f000000;
+    static const uint64_t kPastMaximum = 0x4f0000004f000000, kMaximum = 0x7fffffff7fffffff;
     const CpuX86Form compare = for_lanes(r, (CpuX86Form)FORM(kF3, 1, 0xc2));
-    const int x = in_register(r, value->operands[0]), whole = kTemporary, mask = kTemporary + 1;
+    const int x = in_register(r, value->operands[0]), whole = r->temporary, mask = whole + 1;
     cpu_x86_vector(x86(r), kTruncate, whole, 0, cpu_x86_register(x));
+    if (has_masks(r)) {
+        cpu_x86_vector_byte(x86(r), compare, kTemporaryMask, x, cpu_x86_constant(x86(r), kPastMaximum), kAtLeast);
+        cpu_x86_masked(x86(r), kMove, whole, 0, cpu_x86_constant(x86(r), kMaximum), kTemporaryMask, false);
+        cpu_x86_vector_byte(x86(r), compare, kTemporaryMask, x, cpu_x86_register(x), kOrdered);
+        release(r, value);
+        cpu_x86_masked(x86(r), kMove, hold(r, number), 0, cpu_x86_register(whole), kTemporaryMask, true);
+        return;
+    }
     cpu_x86_vector_byte(x86(r), compare, mask, x, cpu_x86_constant(x86(r), kPastMaximum), kAtLeast);
     cpu_x86_vector(x86(r), kXor, whole, whole, cpu_x86_register(mask));
     cpu_x86_vector_byte(x86(r), compare, mask, x, cpu_x86_register(x), kOrdered);
@@ -399,32 +486,70 @@ static void emit_truncation(Registers *r, int32_t number, const CpuJitValue *val
     cpu_x86_vector(x86(r), kAnd, hold(r, number), whole, cpu_x86_register(mask));
 }
 
-// Rotates by two shifts, since AVX2 has no rotation; shifts by a constant encode the target register instead of
-// the left operand.
+// Rotates, with AVX2 by two shifts, since it has no rotation; shifts by a constant encode the target register instead
+// of the left operand.
 static void emit_rotation(Registers *r, int32_t number, const CpuJitValue *value) {
     const CpuX86Operand x = cpu_x86_register(in_register(r, value->operands[0]));
-    cpu_x86_vector_byte(x86(r), kShiftBy, kShiftLeft, kTemporary, x, (int)value->bits);
-    cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, kTemporary + 1, x, 32 - (int)value->bits);
+    const int left = r->temporary, right = left + 1;
+    if (has_masks(r)) {
+        release(r, value);
+        cpu_x86_vector_byte(x86(r), kRotateBy, kRotateLeft, hold(r, number), x, (int)value->bits);
+        return;
+    }
+    cpu_x86_vector_byte(x86(r), kShiftBy, kShiftLeft, left, x, (int)value->bits);
+    cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, right, x, 32 - (int)value->bits);
     release(r, value);
-    cpu_x86_vector(x86(r), kOr, hold(r, number), kTemporary, cpu_x86_register(kTemporary + 1));
+    cpu_x86_vector(x86(r), kOr, hold(r, number), left, cpu_x86_register(right));
+}
+
+// The same with mask registers, for which all but "not" of other values is one instruction with a constant at most.
+static void emit_of_mask_register(Registers *r, int32_t number, const CpuJitValue *value) {
+    static const uint64_t kOnes = 0x100000001;
+    enum { kNotFirst = 0x55 };  // the table of a function of three bits
+    const int x = in_register(r, value->operands[0]);
+    release(r, value);
+    const int to = hold(r, number);
+    if (value->op == CPU_VALUE_TO_BYTE)
+        cpu_x86_masked(x86(r), kMove, to, 0, cpu_x86_constant(x86(r), kOnes), x - kMasks, true);
+    else if (value->op == CPU_VALUE_TO_MASK)
+        cpu_x86_vector(x86(r), kTestLanes, to - kMasks, x, cpu_x86_register(x));
+    else if (value->is_mask)
+        cpu_x86_mask(x86(r), CPU_X86_MASK_NOT, to - kMasks, 0, cpu_x86_register(x - kMasks));
+    else
+        cpu_x86_vector_byte(x86(r), kTernary, to, x, cpu_x86_register(x), kNotFirst);
 }
 
 // Operations on masks: not (xor with all ones, computed by comparing any register with itself), from a byte (0 - 1 is
 // all ones), to a byte (the highest bit moved down to the lowest).
 static void emit_of_mask(Registers *r, int32_t number, const CpuJitValue *value) {
+    if (has_masks(r)) {
+        emit_of_mask_register(r, number, value);
+        return;
+    }
     const int x = in_register(r, value->operands[0]);
     release(r, value);
     const int to = hold(r, number);
-    const CpuX86Operand temporary = cpu_x86_register(kTemporary);
+    const CpuX86Operand temporary = cpu_x86_register(r->temporary);
     if (value->op == CPU_VALUE_TO_BYTE) {
         cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, to, cpu_x86_register(x), 31);
     } else if (value->op == CPU_VALUE_TO_MASK) {
-        cpu_x86_vector(x86(r), kXor, kTemporary, kTemporary, temporary);
-        cpu_x86_vector(x86(r), kSubtract32, to, kTemporary, cpu_x86_register(x));
+        cpu_x86_vector(x86(r), kXor, r->temporary, r->temporary, temporary);
+        cpu_x86_vector(x86(r), kSubtract32, to, r->temporary, cpu_x86_register(x));
     } else {
-        cpu_x86_vector(x86(r), kEqual32, kTemporary, kTemporary, temporary);
+        cpu_x86_vector(x86(r), kEqual32, r->temporary, r->temporary, temporary);
         cpu_x86_vector(x86(r), kXor, to, x, temporary);
     }
+}
+
+// Emits "and", "or" and "xor" of mask registers.
+static void emit_mask_logic(Registers *r, int32_t number, const CpuJitValue *value) {
+    const int left = in_mask(r, value->operands[0]), right = in_mask(r, value->operands[1]);
+    release(r, value);
+    cpu_x86_mask(x86(r),
+                 value->op == CPU_VALUE_AND  ? CPU_X86_MASK_AND
+                 : value->op == CPU_VALUE_OR ? CPU_X86_MASK_OR
+                                             : CPU_X86_MASK_XOR,
+                 hold_mask(r, number), left, cpu_x86_register(right));
 }
 
 static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *value) {
@@ -442,7 +567,7 @@ static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *va
         left = self && !is_vector(r) ? right.number : 0;
     }
     release(r, value);
-    const int to = hold(r, number);
+    const int to = is_in_mask(r, number) ? hold_mask(r, number) : hold(r, number);
     if (instruction->how == kWithByte || instruction->how == kSelfWithByte)
         cpu_x86_vector_byte(x86(r), form, to, left, right, instruction->immediate);
     else
@@ -451,24 +576,48 @@ static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *va
 
 // ---- effects
 
-// Writes lanes to a list. Narrower elements are packed: their lanes have zeros above their bits.
+// Packs lanes of at most 16 bits, which have zeros above them, into the first temporary register.
+static void emit_packing(Registers *r, const CpuJitValue *value, int from) {
+    const int packed = r->temporary, shifted = packed + 1, width = x86(r)->width;
+    if (r->block->values.items[value->operands[0]].is_mask) {
+        cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, shifted, cpu_x86_register(from), 31);
+        from = shifted;
+    }
+    cpu_x86_vector_byte(x86(r), kUpperHalf, from, 0, cpu_x86_register(packed), 1);
+    x86(r)->width = 16;
+    cpu_x86_vector(x86(r), kPackWords, packed, from, cpu_x86_register(packed));
+    if (value->width == 1) cpu_x86_vector(x86(r), kPackBytes, packed, packed, cpu_x86_register(packed));
+    x86(r)->width = width;
+}
+
+// Writes masks as bytes of 0 and 1.
+static void emit_mask_store(Registers *r, int mask, CpuX86Operand to) {
+    static const uint64_t kOnes = 0x0101010101010101;
+    const int width = x86(r)->width;
+    x86(r)->width = width / 4;
+    cpu_x86_masked(x86(r), kMoveBytes, r->temporary, 0, cpu_x86_constant(x86(r), kOnes), mask, true);
+    cpu_x86_vector(x86(r), kStoreVector, r->temporary, 0, to);
+    x86(r)->width = width;
+}
+
+// Writes lanes to a list.
 static void emit_list_store(Registers *r, const CpuJitValue *value) {
     const CpuJitList *list = &r->emitter->lists[value->address.base];
-    const CpuX86Operand to = cpu_x86_indexed(list->address, value->width), temporary = cpu_x86_register(kTemporary);
-    int from = in_register(r, value->operands[0]);
-    if (value->width < 4) {
-        if (r->block->values.items[value->operands[0]].is_mask) {
-            cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, kTemporary + 1, cpu_x86_register(from), 31);
-            from = kTemporary + 1;
-        }
-        cpu_x86_vector_byte(x86(r), kUpperHalf, from, 0, temporary, 1);
-        x86(r)->wide = false;
-        cpu_x86_vector(x86(r), kPackWords, kTemporary, from, temporary);
-        if (value->width == 1) cpu_x86_vector(x86(r), kPackBytes, kTemporary, kTemporary, temporary);
-        cpu_x86_vector(x86(r), value->width == 1 ? kStoreQuarter : kStoreVector, kTemporary, 0, to);
-        x86(r)->wide = true;
-    } else {
+    const CpuX86Operand to = cpu_x86_indexed(list->address, value->width);
+    const int from = in_register(r, value->operands[0]), width = x86(r)->width;
+    if (value->width == 4) {
+        assert(from < kMasks);
         cpu_x86_vector(x86(r), kStoreVector, from, 0, to);
+    } else if (from >= kMasks) {
+        assert(value->width == 1);
+        emit_mask_store(r, from - kMasks, to);
+    } else if (has_masks(r)) {
+        cpu_x86_vector(x86(r), value->width == 1 ? kStoreBytes : kStoreWords, from, 0, to);
+    } else {
+        emit_packing(r, value, from);
+        x86(r)->width = 16;
+        cpu_x86_vector(x86(r), value->width == 1 ? kStoreQuarter : kStoreVector, r->temporary, 0, to);
+        x86(r)->width = width;
     }
     release(r, value);
 }
@@ -481,8 +630,8 @@ static void emit_store(Registers *r, const CpuJitValue *value) {
         cpu_x86_vector(x86(r), value->width == 8 ? kStore64 : kStore32, from, 0, to);
     } else {
         if (r->block->values.items[stored].is_mask) {
-            cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, kTemporary, cpu_x86_register(from), 31);
-            from = kTemporary;
+            cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, r->temporary, cpu_x86_register(from), 31);
+            from = r->temporary;
         }
         cpu_x86_vector_byte(x86(r), kStoreByte, from, 0, to, 0);
     }
@@ -491,7 +640,7 @@ static void emit_store(Registers *r, const CpuJitValue *value) {
 
 // Spills all needed values before a call, since the called function may use all vector registers.
 static void clear_registers(Registers *r) {
-    for (int reg = 0; reg < kTemporary; reg++) {
+    for (int reg = 0; reg < r->temporary; reg++) {
         if (r->holder[reg] == kNoValue) continue;
         if (r->next_use[r->holder[reg]] != kNever) put_aside(r, r->holder[reg]);
         empty(r, reg);
@@ -594,6 +743,11 @@ static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
         case CPU_VALUE_SELECT: emit_select(r, number, value); break;
         case CPU_VALUE_F32_TO_S32: emit_truncation(r, number, value); break;
         case CPU_VALUE_ROTATE: emit_rotation(r, number, value); break;
+        case CPU_VALUE_AND:
+        case CPU_VALUE_OR:
+        case CPU_VALUE_XOR:
+            is_in_mask(r, number) ? emit_mask_logic(r, number, value) : emit_instruction(r, number, value);
+            break;
         case CPU_VALUE_NOT:
         case CPU_VALUE_TO_MASK:
         case CPU_VALUE_TO_BYTE: emit_of_mask(r, number, value); break;
@@ -612,12 +766,13 @@ void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block) {
     const size_t count = (size_t)block->values.count + 1;
     HloArena *arena = block->arena;
     Registers r = {.emitter = emitter, .block = block};
+    r.temporary = (emitter->x86.is_extended ? 32 : 16) - kTemporaries;
     r.register_of = HLO_ARENA_NEW(arena, int8_t, count);
     r.slot_of = HLO_ARENA_NEW(arena, int16_t, count);
     r.next_use = HLO_ARENA_NEW(arena, int32_t, count);
     memset(r.register_of, 0xff, count * sizeof *r.register_of);
     memset(r.slot_of, 0xff, count * sizeof *r.slot_of);
-    for (int reg = 0; reg < kTemporary; reg++) r.holder[reg] = kNoValue;
+    for (int reg = 0; reg < kRegisters; reg++) r.holder[reg] = kNoValue;
     cpu_jit_block_finish(block, r.next_use);
     for (int32_t i = 0; i < (int32_t)block->values.count && emitter->fits; i++)
         if (block->values.items[i].needed) emit_value(&r, i, &block->values.items[i]);
@@ -650,9 +805,9 @@ void cpu_jit_emit_end(CpuJitEmitter *emitter) {
 
 // ---- vectors
 
-// The code runs the block for eight elements of each list at a time: rdi is the table of addresses, rsi the number of
-// elements, which is rounded up to a multiple of eight, rax the index of the first element.
-void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count) {
+// The code runs the block for the lanes of each list at a time: rdi is the table of addresses, rsi the number of
+// elements, rax the index of the first element.
+void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count, int lanes) {
     static const CpuX86General kAddresses[CPU_JIT_LISTS] = {CPU_X86_RCX, CPU_X86_RDX, CPU_X86_R8,  CPU_X86_R9,
                                                             CPU_X86_R10, CPU_X86_R11, CPU_X86_RBX, CPU_X86_R12,
                                                             CPU_X86_R13, CPU_X86_R14, CPU_X86_RDI};
@@ -661,7 +816,9 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList
     const CpuX86Operand rsi = cpu_x86_register(CPU_X86_RSI);
     assert(count > 0 && count <= CPU_JIT_LISTS);
     emitter->lists = lists;
-    x->wide = true;
+    assert(lanes == 8 || lanes == 16);
+    x->width = lanes * 4;
+    x->is_extended = lanes == 16;
     cpu_x86_bytes(x, "\xf3\x0f\x1e\xfa", 4);              // endbr64
     cpu_x86_bytes(x, "\x53\x41\x54\x41\x55\x41\x56", 7);  // push rbx, r12, r13, r14
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, stack_pointer(),
@@ -675,7 +832,7 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList
     const int64_t top = x->bytes.count;
     cpu_jit_emit_block(emitter, block);
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, cpu_x86_register(CPU_X86_RAX),
-                              CPU_JIT_LANES);
+                              lanes);
     cpu_x86_general(x, CPU_X86_COMPARE, CPU_X86_RAX, rsi);
     cpu_x86_land(x, cpu_x86_jump(x, CPU_X86_JUMP_IF_LESS), top);
     cpu_x86_bytes(x, "\xc5\xf8\x77", 3);  // vzeroupper

@@ -17,7 +17,7 @@ typedef struct CpuJitList {
     bool one;
     CpuX86General address;  // assigned by cpu_jit_emit_vectors()
 } CpuJitList;
-enum { CPU_JIT_LISTS = 11, CPU_JIT_LANES = 8 };
+enum { CPU_JIT_LISTS = 11 };
 
 typedef struct CpuJitEmitter {
     CpuX86 x86;
@@ -38,11 +38,12 @@ void cpu_jit_emit_end(CpuJitEmitter *emitter);
 void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block);
 
 // Emits a function of type CpuJitVectors that runs a block for all elements of `count` lists, at least 1 and at most
-// CPU_JIT_LISTS. Memory values and stores of the block, of 1, 2 or 4 bytes, have the number of their list as base. All
-// operations are on 32-bit lanes; elements narrower than that have zeros above their bits.
-void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count);
+// CPU_JIT_LISTS, in vectors of `lanes`: 8 with the instructions of AVX2, 16 with those of AVX-512. Memory values and
+// stores of the block, of 1, 2 or 4 bytes, have the number of their list as base. All operations are on 32-bit lanes;
+// elements narrower than that have zeros above their bits.
+void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count, int lanes);
 
-// Arguments: the addresses of the lists; the number of elements, a multiple of CPU_JIT_LANES above 0.
+// Arguments: the addresses of the lists; the number of elements, a multiple of the lanes above 0.
 typedef void CpuJitVectors(char *const *lists, int64_t count);
 
 // Arguments: bases, scratch, moved addresses, and the code address to begin at. Returns the value of CPU_EFFECT_LEAVE.

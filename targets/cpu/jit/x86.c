@@ -3,10 +3,11 @@
 // instructions, all in one form, and is generated in microseconds while a program compiles: a library would be larger
 // than all the code that needs it, and the name of an instruction here is its row in emit.c's table.
 //
-// Vector instructions are written in the VEX form with three bytes of prefix throughout, even if two would suffice:
-// this keeps one form, and never mixes with the older encodings, which costs cycles on some processors. Constants are
-// in a pool after the code and are addressed relative to the instruction, so the code is position-independent; if a
-// distance is not known yet (a constant's, a jump's), four bytes are reserved and filled in later.
+// Vector instructions are written in the VEX form with three bytes of prefix throughout, even if two would suffice, or
+// all in the EVEX form of AVX-512: this never mixes with the older encodings, which costs cycles on some processors.
+// Constants are in a pool after the code and are addressed relative to the instruction, so the code is
+// position-independent; if a distance is not known yet (a constant's, a jump's), four bytes are reserved and filled in
+// later.
 #include "targets/cpu/jit/x86.h"
 
 #include <assert.h>
@@ -45,12 +46,13 @@ CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits) {
 //   bits 2-0   those of the operand's register
 //
 // The fourth bits of both registers are in the prefix, where is_high() puts the operand's.
-static void put_operand(CpuX86 *code, int reg, CpuX86Operand operand, int following) {
+static void put_operand(CpuX86 *code, int reg, CpuX86Operand operand, int following, bool is_vector) {
     const unsigned middle = (unsigned)(reg & 7) << 3, low = (unsigned)operand.number & 7;
     switch (operand.kind) {
         case CPU_X86_REGISTER: put(code, 0xc0 | middle | low); break;
         case CPU_X86_MEMORY: {
-            const bool near = operand.offset >= -128 && operand.offset < 128;
+            // EVEX multiplies an offset of 8 bits by a number that depends on the instruction.
+            const bool near = operand.offset >= -128 && operand.offset < 128 && !(is_vector && code->is_extended);
             put(code, (near ? 0x40 : 0x80) | middle | low);
             if (low == CPU_X86_RSP) put(code, 0x24);  // rsp and r12 require an index byte
             put_little_endian(code, (uint32_t)operand.offset, near ? 1 : 4);
@@ -74,7 +76,7 @@ static void put_operand(CpuX86 *code, int reg, CpuX86Operand operand, int follow
 }
 
 static bool is_high(CpuX86Operand operand) {
-    return operand.kind != CPU_X86_POOL && operand.number >= 8;
+    return operand.kind != CPU_X86_POOL && (operand.number & 8) != 0;
 }
 
 // Writes C4, then two bytes of prefix, in which registers are inverted (manuals call the fields R, X, B, mmmmm, W,
@@ -82,13 +84,36 @@ static bool is_high(CpuX86Operand operand) {
 //
 //   ~R ~X ~B m m m m m     ~R: not the fourth bit of `to`, ~B: not that of `right`, m: the opcode's map
 //    W ~v ~v ~v ~v L p p   v: `left`, which is 1111 if there is none; p: the prefix
-static void put_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int following) {
+static void put_vex(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, bool is_long) {
     assert(to >= 0 && to < 16 && left >= 0 && left < 16);
     put(code, 0xc4);
     put(code, (to < 8 ? 0x80u : 0) | 0x40 | (is_high(right) ? 0 : 0x20u) | form.map);
-    put(code, (unsigned)form.wide << 7 | (unsigned)(~left & 15) << 3 | (code->wide ? 4u : 0) | form.prefix);
+    put(code, (unsigned)form.wide << 7 | (unsigned)(~left & 15) << 3 | (is_long ? 4u : 0) | form.prefix);
+}
+
+// Writes 62, then three bytes of prefix, with the same fields and
+//
+//   ~R ~X ~B ~Q 0 m m m    ~Q: not the fifth bit of `to`, ~X: not that of `right` if that is a register
+//    W ~v ~v ~v ~v 1 p p
+//    z  L  L  b ~V k k k   z: other lanes become 0, L: 0, 1 or 2 for 128, 256 or 512 bits, ~V: not the fifth bit of
+//                          `left`, k: the mask; b is not used here
+static void put_evex(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int mask, bool clears) {
+    const bool fifth = right.kind == CPU_X86_REGISTER && right.number >= 16;
+    assert(to >= 0 && to < 32 && left >= 0 && left < 32 && mask >= 0 && mask < 8);
+    put(code, 0x62);
+    put(code,
+        (to & 8 ? 0 : 0x80u) | (fifth ? 0 : 0x40u) | (is_high(right) ? 0 : 0x20u) | (to & 16 ? 0 : 0x10u) | form.map);
+    put(code, (unsigned)form.wide << 7 | (unsigned)(~left & 15) << 3 | 4u | form.prefix);
+    put(code, (clears ? 0x80u : 0) | (unsigned)(code->width / 32) << 5 | (left & 16 ? 0 : 8u) | (unsigned)mask);
+}
+
+static void put_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int following) {
+    if (code->is_extended)
+        put_evex(code, form, to, left, right, 0, false);
+    else
+        put_vex(code, form, to, left, right, code->width == 32);
     put(code, form.opcode);
-    put_operand(code, to, right, following);
+    put_operand(code, to, right, following, true);
 }
 
 void cpu_x86_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right) {
@@ -100,12 +125,27 @@ void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86
     put(code, (unsigned)immediate & 0xff);
 }
 
+void cpu_x86_masked(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int mask, bool clears) {
+    assert(code->is_extended && mask > 0);
+    put_evex(code, form, to, left, right, mask, clears);
+    put(code, form.opcode);
+    put_operand(code, to, right, 0, true);
+}
+
+// In the VEX form; L is 1 if there are three operands.
+void cpu_x86_mask(CpuX86 *code, CpuX86MaskOpcode opcode, int to, int left, CpuX86Operand right) {
+    const bool has_left = opcode != CPU_X86_MASK_NOT && opcode != CPU_X86_MASK_LOAD && opcode != CPU_X86_MASK_STORE;
+    put_vex(code, (CpuX86Form){0, 1, 0, (uint8_t)opcode}, to, left, right, has_left);
+    put(code, (unsigned)opcode);
+    put_operand(code, to, right, 0, false);
+}
+
 // The prefix REX.W extends 32 bits to 64; its bits 2 and 0 are the fourth bits of the registers.
 void cpu_x86_general(CpuX86 *code, CpuX86Opcode opcode, CpuX86General to, CpuX86Operand from) {
     put(code, 0x48 | (to >= 8 ? 4u : 0) | (is_high(from) ? 1u : 0));
     if (opcode >= 0x0f00) put(code, 0x0f);
     put(code, (unsigned)opcode & 0xff);
-    put_operand(code, (int)to, from, 0);
+    put_operand(code, (int)to, from, 0, false);
 }
 
 void cpu_x86_general_immediate(CpuX86 *code, CpuX86Opcode opcode, CpuX86General to, CpuX86Operand from,
@@ -137,7 +177,7 @@ void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t address) {
 
 // The pool begins at a multiple of a register's width; 0xcc (int3) fills the gap, which is never executed.
 void cpu_x86_finish(CpuX86 *code) {
-    const int width = code->wide ? 32 : 16;
+    const int width = code->width;
     while (code->bytes.count % width) put(code, 0xcc);
     const int64_t pool = code->bytes.count;
     for (int64_t i = 0; i < code->pool.count; i++)

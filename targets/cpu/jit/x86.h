@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code for x86-64 with AVX2: the instructions that code.c needs, written to a growing array of bytes. It can be
-// written on any machine but run only on one that has them.
+// Machine code for x86-64 with AVX2 or AVX-512: the instructions that emit.c needs, written to a growing array of
+// bytes. It can be written on any machine but run only on one that has them.
 #ifndef MESHLO_TARGETS_CPU_JIT_X86_H_
 #define MESHLO_TARGETS_CPU_JIT_X86_H_
 
@@ -39,7 +39,8 @@ typedef struct CpuX86Operand {
 } CpuX86Operand;
 
 // A vector instruction without its operands: the prefix (0 none, 1: 66, 2: F3, 3: F2), the opcode's map (1: 0F, 2:
-// 0F38, 3: 0F3A), W and the opcode. vaddss, in the manuals VEX.LIG.F3.0F.WIG 58, is {2, 1, 0, 0x58}.
+// 0F38, 3: 0F3A), W and the opcode, which VEX and EVEX have in common. vaddss, in the manuals VEX.LIG.F3.0F.WIG 58, is
+// {2, 1, 0, 0x58}.
 typedef struct CpuX86Form {
     uint8_t prefix, map, wide, opcode;
 } CpuX86Form;
@@ -55,7 +56,8 @@ typedef struct CpuX86 {
     HLO_VECTOR(uint8_t) bytes;
     HLO_VECTOR(uint64_t) pool;  // each is stored as often as fills a register
     HLO_VECTOR(CpuX86Fixup) fixups;
-    bool wide;  // vector instructions are of 256 bits instead of 128
+    int width;         // bytes of the registers of vector instructions: 32 or 64, and 16 for anything else
+    bool is_extended;  // vector instructions have the form of AVX-512: 32 registers, masks, comparisons into masks
 } CpuX86;
 
 static inline CpuX86Operand cpu_x86_register(int number) {
@@ -71,11 +73,27 @@ static inline CpuX86Operand cpu_x86_indexed(CpuX86General base, int scale) {
 // Returns the operand for a constant of 64 bits, or of 32 in its lower half.
 CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits);
 
-// Writes INSTRUCTION to, left, right over registers of 128 or 256 bits; forms with two operands have `left` 0, and a
+// Writes INSTRUCTION to, left, right over registers of `width`; forms with two operands have `left` 0, and a
 // store's register is `to`.
 void cpu_x86_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right);
 // Does the same with a trailing immediate byte: the kind of comparison, the number of bits, the rounding mode.
 void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int immediate);
+
+// With AVX-512: writes only the lanes of the mask register `mask` (1 to 7); `clears` sets the others to 0.
+void cpu_x86_masked(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int mask, bool clears);
+
+// Instructions of mask registers: TO, LEFT, RIGHT, and 0 for LEFT in those of two operands.
+typedef enum CpuX86MaskOpcode {
+    CPU_X86_MASK_AND = 0x41,
+    CPU_X86_MASK_AND_NOT = 0x42,  // not LEFT, and RIGHT
+    CPU_X86_MASK_NOT = 0x44,
+    CPU_X86_MASK_OR = 0x45,
+    CPU_X86_MASK_XOR = 0x47,
+    CPU_X86_MASK_LOAD = 0x90,   // also from a register
+    CPU_X86_MASK_STORE = 0x91,  // of TO
+} CpuX86MaskOpcode;
+// Writes one for masks of 16 lanes.
+void cpu_x86_mask(CpuX86 *code, CpuX86MaskOpcode opcode, int to, int left, CpuX86Operand right);
 
 // Opcodes of instructions of general registers, by their mnemonics; those of two bytes are 0x0f00 + the second.
 typedef enum CpuX86Opcode {

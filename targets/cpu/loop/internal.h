@@ -85,14 +85,15 @@ struct CpuLoopBuilder {
 // Generated code for neighbouring kernels of a loop (jit/chains.c): the values between them stay in the processor's
 // registers.
 typedef struct CpuLoopChain {
-    void (*run)(char *const *lists, int64_t count);  // for `count` elements, a multiple of 8 above 0
+    void (*run)(char *const *lists, int64_t count);  // for `count` elements, a multiple of `lanes` above 0
     const CpuValue *lists;  // the values whose elements are read, then those whose elements are written
     const bool *ones;       // by list: read as one element for all
     int list_count, read_count;
+    int lanes;         // at most CPU_CHAIN_LANES
     int kernel_count;  // that the code replaces
     bool full;         // once per element, else once per kept index
 } CpuLoopChain;
-enum { CPU_CHAIN_LISTS = 11, CPU_CHAIN_LANES = 8 };
+enum { CPU_CHAIN_LISTS = 11, CPU_CHAIN_LANES = 16 };
 
 // One value of a list in the form that the interpreter executes.
 typedef struct CpuLoopStep {

@@ -321,22 +321,22 @@ typedef struct ChainLists {
 
 // Runs fewer elements than a vector has, on copies: nothing beyond an array's end may be read or written.
 static void run_chain_tail(const CpuLoopChain *chain, const ChainLists *lists, int64_t count) {
-    _Alignas(32) char copies[CPU_CHAIN_LISTS][CPU_CHAIN_LANES * 4] = {{0}};
+    _Alignas(64) char copies[CPU_CHAIN_LISTS][CPU_CHAIN_LANES * 4] = {{0}};
     char *at[CPU_CHAIN_LISTS];
-    assert(count > 0 && count < CPU_CHAIN_LANES);
+    assert(count > 0 && count < chain->lanes);
     for (int i = 0; i < chain->list_count; i++) {
         at[i] = lists->steps[i] ? copies[i] : lists->at[i];
         if (lists->steps[i] && i < chain->read_count)
             memcpy(copies[i], lists->at[i], (size_t)(count * lists->steps[i]));
     }
-    chain->run(at, CPU_CHAIN_LANES);
+    chain->run(at, chain->lanes);
     for (int i = chain->read_count; i < chain->list_count; i++)
         memcpy(lists->at[i], copies[i], (size_t)(count * lists->steps[i]));
 }
 
 // Runs `count` elements and moves on to the next ones.
 static void run_chain_part(const CpuLoopChain *chain, ChainLists *lists, int64_t count) {
-    const int64_t whole = count & ~(int64_t)(CPU_CHAIN_LANES - 1);
+    const int64_t whole = count & ~(int64_t)(chain->lanes - 1);
     if (whole) chain->run(lists->at, whole);
     for (int i = 0; i < chain->list_count; i++) lists->at[i] += whole * lists->steps[i];
     if (count == whole) return;
@@ -394,7 +394,7 @@ static void run_chain(Frame *frame, const CpuLoopChain *chain) {
     int64_t part = count;
     if (frame->ahead_at != frame->ahead_end) {
         enum { kLeast = 64 };
-        part = hlo_round_up(hlo_divide_up(count, chain->kernel_count), CPU_CHAIN_LANES);
+        part = hlo_round_up(hlo_divide_up(count, chain->kernel_count), chain->lanes);
         if (part < kLeast) part = kLeast;
     }
     for (int64_t at = 0; at < count; at += part) {
