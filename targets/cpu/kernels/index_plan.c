@@ -100,6 +100,25 @@ static void plan_batch(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t *
     if (plan->batch_rank == 0) plan->batch[plan->batch_rank++] = (CpuBatchStep){.size = 1};
 }
 
+// Makes batch levels of those of the window that are outside of the innermost one of the batch in the result. Columns
+// of a matrix, x[:, ids], are then lines, one from each row, in the order of the result: a slice would be a whole
+// column. Of a few slices only, each with a start of its own, that is more work than copying them.
+static void widen_batch(CpuIndexPlan *plan) {
+    enum { kLeastSlices = 16 };
+    const int64_t inner = plan->batch[0].result * plan->batch[0].size;
+    if (plan->batch[0].size < kLeastSlices) return;
+    for (; plan->window_rank > 0; plan->window_rank--) {
+        const CpuWindowStep step = plan->window[plan->window_rank - 1];
+        if (step.size == 1 || step.result < inner) break;
+        int at = plan->batch_rank++;
+        for (; plan->batch[at - 1].result > step.result; at--) plan->batch[at] = plan->batch[at - 1];
+        plan->batch[at] = (CpuBatchStep){.size = step.size, .result = step.result, .operand = step.operand};
+        plan->batch_count *= step.size;
+        plan->slice_count /= step.size;
+    }
+    if (plan->window_rank == 0) plan->window[plan->window_rank++] = (CpuWindowStep){1, 1, 1};
+}
+
 HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *const *indices, CpuIndexPlan *plan) {
     assert(x && plan);
     int64_t operand_strides[CPU_KERNEL_RANK_LIMIT], result_strides[CPU_KERNEL_RANK_LIMIT];
@@ -116,6 +135,7 @@ HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *const *
     slice_sizes_of(x, scatter, sizes);
     plan_window(plan, x, operand_strides, result_strides);
     plan_batch(plan, x, operand_strides, result_strides, indices_strides);
+    if (!scatter && plan->slice_count > 0) widen_batch(plan);
     if (x->index_vector_dim < x->indices_rank) plan->start_stride = indices_strides[x->index_vector_dim];
     for (int i = 0; i < x->map_count; i++) {
         const int64_t d = x->start_index_map[i];
