@@ -43,7 +43,7 @@ enum { CPU_BLAS_LARGEST = 16384 };
 
 // Rows of auto.def.
 typedef enum CpuBlasRoutine {
-#define CPU_BLAS_ROUTINE(name, f32, f64, c64, c128) CPU_BLAS_##name,
+#define CPU_BLAS_ROUTINE(name, avx2, avx512) CPU_BLAS_##name,
 #include "targets/cpu/blas/auto.def"
 #undef CPU_BLAS_ROUTINE
     CPU_BLAS_ROUTINES

@@ -12,20 +12,22 @@ typedef struct Sizes {
 
 enum { MOST = INT32_MAX };
 
-static const Sizes kSizes[CPU_BLAS_ROUTINES][CPU_BLAS_TYPES] = {
+// The levels that were measured; others have the sizes of the first one that are for every processor.
+enum { LEVELS = 2 };
+static const Sizes kSizes[CPU_BLAS_ROUTINES][LEVELS][CPU_BLAS_TYPES] = {
 #define NEVER \
     { MOST, 0, false }
 #define BETWEEN(from, to) \
     { from, to, false }
 #define FROM(from) \
     { from, MOST, true }
-#define CPU_BLAS_ROUTINE(name, f32, f64, c64, c128) {f32, f64, c64, c128},
+#define TYPES(f32, f64, c64, c128) \
+    { f32, f64, c64, c128 }
+#define CPU_BLAS_ROUTINE(name, avx2, avx512) {avx2, avx512},
 #include "targets/cpu/blas/auto.def"
 #undef CPU_BLAS_ROUTINE
 };
-
-// The level at which auto.def was measured.
-static const CpuFeatures kMeasured = CPU_FEATURES_AVX2;
+static const CpuFeatures kLevels[LEVELS] = {CPU_FEATURES_AVX2, CPU_FEATURES_AVX512};
 
 HloStatus cpu_blas_find(const CpuPool *pool, CpuBlasRoutine routine, HloType type, int64_t rows, int64_t columns,
                         const CpuBlas **blas) {
@@ -36,12 +38,15 @@ HloStatus cpu_blas_find(const CpuPool *pool, CpuBlasRoutine routine, HloType typ
     const int64_t most = routine == CPU_BLAS_GEMM ? INT32_MAX : CPU_BLAS_LARGEST;
     if (choice == CPU_BLAS_BUILTIN || smallest < 1 || largest > most) return HLO_SUCCESS;
     if (choice == CPU_BLAS_OPENBLAS) return cpu_blas_open(blas);
-    const Sizes *sizes = &kSizes[routine][cpu_blas_type(type)];
+    const CpuFeatures features = cpu_pool_features(pool);
+    const bool measured = features >= CPU_FEATURES_AVX2 && features < CPU_FEATURES_AMX;
+    const int level = measured && features >= CPU_FEATURES_AVX512;
+    const Sizes *sizes = &kSizes[routine][level][cpu_blas_type(type)];
     if (smallest < sizes->from || largest > sizes->to) return HLO_SUCCESS;
-    if (!sizes->everywhere && cpu_pool_features(pool) != kMeasured) return HLO_SUCCESS;
+    if (!sizes->everywhere && !measured) return HLO_SUCCESS;
     const HloStatus missing = cpu_blas_open(blas);
     if (missing) *blas = NULL;
     hlo_status_free(missing);
-    if (*blas && !sizes->everywhere && (*blas)->level != kMeasured) *blas = NULL;
+    if (*blas && !sizes->everywhere && (*blas)->level != kLevels[level]) *blas = NULL;
     return HLO_SUCCESS;
 }
