@@ -320,7 +320,7 @@ void hlo_jvp_expanded(HloJvp *j, HloInstruction **out) {
     if (!expansion) return;
     for (int32_t i = 0; i < old->operand_count; i++)
         hlo_jvp_bind(j, expansion->parameters.items[i], hlo_jvp_operand(j, i), hlo_jvp_tangents(j, i));
-    hlo_jvp_walk(j, expansion, &root, out);
+    hlo_jvp_walk(j, expansion, hlo_jvp_needed(j), &root, out);
     j->result = root;
     hlo_computation_remove(expansion);
 }

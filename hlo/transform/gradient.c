@@ -146,7 +146,9 @@ static HloStatus derive_body(void *argument) {
     HloInstruction **tangents = HLO_ARENA_NEW(d->scratch, HloInstruction *, leaves + 1);
     HloInstructionVector results = {0};
     bind_parameters(d, seeds);
-    if (!j->b->status) hlo_jvp_walk(j, d->from, &root, tangents);
+    bool *needed = HLO_ARENA_NEW(d->scratch, bool, leaves + 1);
+    for (int64_t k = 0; k < leaves; k++) needed[k] = d->mode == JVP || !d->options->has_aux || k == 0;
+    if (!j->b->status) hlo_jvp_walk(j, d->from, needed, &root, tangents);
     if (j->b->status) return hlo_transform_status(j->b);
     hlo_transform_leaves(j->b, root, values);
     for (int64_t k = d->mode == GRADIENT ? 1 : 0; k < leaves; k++) hlo_vector_push(d->scratch, &results, values[k]);

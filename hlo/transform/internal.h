@@ -56,12 +56,17 @@ typedef struct HloJvp {
     HloIntMap needed;           // by old id: per leaf, whether its tangent is of use
     HloIntMap linears;          // by new id: the HloLinear of a placeholder
     HloIntMap orthogonal;       // by old id of a QR decomposition: the tangent of Q
-    HloIntMap factors;          // by new id of an LU decomposition P A = L U: P times the tangent of A
+    HloIntMap factors;          // by new id of an LU decomposition: an HloFactorTangents
     HloIntMap solutions;        // by new id of a triangular solve: what hlo_transform_system_tangent() must know of it
     HloInt64Vector seeds;       // new ids of the instructions that stand for the inputs' tangents
     const HloInstruction *old;  // the one that is being differentiated
     HloInstruction *result;     // its copy, once there is one
 } HloJvp;
+
+// What comes of the tangent A' of a matrix whose LU decomposition is P A = L U.
+typedef struct HloFactorTangents {
+    HloInstruction *permuted, *solved;  // P A' and L^-1 P A' U^-1
+} HloFactorTangents;
 
 // A derivative rule: sets the leaves of `out`, which are NULL before, to the tangent of j->old.
 typedef void HloJvpRule(HloJvp *j, HloInstruction **out);
@@ -90,8 +95,18 @@ void hlo_jvp_fail(HloJvp *j, HloCode code, const char *format, ...) HLO_PRINTF(3
 // Appends j->old with other operands: those for which it is linear.
 HloInstruction *hlo_jvp_apply(HloJvp *j, HloInstruction *const *operands, int64_t count);
 // Differentiates `computation`, whose parameters are bound, into the builder. Sets *root to the new root, and
-// tangents[] to the tangents of its leaves.
-void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, HloInstruction **root, HloInstruction **tangents);
+// tangents[] to the tangents of its leaves, at least of those that are needed (NULL: all).
+void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, const bool *needed, HloInstruction **root,
+                  HloInstruction **tangents);
+// Whether the tangents of the leaves of j->old are of use.
+const bool *hlo_jvp_needed(const HloJvp *j);
+// Sets into[k] if the tangent of leaf k of the computation's only parameter matters to a tangent of the leaves of its
+// result that are needed.
+void hlo_jvp_need(HloJvp *j, const HloComputation *computation, const bool *needed, bool *into);
+// The branch that the conditional j->old always takes; -1 if that is not known.
+int64_t hlo_jvp_known_branch(const HloJvp *j);
+// Differentiates `computation` in place of j->old, with the operands from `first` on as its arguments.
+void hlo_jvp_inline(HloJvp *j, const HloComputation *computation, int64_t first, HloInstruction **out);
 // Binds a parameter to a value and to the tangents of its leaves (NULL: all zero).
 void hlo_jvp_bind(HloJvp *j, const HloInstruction *parameter, HloInstruction *value, HloInstruction **tangents);
 // An instruction that represents an input's tangent until it is transposed.

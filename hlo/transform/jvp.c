@@ -53,11 +53,21 @@ static HloInstruction *clone(HloJvp *j, HloInstruction *const *operands, int64_t
     return hlo_instruction_clone(j->b->computation, j->old, shape, operands, count);
 }
 
+// The element that a get-tuple-element takes of a tuple that the program makes, as arguments of branches are; NULL for
+// anything else, and where the program says something about the element.
+static HloInstruction *element_of_tuple(const HloInstruction *i, HloInstruction *const *operands) {
+    const bool known = hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT) && operands[0] && hlo_is(operands[0], HLO_OP_TUPLE);
+    if (!known || i->sharding || i->frontend_attributes.count) return NULL;
+    return operands[0]->operands[HLO_ATTRIBUTES(i, TupleIndex)->index];
+}
+
 HloInstruction *hlo_jvp_result(HloJvp *j) {
     if (j->result) return j->result;
     HloInstruction **operands = HLO_ARENA_NEW(j->scratch, HloInstruction *, j->old->operand_count);
     for (int32_t i = 0; i < j->old->operand_count; i++) operands[i] = hlo_jvp_operand(j, i);
-    return j->result = clone(j, operands, j->old->operand_count, j->old->shape);
+    j->result = element_of_tuple(j->old, operands);
+    if (!j->result) j->result = clone(j, operands, j->old->operand_count, j->old->shape);
+    return j->result;
 }
 
 HloInstruction *hlo_jvp_apply(HloJvp *j, HloInstruction *const *operands, int64_t count) {
@@ -97,8 +107,10 @@ void hlo_jvp_fail(HloJvp *j, HloCode code, const char *format, ...) {
 }
 
 void hlo_jvp_bind(HloJvp *j, const HloInstruction *parameter, HloInstruction *value, HloInstruction **tangents) {
+    bool any = false;
+    for (int64_t k = 0; tangents && k < hlo_shape_leaf_count(parameter->shape); k++) any |= tangents[k] != NULL;
     store(j->scratch, &j->primals, parameter, value);
-    store(j->scratch, &j->tangents, parameter, tangents);
+    store(j->scratch, &j->tangents, parameter, any ? tangents : NULL);
 }
 
 HloInstruction *hlo_jvp_seed(HloJvp *j, const HloShape *shape) {
@@ -147,12 +159,22 @@ static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed
     }
 }
 
-static void find_needed(HloJvp *j, const HloComputation *computation) {
+static void find_needed(HloJvp *j, const HloComputation *computation, const bool *needed) {
     for (const HloInstruction *i = computation->first; i; i = i->next)
         store(j->scratch, &j->needed, i, HLO_ARENA_NEW(j->scratch, bool, hlo_shape_leaf_count(i->shape)));
     bool *root = lookup(&j->needed, computation->root);
-    for (int64_t k = 0; k < hlo_shape_leaf_count(computation->root->shape); k++) root[k] = true;
+    for (int64_t k = 0; k < hlo_shape_leaf_count(computation->root->shape); k++) root[k] = !needed || needed[k];
     for (const HloInstruction *i = computation->last; i; i = i->previous) need_operands(j, i, lookup(&j->needed, i));
+}
+
+const bool *hlo_jvp_needed(const HloJvp *j) {
+    return lookup(&j->needed, j->old);
+}
+
+void hlo_jvp_need(HloJvp *j, const HloComputation *computation, const bool *needed, bool *into) {
+    const HloInstruction *parameter = computation->parameters.items[0];
+    find_needed(j, computation, needed);
+    memcpy(into, lookup(&j->needed, parameter), (size_t)hlo_shape_leaf_count(parameter->shape) * sizeof *into);
 }
 
 static bool any_of(const bool *flags, int64_t count) {
@@ -249,7 +271,11 @@ static void step(HloJvp *j, const HloInstruction *i) {
     j->old = i;
     j->result = NULL;
     j->b->metadata = i->metadata;
-    if (has_tangent(j, i)) RULES[i->opcode](j, out);
+    const int64_t branch = hlo_is(i, HLO_OP_CONDITIONAL) ? hlo_jvp_known_branch(j) : -1;
+    if (branch >= 0)
+        hlo_jvp_inline(j, i->called[branch], branch + 1, out);
+    else if (has_tangent(j, i))
+        RULES[i->opcode](j, out);
     HloInstruction *value = hlo_jvp_result(j);
     if (j->b->status) {
         j->b->status = hlo_status_at_instruction(j->b->status, i);
@@ -264,11 +290,12 @@ static void step(HloJvp *j, const HloInstruction *i) {
     store(j->scratch, &j->tangents, i, any ? out : NULL);
 }
 
-void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, HloInstruction **root, HloInstruction **tangents) {
+void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, const bool *needed, HloInstruction **root,
+                  HloInstruction **tangents) {
     int64_t leaves = hlo_shape_leaf_count(computation->root->shape);
     const HloInstruction *caller = j->old;
     const HloMetadata *metadata = j->b->metadata;
-    find_needed(j, computation);
+    find_needed(j, computation, needed);
     for (const HloInstruction *i = computation->first; i && !j->b->status; i = i->next) {
         if (!hlo_is(i, HLO_OP_PARAMETER)) step(j, i);
     }

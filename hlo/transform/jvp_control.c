@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents of calls, branches and loops. In reverse mode a branch or loop is split: its forward part also returns
 // residuals (those of a loop stacked, one row per iteration), and a placeholder represents its tangents.
+#include "hlo/eval/known.h"
 #include "hlo/transform/control.h"
 #include "hlo/transform/structure.h"
 
@@ -95,6 +96,15 @@ static void custom_vjp(HloJvp *j, const HloDerivativeRule *rule, HloInstruction 
     if (!j->b->status) hlo_control_place(j, &linear, operands.items, continuous, out);
 }
 
+void hlo_jvp_inline(HloJvp *j, const HloComputation *computation, int64_t first, HloInstruction **out) {
+    HloInstruction *root = NULL;
+    for (int64_t i = 0; i < hlo_parameter_count(computation); i++)
+        hlo_jvp_bind(j, computation->parameters.items[i], hlo_jvp_operand(j, first + i),
+                     hlo_jvp_tangents(j, first + i));
+    hlo_jvp_walk(j, computation, hlo_jvp_needed(j), &root, out);
+    j->result = root;
+}
+
 void hlo_jvp_call(HloJvp *j, HloInstruction **out) {
     const HloInstruction *call = j->old;
     HloComputation *called = call->called[0];
@@ -106,18 +116,25 @@ void hlo_jvp_call(HloJvp *j, HloInstruction **out) {
             custom_vjp(j, &j->rules[i], out);
         return;
     }
-    HloInstruction *root = NULL;
-    for (int32_t i = 0; i < call->operand_count; i++)
-        hlo_jvp_bind(j, called->parameters.items[i], hlo_jvp_operand(j, i), hlo_jvp_tangents(j, i));
     const bool outer = j->ties_have_no_slope;
     j->ties_have_no_slope = hlo_transform_is_rectifier(called);
-    hlo_jvp_walk(j, called, &root, out);
+    hlo_jvp_inline(j, called, 0, out);
     j->ties_have_no_slope = outer;
-    j->result = root;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Branches
+
+// JAX writes what it does differently on each platform as a switch by a constant.
+int64_t hlo_jvp_known_branch(const HloJvp *j) {
+    const int64_t last = j->old->called_count - 1;
+    const HloInstruction *selector = hlo_jvp_operand(j, 0);
+    const HloLiteral *known = selector ? hlo_known_value(j->scratch, selector, true) : NULL;
+    if (!known) return -1;
+    const int64_t value = hlo_literal_get_int64(known, 0);
+    if (selector->shape->type == HLO_PRED) return value ? 0 : 1;
+    return value < 0 || value > last ? last : value;
+}
 
 // The forward part of a branch that returns the residuals of all branches, those of others as zeros.
 typedef struct Branch {
@@ -264,7 +281,7 @@ void hlo_jvp_conditional(HloJvp *j, HloInstruction **out) {
         bool *one = HLO_ARENA_NEW(j->scratch, bool, leaves + 1);
         in[i] = hlo_control_flags(j, hlo_jvp_tangents(j, i + 1), old->operands[i + 1]->shape);
         hlo_jvp_activity(j, old->called[i], &in[i], one);
-        for (int64_t k = 0; k < leaves; k++) active[k] |= one[k];
+        for (int64_t k = 0; k < leaves; k++) active[k] |= one[k] && hlo_jvp_needed(j)[k];
     }
     if (hlo_transform_count(active, leaves) == 0) return;
     if (j->split) {

@@ -209,10 +209,12 @@ static HloInstruction *lu_tangent(HloJvp *j, HloInstruction *lu, HloInstruction 
     HloInstruction *x =
         hlo_transform_take_along(b, t, hlo_transform_along(b, permutation, dims, false), dims.count - 2);
     if (!x) return NULL;
-    hlo_int_map_set(j->scratch, &j->factors, (uint64_t)hlo_jvp_result(j)->id, (int64_t)(intptr_t)x);
+    HloFactorTangents tangents = {.permuted = x};
     x = hlo_build_triangular_solve(b, lower, x, &by_lower);
-    x = hlo_build_triangular_solve(b, upper, x, &by_upper);
+    tangents.solved = x = hlo_build_triangular_solve(b, upper, x, &by_upper);
     if (!x) return NULL;
+    hlo_int_map_set(j->scratch, &j->factors, (uint64_t)hlo_jvp_result(j)->id,
+                    (int64_t)(intptr_t)hlo_arena_copy(j->scratch, &tangents, sizeof tangents));
     HloInstruction *left = hlo_transform_product(b, lower, hlo_transform_triangle(b, x, true, 0));
     return hlo_build_add(b, left, hlo_transform_product(b, hlo_transform_triangle(b, x, false, 1), upper));
 }

@@ -92,8 +92,11 @@ void hlo_jvp_complex(HloJvp *j, HloInstruction **out) {
 
 void hlo_jvp_select(HloJvp *j, HloInstruction **out) {
     if (hlo_transform_smooth_maximum(j, out)) return;
-    out[0] =
-        hlo_build_select(j->b, hlo_jvp_operand(j, 0), hlo_jvp_tangent_or_zeros(j, 1), hlo_jvp_tangent_or_zeros(j, 2));
+    HloInstruction *t = hlo_jvp_tangent_or_zeros(j, 1), *f = hlo_jvp_tangent_or_zeros(j, 2);
+    // JAX maps a switch to branches that all run, each on select(chosen, x, x), of which the second x has no tangent.
+    // Reverse mode keeps this, since its transpose drops what is not a number where the branch is not chosen.
+    const bool guards = j->split && j->old->operands[1] == j->old->operands[2];
+    out[0] = t == f && !guards ? t : hlo_build_select(j->b, hlo_jvp_operand(j, 0), t, f);
 }
 
 // The sum of the tangents' products with the derivatives in the operands; a derivative is built only for a tangent.

@@ -173,7 +173,8 @@ static HloInstruction *loop_with_derivatives(HloJvp *j, const HloComputation *de
 bool hlo_transform_lanes(HloJvp *j, const bool *active, HloInstruction **out) {
     const HloShape *state = j->old->shape, *shape = common_shape(state, active);
     const int64_t leaves = hlo_shape_leaf_count(state);
-    const bool *inputs = hlo_control_flags(j, hlo_jvp_tangents(j, 0), state);
+    bool *inputs = hlo_control_flags(j, hlo_jvp_tangents(j, 0), state);
+    for (int64_t k = 0; k < leaves; k++) inputs[k] = inputs[k] && active[k];
     HloInstruction **tangents = hlo_jvp_tangents(j, 0);
     const int64_t slopes = hlo_transform_count(inputs, leaves) * hlo_transform_count(active, leaves);
     if (!shape || (slopes > kMostSlopes && hlo_trip_bound(j->old) >= 0)) return false;

@@ -264,6 +264,21 @@ static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
     if (!j->b->status) hlo_control_place(j, &linear, list.items, active, out);
 }
 
+// Clears the flags of leaves whose tangents matter to no result, as those of a metric that a loop adds up.
+static void keep_needed(HloJvp *j, bool *active, int64_t leaves) {
+    bool *needed = hlo_arena_copy(j->scratch, hlo_jvp_needed(j), (size_t)leaves * sizeof *needed);
+    for (bool changed = true; changed;) {
+        bool *before = HLO_ARENA_NEW(j->scratch, bool, leaves + 1);
+        hlo_jvp_need(j, j->old->called[1], needed, before);
+        changed = false;
+        for (int64_t k = 0; k < leaves; k++) {
+            changed |= before[k] && !needed[k];
+            needed[k] |= before[k];
+        }
+    }
+    for (int64_t k = 0; k < leaves; k++) active[k] = active[k] && needed[k];
+}
+
 void hlo_jvp_while(HloJvp *j, HloInstruction **out) {
     const HloShape *state = j->old->operands[0]->shape;
     int64_t leaves = hlo_shape_leaf_count(state);
@@ -277,6 +292,8 @@ void hlo_jvp_while(HloJvp *j, HloInstruction **out) {
             active[k] |= next[k];
         }
     }
+    keep_needed(j, active, leaves);
+    if (hlo_transform_count(active, leaves) == 0) return;
     if (j->split && hlo_trip_count(j->old) < 0 && hlo_transform_lanes(j, active, out)) return;
     if (j->split)
         reverse_loop(j, active, out);

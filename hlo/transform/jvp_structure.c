@@ -29,7 +29,11 @@ void hlo_jvp_pad(HloJvp *j, HloInstruction **out) {
 }
 
 void hlo_jvp_gather(HloJvp *j, HloInstruction **out) {
-    jointly(j, out, 1);
+    HloInstruction *pivots = hlo_transform_pivots_tangent(j);
+    if (pivots)
+        out[0] = hlo_jvp_apply(j, (HloInstruction *[]){pivots, hlo_jvp_operand(j, 1)}, 2);
+    else
+        jointly(j, out, 1);
 }
 
 // Applies a product to the tangent of one operand at a time.

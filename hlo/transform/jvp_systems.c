@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tangents of general systems: those solved by an LU decomposition, tridiagonal ones, and eigenvalues of matrices that
-// are not Hermitian.
+// Tangents of general systems: those solved by an LU decomposition, its diagonal, tridiagonal ones, and eigenvalues of
+// matrices that are not Hermitian.
 #include <complex.h>
 #include <math.h>
 
+#include "hlo/eval/known.h"
 #include "hlo/transform/structure.h"
 
 // ---- systems that are solved by an LU decomposition
@@ -28,14 +29,14 @@ static bool is_nan(const HloInstruction *i) {
            isnan(creal(hlo_literal_get_complex(literal, 0)));
 }
 
-// P A' of the LU decomposition of a square matrix A that `matrix` is, or which it is where the decomposition succeeded;
-// NULL if it is none.
-static HloInstruction *decomposed_tangent(const HloJvp *j, const HloInstruction *matrix) {
+// The tangents of the LU decomposition of a square matrix that `matrix` is, or which it is where the decomposition
+// succeeded; NULL if it is none.
+static const HloFactorTangents *factor_tangents(const HloJvp *j, const HloInstruction *matrix) {
     if (hlo_is(matrix, HLO_OP_SELECT) && is_nan(matrix->operands[2])) matrix = matrix->operands[1];
     const bool first = hlo_is(matrix, HLO_OP_GET_TUPLE_ELEMENT) && HLO_ATTRIBUTES(matrix, TupleIndex)->index == 0;
-    HloInstruction *tangent = first ? lookup(&j->factors, matrix->operands[0]) : NULL;
+    const HloFactorTangents *tangents = first ? lookup(&j->factors, matrix->operands[0]) : NULL;
     const int64_t rank = matrix->shape->rank;
-    return tangent && matrix->shape->dims[rank - 1] == matrix->shape->dims[rank - 2] ? tangent : NULL;
+    return tangents && matrix->shape->dims[rank - 1] == matrix->shape->dims[rank - 2] ? tangents : NULL;
 }
 
 // True if `inner` and `outer` together are the inverse of L U, or of its transpose.
@@ -56,15 +57,47 @@ HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolve
     hlo_int_map_set(j->scratch, &j->solutions, (uint64_t)x->id,
                     (int64_t)(intptr_t)hlo_arena_copy(j->scratch, &own, sizeof own));
     const Solution *first = lookup(&j->solutions, inner);
-    HloInstruction *t = first && first->matrix == matrix ? decomposed_tangent(j, matrix) : NULL;
-    if (!t || !are_both_factors(&first->attributes, attributes) ||
+    const HloFactorTangents *tangents = first && first->matrix == matrix ? factor_tangents(j, matrix) : NULL;
+    if (!tangents || !are_both_factors(&first->attributes, attributes) ||
         !hlo_shape_equal(inner->shape, x->shape, HLO_COMPARE_IGNORE_LAYOUT))
         return NULL;
+    HloInstruction *t = tangents->permuted;
     if (attributes->transpose_a != HLO_Transpose_NO_TRANSPOSE) t = hlo_transform_transposed(b, t);
     if (attributes->transpose_a == HLO_Transpose_ADJOINT) t = hlo_transform_conjugate(b, t);
     HloInstruction *rest = hlo_transform_sum(b, first->right, hlo_build_negate(b, hlo_transform_product(b, t, x)));
     return hlo_build_triangular_solve(b, matrix, hlo_build_triangular_solve(b, matrix, rest, &first->attributes),
                                       attributes);
+}
+
+// True if a gather reads nothing of matrices, the last two dimensions of its operand, but their diagonal: both indices
+// are known and equal.
+static bool reads_diagonal(const HloJvp *j) {
+    const HloGatherAttributes *g = HLO_ATTRIBUTES(j->old, Gather);
+    const int64_t rank = j->old->operands[0]->shape->rank, map = g->start_index_map.count;
+    int64_t row = -1, column = -1, stride = 1;
+    for (int64_t i = 0; i < map; i++) {
+        if (g->start_index_map.items[i] == rank - 2) row = i;
+        if (g->start_index_map.items[i] == rank - 1) column = i;
+    }
+    if (row < 0 || column < 0 || g->slice_sizes.items[rank - 2] != 1 || g->slice_sizes.items[rank - 1] != 1)
+        return false;
+    const HloLiteral *indices = hlo_known_value(j->scratch, hlo_jvp_operand(j, 1), true);
+    if (!indices) return false;
+    // An index array has an element of each vector, `stride` elements apart.
+    for (int64_t d = g->index_vector_dim + 1; d < indices->shape->rank; d++) stride *= indices->shape->dims[d];
+    for (int64_t first = 0; first < hlo_shape_elements(indices->shape); first += stride * map)
+        for (int64_t i = first; i < first + stride; i++)
+            if (hlo_literal_get_int64(indices, i + row * stride) != hlo_literal_get_int64(indices, i + column * stride))
+                return false;
+    return true;
+}
+
+// On the diagonal, of which determinants are made, the tangent of L U's factors is that of U, and it has one term only:
+// (L^-1 P A' U^-1)_ii U_ii.
+HloInstruction *hlo_transform_pivots_tangent(HloJvp *j) {
+    HloInstruction *matrix = hlo_jvp_operand(j, 0);
+    const HloFactorTangents *tangents = matrix && matrix->shape->rank > 1 ? factor_tangents(j, matrix) : NULL;
+    return tangents && reads_diagonal(j) ? hlo_build_mul(j->b, tangents->solved, matrix) : NULL;
 }
 
 // ---- tridiagonal systems

@@ -137,6 +137,6 @@ void hlo_transform_expand_window(HloJvp *j, HloInstruction **out) {
     HloInstruction *value = hlo_jvp_result(j);
     for (int32_t i = 0; i < old->operand_count; i++)
         hlo_jvp_bind(j, computation->parameters.items[i], hlo_jvp_operand(j, i), hlo_jvp_tangents(j, i));
-    hlo_jvp_walk(j, computation, &root, out);
+    hlo_jvp_walk(j, computation, hlo_jvp_needed(j), &root, out);
     j->result = value;
 }

@@ -43,7 +43,7 @@ static bool walk(Part *p, HloInstruction *value) {
     p->tangents = new_leaves(p, output_shape(p));
     p->values = new_leaves(p, output_shape(p));
     hlo_jvp_bind(&p->jvp, p->from->parameters.items[0], value, p->seeds);
-    if (!p->jvp.b->status) hlo_jvp_walk(&p->jvp, p->from, &root, p->tangents);
+    if (!p->jvp.b->status) hlo_jvp_walk(&p->jvp, p->from, p->active_out, &root, p->tangents);
     if (p->jvp.b->status) return false;
     hlo_transform_leaves(p->jvp.b, root, p->values);
     return !p->jvp.b->status;

@@ -32,6 +32,9 @@ HloInstruction *hlo_transform_solution_tangent(HloJvp *j, const HloTriangularSol
 // decomposition; NULL if it is not. Without it the tangent would come through those of L and U, with five times the
 // products.
 HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes);
+// If the gather j->old reads the diagonal of an LU decomposition, an array that has the tangent of the factors there,
+// and something else off it; NULL if it does not. Without it the tangent would come through two products of matrices.
+HloInstruction *hlo_transform_pivots_tangent(HloJvp *j);
 // The transpose of a matrix, or of each of a batch.
 HloInstruction *hlo_transform_transposed(HloBuilder *b, HloInstruction *x);
 // The conjugate of it.

@@ -73,6 +73,14 @@ void hlo_transpose_complex(HloTransposer *t, HloInstruction *cotangent) {
 
 void hlo_transpose_select(HloTransposer *t, HloInstruction *cotangent) {
     HloInstruction *predicate = hlo_transposer_residual(t, 0), *zero = hlo_build_splat_like(t->b, cotangent, 0);
+    if (t->instruction->operands[1] == t->instruction->operands[2]) {
+        // Where the second is chosen, the cotangent is a product with zero: zero, or not a number.
+        HloInstruction *number = hlo_build_compare(t->b, cotangent, cotangent, HLO_ComparisonDirection_EQ);
+        if (number && predicate && predicate->shape->rank < number->shape->rank)
+            predicate = hlo_build_broadcast(t->b, predicate, hlo_build_dims(number), HLO_DIMS());
+        hlo_transposer_give(t, 1, hlo_build_select(t->b, hlo_build_or(t->b, predicate, number), cotangent, zero));
+        return;
+    }
     if (hlo_transposer_is_linear(t, 1)) hlo_transposer_give(t, 1, hlo_build_select(t->b, predicate, cotangent, zero));
     if (hlo_transposer_is_linear(t, 2)) hlo_transposer_give(t, 2, hlo_build_select(t->b, predicate, zero, cotangent));
 }

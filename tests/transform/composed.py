@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from functions import BOTH, OWN_RULE, random
+from functions import BOTH, random
 from library import FORWARD, NO_VMAP
 from sharded import REVERSE, over
 
@@ -30,7 +30,7 @@ def functions():
     yield "vmap_grad_scan", lambda b, r: jax.vmap(g(lambda a: jnp.sum(lax.scan(lambda c, _: (jnp.tanh(b @ c), c.sum()), a, None, length=3)[1])))(r), [w, rows], BOTH
     yield "vmap_cond_data", lambda b, r: jax.vmap(lambda a: lax.cond(a[0] > 0, lambda c: jnp.sin(b @ c), lambda c: c * 2, a))(r), [w, rows], BOTH
     yield "vmap_while", lambda b, r: jax.vmap(lambda a: lax.while_loop(lambda c: jnp.sum(c * c) < 9, lambda c: c * 1.3 + b[0], a))(r), [w, rows], FORWARD
-    yield "vmap_hessian_cholesky", lambda b, r: jax.vmap(jax.hessian(lambda a: jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(b @ b.T + jnp.diag(a * a) + 2 * jnp.eye(4)))))))(r), [w, rows], OWN_RULE
+    yield "vmap_hessian_cholesky", lambda b, r: jax.vmap(jax.hessian(lambda a: jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(b @ b.T + jnp.diag(a * a) + 2 * jnp.eye(4)))))))(r), [w, rows], BOTH
     yield "jacrev_jacfwd", lambda b, a: jax.jacrev(jax.jacfwd(lambda q: jnp.tanh(b @ q)))(a), [w, x], BOTH
     yield "hvp_fwdrev", lambda b, a: jax.jvp(g(lambda q: f(b, q)), (a,), (x,))[1], [w, x], BOTH
     yield "hvp_revfwd", lambda b, a: g(lambda q: jax.jvp(lambda p: f(b, p), (q,), (x,))[1])(a), [w, x], BOTH
@@ -54,14 +54,14 @@ def functions():
     yield "complex_rnn", lambda a, u: lax.scan(lambda h, t: (h * jnp.exp(1j * a) + t, jnp.abs(h + 1)), jnp.zeros(3, complex), u)[1], [random((3,), 1, dtype=np.complex128), random((5, 3), 2, dtype=np.complex128)], BOTH
     yield "unet", lambda a, k, l: (lambda cv: (lambda d: cv(jnp.concatenate([a, jax.image.resize(d, (1, 8, 8, 4), 'nearest')], -1), l))(lax.reduce_window(jax.nn.relu(cv(a, k)), -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), 'VALID')))(lambda p, q: lax.conv_general_dilated(p, q, (1, 1), 'SAME', dimension_numbers=('NHWC', 'HWIO', 'NHWC'))), [random((1, 8, 8, 2), 1), random((3, 3, 2, 4), 2), random((3, 3, 6, 2), 3)], BOTH
     yield "gan_gp", lambda b, v, r: jnp.mean((jnp.linalg.norm(jax.vmap(g(lambda a: v @ jnp.tanh(b @ a)))(r), axis=1) - 1) ** 2), [random((4, 4), 1), random((4,), 2), random((3, 4), 3)], BOTH
-    yield "kalman", lambda A, y, H: lax.scan(lambda s, z: (lambda m, Pm: (lambda K: ((m + K @ (z - H @ m), Pm - K @ H @ Pm), z - H @ m))(jnp.linalg.solve(H @ Pm @ H.T + np.eye(2), H @ Pm).T))(A @ s[0], A @ s[1] @ A.T + np.eye(3)), (jnp.zeros(3), jnp.eye(3)), y)[1], [random((3, 3), 1, -0.4, 0.4), random((5, 2), 2), random((2, 3), 3)], OWN_RULE
+    yield "kalman", lambda A, y, H: lax.scan(lambda s, z: (lambda m, Pm: (lambda K: ((m + K @ (z - H @ m), Pm - K @ H @ Pm), z - H @ m))(jnp.linalg.solve(H @ Pm @ H.T + np.eye(2), H @ Pm).T))(A @ s[0], A @ s[1] @ A.T + np.eye(3)), (jnp.zeros(3), jnp.eye(3)), y)[1], [random((3, 3), 1, -0.4, 0.4), random((5, 2), 2), random((2, 3), 3)], BOTH
     yield "hmm", lambda T, e: lax.scan(lambda a, l: (jax.nn.logsumexp(a[:, None] + jax.nn.log_softmax(T), 0) + l, None), jnp.zeros(4), e)[0], [random((4, 4), 1), random((6, 4), 2)], BOTH
     yield "crf_viterbi", lambda T, e: lax.scan(lambda a, l: (jnp.max(a[:, None] + T, 0) + l, jnp.argmax(a[:, None] + T, 0)), jnp.zeros(4), e)[0], [random((4, 4), 1), random((6, 4), 2)], NO_VMAP
     yield "gat", lambda n, W, a: (lambda h, s, d: (lambda l: (lambda p: jax.ops.segment_sum(p[:, None] * h[s], d, 5))(jnp.exp(l - jax.ops.segment_max(l, d, 5)[d]) / (jax.ops.segment_sum(jnp.exp(l - jax.ops.segment_max(l, d, 5)[d]), d, 5)[d] + 1e-09)))(jax.nn.leaky_relu(jnp.concatenate([h[s], h[d]], -1) @ a)))(n @ W, np.array([0, 1, 2, 3, 4, 0, 2]), np.array([1, 2, 3, 4, 0, 2, 2])), [random((5, 3), 1), random((3, 3), 2), random((6,), 3)], BOTH
     yield "sinkhorn", lambda c: lax.fori_loop(0, 5, lambda i, l: l - jax.nn.logsumexp(l, 0, keepdims=True) - jax.nn.logsumexp(l - jax.nn.logsumexp(l, 0, keepdims=True), 1, keepdims=True), c), [random((4, 4), 1)], BOTH
-    yield "newton", lambda b, a: lax.fori_loop(0, 3, lambda i, q: q - jnp.linalg.solve(jax.hessian(lambda p: f(b, p) + jnp.sum(p ** 2))(q), g(lambda p: f(b, p) + jnp.sum(p ** 2))(q)), a), [w, x], OWN_RULE
+    yield "newton", lambda b, a: lax.fori_loop(0, 3, lambda i, q: q - jnp.linalg.solve(jax.hessian(lambda p: f(b, p) + jnp.sum(p ** 2))(q), g(lambda p: f(b, p) + jnp.sum(p ** 2))(q)), a), [w, x], BOTH
     yield "adam_unrolled", lambda b, a: lax.scan(lambda s, _: (lambda G, m, v: ((s[0] - 0.1 * m / (jnp.sqrt(v) + 0.001), m, v), f(s[0], a)))(g(f)(s[0], a), 0.9 * s[1] + 0.1 * g(f)(s[0], a), 0.9 * s[2] + 0.1 * g(f)(s[0], a) ** 2), (b, jnp.zeros_like(b), jnp.zeros_like(b)), None, length=3)[1], [w, x], BOTH
-    yield "lagrangian", lambda q, v: (lambda Lg: jnp.linalg.solve(jax.hessian(Lg, 1)(q, v), g(Lg, 0)(q, v) - jax.jacfwd(g(Lg, 1), 0)(q, v) @ v))(lambda q, v: 0.5 * jnp.sum(v * v * (2 + jnp.cos(q))) + 0.1 * v[0] * v[1] - jnp.sum(jnp.sin(q))), [x, x[::-1].copy()], OWN_RULE
+    yield "lagrangian", lambda q, v: (lambda Lg: jnp.linalg.solve(jax.hessian(Lg, 1)(q, v), g(Lg, 0)(q, v) - jax.jacfwd(g(Lg, 1), 0)(q, v) @ v))(lambda q, v: 0.5 * jnp.sum(v * v * (2 + jnp.cos(q))) + 0.1 * v[0] * v[1] - jnp.sum(jnp.sin(q))), [x, x[::-1].copy()], BOTH
     yield "pinn", lambda t, W, V: jnp.mean((jax.vmap(g(g(lambda s: V @ jnp.tanh(W * s))))(t) + jax.vmap(lambda s: V @ jnp.tanh(W * s))(t)) ** 2), [random((5,), 1), random((8,), 2), random((8,), 3)], BOTH
     yield "score_matching", lambda b, r: jnp.mean(jax.vmap(lambda a: 0.5 * jnp.sum(jnp.tanh(b @ a) ** 2) + jnp.trace(jax.jacfwd(lambda q: jnp.tanh(b @ q))(a)))(r)), [w, rows], BOTH
     yield "realnvp", lambda r, W: (lambda s: jnp.concatenate([r[:, :2], r[:, 2:] * jnp.exp(s[:, :2]) + s[:, 2:]], -1).sum() + s[:, :2].sum())(jnp.tanh(r[:, :2] @ W)), [random((3, 4), 1), random((2, 4), 2)], BOTH
@@ -93,10 +93,10 @@ def functions():
     yield "t_logpdf", lambda a: jsp.stats.t.logpdf(a, 3.5), [random((4,), 1, 0.5, 3)], BOTH
     yield "expn", lambda a: jsp.special.expn(3, a), [random((4,), 1, 0.2, 0.9)], BOTH
     yield "hyp1f1", lambda a: jsp.special.hyp1f1(1.2, 2.3, a), [random((2,), 1, 0.2, 0.9)], FORWARD
-    yield "sqrtm_newton", lambda m: lax.fori_loop(0, 6, lambda i, y: 0.5 * (y + jnp.linalg.inv(y) @ (m @ m.T + 2 * np.eye(3))), jnp.eye(3)), [random((3, 3), 1)], OWN_RULE
-    yield "schur_free_sylvester", lambda a, b: jnp.linalg.solve(jnp.kron(a + 3 * np.eye(3), np.eye(3)) + jnp.kron(np.eye(3), b.T), np.ones(9)), [random((3, 3), 1), random((3, 3), 2)], OWN_RULE
-    yield "svd_rank_loss", lambda m: jnp.sum(jnp.log1p(jnp.linalg.svd(m, compute_uv=False) ** 2)), [random((4, 3), 1)], OWN_RULE
-    yield "polar_decomp", lambda m: (lambda u, s, v: u @ v)(*jnp.linalg.svd(m)), [random((3, 3), 1)], OWN_RULE
+    yield "sqrtm_newton", lambda m: lax.fori_loop(0, 6, lambda i, y: 0.5 * (y + jnp.linalg.inv(y) @ (m @ m.T + 2 * np.eye(3))), jnp.eye(3)), [random((3, 3), 1)], BOTH
+    yield "schur_free_sylvester", lambda a, b: jnp.linalg.solve(jnp.kron(a + 3 * np.eye(3), np.eye(3)) + jnp.kron(np.eye(3), b.T), np.ones(9)), [random((3, 3), 1), random((3, 3), 2)], BOTH
+    yield "svd_rank_loss", lambda m: jnp.sum(jnp.log1p(jnp.linalg.svd(m, compute_uv=False) ** 2)), [random((4, 3), 1)], BOTH
+    yield "polar_decomp", lambda m: (lambda u, s, v: u @ v)(*jnp.linalg.svd(m)), [random((3, 3), 1)], BOTH
 
 
 def devices():

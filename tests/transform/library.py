@@ -8,7 +8,7 @@ import jax.scipy as jsp
 import numpy as np
 from jax import lax
 
-from functions import BOTH, OWN_RULE, attention, mlp, random
+from functions import BOTH, attention, mlp, random
 
 FORWARD = ("forward", "vmap")
 NO_VMAP = ("reverse", "forward")
@@ -25,19 +25,19 @@ def special():
     yield from many(BOTH, [x], lgamma=lax.lgamma, digamma=lax.digamma, i0=s.i0, i0e=s.i0e, i1=s.i1, i1e=s.i1e, logit=lambda a: s.logit(a / 3),
                     entr=s.entr, factorial=s.factorial, gamma=s.gamma, trigamma=lambda a: s.polygamma(1, a), exprel=lambda a: (jnp.exp(a) - 1) / a,
                     multigammaln=lambda a: s.multigammaln(a + 2, 2), log_softmax=lambda a: jax.nn.log_softmax(a, 0), zeta=lambda a: s.zeta(2.5, a))
-    yield from many(OWN_RULE, [n], ndtr=s.ndtr, log_ndtr=s.log_ndtr, sinc=jnp.sinc, expit=s.expit, softplus=jax.nn.softplus, log_sigmoid=jax.nn.log_sigmoid,
+    yield from many(BOTH, [n], ndtr=s.ndtr, log_ndtr=s.log_ndtr, sinc=jnp.sinc, expit=s.expit, softplus=jax.nn.softplus, log_sigmoid=jax.nn.log_sigmoid,
                     relu6=jax.nn.relu6, elu=jax.nn.elu, celu=jax.nn.celu, selu=jax.nn.selu, hard_tanh=jax.nn.hard_tanh, hard_swish=jax.nn.hard_swish,
                     hard_sigmoid=jax.nn.hard_sigmoid, mish=jax.nn.mish, leaky_relu=jax.nn.leaky_relu, glu=jax.nn.glu, squareplus=jax.nn.squareplus,
                     soft_sign=jax.nn.soft_sign, sparse_plus=jax.nn.sparse_plus, sparse_sigmoid=jax.nn.sparse_sigmoid, gelu_exact=lambda a: jax.nn.gelu(a, approximate=False),
                     standardize=jax.nn.standardize, logsumexp=jax.nn.logsumexp, erfcx=lambda a: jnp.exp(a * a) * s.erfc(a), log1mexp=lambda a: jnp.log1p(-jnp.exp(-jnp.abs(a))))
-    yield from many(OWN_RULE, [y], ndtri=s.ndtri, erfinv=s.erfinv, arctanh=jnp.arctanh, arccos=jnp.arccos)
+    yield from many(BOTH, [y], ndtri=s.ndtri, erfinv=s.erfinv, arctanh=jnp.arctanh, arccos=jnp.arccos)
     yield from many(BOTH, [x, y], xlogy=s.xlogy, xlog1py=s.xlog1py, hypot=jnp.hypot, betaln=s.betaln, beta=s.beta, kl_div=s.kl_div, rel_entr=s.rel_entr,
                     logaddexp=jnp.logaddexp, logaddexp2=jnp.logaddexp2, float_power=jnp.float_power, copysign=jnp.copysign, mod=jnp.mod, fmod=jnp.fmod,
                     floor_divide=jnp.floor_divide, heaviside=jnp.heaviside, nextafter=lambda a, b: a * b,
                     squared_difference=lambda a, b: (a - b)**2, divmod=lambda a, b: jnp.divmod(a, b)[1], arctan2=jnp.arctan2)
     yield from many(BOTH, [x, y], gammainc=lambda a, b: lax.igamma(a, b), gammaincc=lambda a, b: lax.igammac(a, b))
     yield from many(BOTH, [y], betainc=lambda a: s.betainc(1.5, 2.5, a), exp1=s.exp1, chi2_cdf=lambda a: jsp.stats.chi2.cdf(a, 3))
-    yield from many(FORWARD, [y], expi=s.expi)  # formulas of other ranges overflow, which reverse mode turns into NaN: JAX has a rule of its own
+    yield from many(BOTH, [y], expi=s.expi)
     yield from many(BOTH, [x], bessel_jn=lambda a: s.bessel_jn(a, v=3))
     edge = np.array([0.0, 1.0, -1.0, 2.0])
     yield from many(BOTH, [edge], sinc_0=jnp.sinc, relu_0=jax.nn.relu, relu6_0=jax.nn.relu6, clip_edge=lambda a: jnp.clip(a, 0, 1), abs_0=jnp.abs, sign_0=jnp.sign,
@@ -112,30 +112,30 @@ def linear():
     z = random((4, 4), 8, dtype=np.complex128)
     la = jsp.linalg
     for name, m in ("square", a), ("tall", tall), ("batch", random((2, 4, 3), 9)), ("complex", z), ("complex_tall", random((5, 2), 3, dtype=np.complex128)), ("f32", random((4, 3), 4, dtype=np.float32)):
-        yield "qr_" + name, jnp.linalg.qr, [m], OWN_RULE
-        yield "qr_r_" + name, lambda q: jnp.linalg.qr(q, mode="r"), [m], OWN_RULE
-    yield "qr_wide_r_forward", lambda q: jnp.linalg.qr(q, mode="r")[:, :3] if False else jnp.linalg.qr(q[:, :3]), [wide], OWN_RULE
-    yield "qr_complete_tall", lambda q: jnp.linalg.qr(q, mode="complete"), [tall], OWN_RULE
-    yield "qr_complete_batch", lambda q: jnp.linalg.qr(q, mode="complete")[0], [random((2, 4, 2), 5, dtype=np.complex128)], OWN_RULE
-    yield "qr_wide", jnp.linalg.qr, [wide], OWN_RULE
-    yield "qr_pivoted", lambda q: lax.linalg.qr(q, pivoting=True, full_matrices=False)[:2], [tall], ("reverse", "forward", "own rule")
-    yield "qr_twice", jax.grad(lambda q: jnp.sum(jnp.sin(jnp.linalg.qr(q)[0]))), [tall], OWN_RULE
-    yield "qr_of_triangle", jnp.linalg.qr, [np.triu(a) + 3 * np.eye(4)], OWN_RULE
-    yield "qr_complete_square", lambda q: jnp.linalg.qr(q, mode="complete"), [a], OWN_RULE
-    yield "qr_of_product", lambda q: jnp.linalg.qr(q @ q.T + np.eye(5))[1], [tall], OWN_RULE
-    yield "orthogonal_loss", lambda q: jnp.linalg.qr(q)[0] @ np.arange(3.), [tall], OWN_RULE
-    yield from many(OWN_RULE, [a, b], solve=jnp.linalg.solve, lu_solve=lambda m, r: la.lu_solve(la.lu_factor(m), r), lstsq=lambda m, r: jnp.linalg.lstsq(m, r)[0], solve_t=lambda m, r: la.solve(m.T, r),
+        yield "qr_" + name, jnp.linalg.qr, [m], BOTH
+        yield "qr_r_" + name, lambda q: jnp.linalg.qr(q, mode="r"), [m], BOTH
+    yield "qr_wide_r_forward", lambda q: jnp.linalg.qr(q, mode="r")[:, :3] if False else jnp.linalg.qr(q[:, :3]), [wide], BOTH
+    yield "qr_complete_tall", lambda q: jnp.linalg.qr(q, mode="complete"), [tall], BOTH
+    yield "qr_complete_batch", lambda q: jnp.linalg.qr(q, mode="complete")[0], [random((2, 4, 2), 5, dtype=np.complex128)], BOTH
+    yield "qr_wide", jnp.linalg.qr, [wide], BOTH
+    yield "qr_pivoted", lambda q: lax.linalg.qr(q, pivoting=True, full_matrices=False)[:2], [tall], NO_VMAP
+    yield "qr_twice", jax.grad(lambda q: jnp.sum(jnp.sin(jnp.linalg.qr(q)[0]))), [tall], BOTH
+    yield "qr_of_triangle", jnp.linalg.qr, [np.triu(a) + 3 * np.eye(4)], BOTH
+    yield "qr_complete_square", lambda q: jnp.linalg.qr(q, mode="complete"), [a], BOTH
+    yield "qr_of_product", lambda q: jnp.linalg.qr(q @ q.T + np.eye(5))[1], [tall], BOTH
+    yield "orthogonal_loss", lambda q: jnp.linalg.qr(q)[0] @ np.arange(3.), [tall], BOTH
+    yield from many(BOTH, [a, b], solve=jnp.linalg.solve, lu_solve=lambda m, r: la.lu_solve(la.lu_factor(m), r), lstsq=lambda m, r: jnp.linalg.lstsq(m, r)[0], solve_t=lambda m, r: la.solve(m.T, r),
                     triangular=lambda m, r: la.solve_triangular(m + 3 * np.eye(4), r), lu=lambda m, r: la.lu(m)[1:], tensorsolve=lambda m, r: jnp.linalg.tensorsolve(m.reshape(4, 2, 2), r[:, 0]), solve_vector=lambda m, r: jnp.linalg.solve(m, r[:, 0]))
-    yield from many(OWN_RULE, [positive, b], cho=lambda m, r: la.cho_solve(la.cho_factor(m), r), cho_lower=lambda m, r: la.cho_solve(la.cho_factor(m, lower=True), r), mahalanobis=lambda m, r: (r * jnp.linalg.solve(m, r)).sum(),
+    yield from many(BOTH, [positive, b], cho=lambda m, r: la.cho_solve(la.cho_factor(m), r), cho_lower=lambda m, r: la.cho_solve(la.cho_factor(m, lower=True), r), mahalanobis=lambda m, r: (r * jnp.linalg.solve(m, r)).sum(),
                     cholesky_upper=lambda m, r: jnp.linalg.cholesky(m, upper=True), logpdf=lambda m, r: jsp.stats.multivariate_normal.logpdf(r[:, 0], r[:, 1], m), logdet=lambda m, r: 2 * jnp.log(jnp.diagonal(jnp.linalg.cholesky(m))).sum(), eigh_function=lambda m, r: (lambda w, v: (v * jnp.sqrt(w)) @ v.T)(*jnp.linalg.eigh(m)),
                     eigh_upper=lambda m, r: jnp.linalg.eigvalsh(m, UPLO="U"), eigh_unsymmetrised=lambda m, r: lax.linalg.eigh(m, symmetrize_input=False)[1], inv_pos=lambda m, r: jnp.linalg.inv(m) @ r, power_minus=lambda m, r: jnp.linalg.matrix_power(m, -2))
-    yield from many(OWN_RULE, [a], expm=la.expm, slogdet_whole=lambda m: jnp.linalg.slogdet(m), det=jnp.linalg.det, norm_2=lambda m: jnp.linalg.norm(m, ord=2), norm_1=lambda m: jnp.linalg.norm(m, ord=1), norm_inf=lambda m: jnp.linalg.norm(m, ord=np.inf), norm_nuc=lambda m: jnp.linalg.norm(m, ord="nuc"), cond=jnp.linalg.cond,
+    yield from many(BOTH, [a], expm=la.expm, slogdet_whole=lambda m: jnp.linalg.slogdet(m), det=jnp.linalg.det, norm_2=lambda m: jnp.linalg.norm(m, ord=2), norm_1=lambda m: jnp.linalg.norm(m, ord=1), norm_inf=lambda m: jnp.linalg.norm(m, ord=np.inf), norm_nuc=lambda m: jnp.linalg.norm(m, ord="nuc"), cond=jnp.linalg.cond,
                     matrix_exp_norm=lambda m: jnp.linalg.norm(la.expm(m / 2)), block_diag=lambda m: la.block_diag(m, m * 2), tensorinv=lambda m: jnp.linalg.tensorinv(m.reshape(4, 2, 2), 1), inverse_twice=lambda m: jnp.linalg.inv(jnp.linalg.inv(m)), adjugate=lambda m: jnp.linalg.det(m) * jnp.linalg.inv(m), det_3=lambda m: jnp.linalg.det(m[:3, :3]), cholesky_of_gram=lambda m: jnp.linalg.cholesky(m @ m.T + np.eye(4)))
-    yield from many(OWN_RULE, [z], cholesky_z=lambda m: jnp.linalg.cholesky(m @ m.conj().T + 4 * np.eye(4)), inv_z=jnp.linalg.inv, det_z=jnp.linalg.det, svd_z=lambda m: jnp.linalg.svd(m, compute_uv=False), eigvalsh_z=lambda m: jnp.linalg.eigvalsh(m + m.conj().T), expm_z=lambda m: la.expm(m / 4))
-    yield from many(OWN_RULE, [tall], pinv_tall=jnp.linalg.pinv, svd_full=lambda m: jnp.linalg.svd(m, compute_uv=False), lstsq_tall=lambda m: jnp.linalg.lstsq(m, np.arange(5.))[0], householder=lambda m: lax.linalg.householder_product(*lax.linalg.geqrf(m)) if hasattr(lax.linalg, "geqrf") else m)
-    yield from many(OWN_RULE, [positive], eigvals=jnp.linalg.eigvals, sqrtm_eigh=lambda m: (lambda w, v: (v / w) @ v.T)(*jnp.linalg.eigh(m)))
+    yield from many(BOTH, [z], cholesky_z=lambda m: jnp.linalg.cholesky(m @ m.conj().T + 4 * np.eye(4)), inv_z=jnp.linalg.inv, det_z=jnp.linalg.det, svd_z=lambda m: jnp.linalg.svd(m, compute_uv=False), eigvalsh_z=lambda m: jnp.linalg.eigvalsh(m + m.conj().T), expm_z=lambda m: la.expm(m / 4))
+    yield from many(BOTH, [tall], pinv_tall=jnp.linalg.pinv, svd_full=lambda m: jnp.linalg.svd(m, compute_uv=False), lstsq_tall=lambda m: jnp.linalg.lstsq(m, np.arange(5.))[0], householder=lambda m: lax.linalg.householder_product(*lax.linalg.geqrf(m)) if hasattr(lax.linalg, "geqrf") else m)
+    yield from many(BOTH, [positive], eigvals=jnp.linalg.eigvals, sqrtm_eigh=lambda m: (lambda w, v: (v / w) @ v.T)(*jnp.linalg.eigh(m)))
     d = random((5,), 3, 2, 3)
-    yield from many(OWN_RULE, [d, random((5,), 4), random((5,), 5), random((5, 2), 6)], tridiagonal=lambda d, l, u, r: lax.linalg.tridiagonal_solve(l * np.array([0, 1, 1, 1, 1]), d, u * np.array([1, 1, 1, 1, 0]), r))
+    yield from many(BOTH, [d, random((5,), 4), random((5,), 5), random((5, 2), 6)], tridiagonal=lambda d, l, u, r: lax.linalg.tridiagonal_solve(l * np.array([0, 1, 1, 1, 1]), d, u * np.array([1, 1, 1, 1, 0]), r))
 
 
 def signal():
@@ -223,13 +223,13 @@ def models():
     yield "cnn", cnn, [random((2, 8, 8, 3), 1), random((3, 3, 3, 4), 2), random((3, 3, 4, 6), 3), random((6, 5), 4)], BOTH
     yield "resnet", lambda a, k: lax.scan(lambda h, q: (h + jax.nn.relu(lax.conv_general_dilated(h, q, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))), None), a, k)[0], [random((1, 5, 5, 3), 1), random((3, 3, 3, 3, 3), 2)], BOTH
     yield "gnn", lambda a, w: jnp.tanh(jax.ops.segment_sum(a[np.array([0, 1, 2, 3, 0])] @ w, np.array([1, 2, 3, 0, 2]), 4)), [random((4, 5), 1), random((5, 5), 2)], BOTH
-    yield "gaussian_process", gaussian_process, [random((5, 2), 1), random((5,), 2), np.array(.7)], OWN_RULE
+    yield "gaussian_process", gaussian_process, [random((5, 2), 1), random((5,), 2), np.array(.7)], BOTH
     yield "ctc_like", lambda a: lax.scan(lambda c, y: (jnp.logaddexp(c, jnp.roll(c, 1)) + y, None), jnp.zeros(5), jax.nn.log_softmax(a))[0], [random((6, 5), 1)], BOTH
     yield "neural_ode", lambda a, w: lax.fori_loop(0, 8, lambda i, h: rk4(lambda q: jnp.tanh(w @ q), h, .1), a), [random((4,), 1), random((4, 4), 2)], BOTH
     yield "state_space", lambda u, a: lax.associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (jnp.broadcast_to(jnp.exp(-a), u.shape), u))[1], [random((8, 4), 1), random((4,), 2, .1, 1)], BOTH
     yield "moments", lambda p, g, m: p - .1 * (m * .9 + .1 * g) / (jnp.sqrt(g * g) + 1e-8), [random((4,), 1), random((4,), 2, .1, 1), random((4,), 3)], BOTH
     yield "contrastive", lambda a, b: -jnp.mean(jnp.diagonal(jax.nn.log_softmax(a @ b.T))), [random((4, 6), 1), random((4, 6), 2)], BOTH
-    yield "ragged_dot", lax.ragged_dot, [random((6, 4), 1), random((3, 4, 5), 2), np.array([2, 1, 3], np.int32)], (*OWN_RULE, "leading")
+    yield "ragged_dot", lax.ragged_dot, [random((6, 4), 1), random((3, 4, 5), 2), np.array([2, 1, 3], np.int32)], (*BOTH, "leading")
     yield "loss_scale", lambda a: jnp.sum(a * 1024) / 1024, [x], BOTH
 
 

@@ -534,6 +534,97 @@ Test(derivatives, systems_need_one_product) {
     hlo_module_free(module);
 }
 
+// The gradient of the entry of a program with a scalar result, by all continuous parameters, which must agree with
+// forward mode and differences.
+static const HloComputation *checked_gradient(const char *name, HloModule *module) {
+    Check c = {.name = name, .computation = module->entry};
+    choose(&c, 1);
+    check_forward(&c);
+    const HloComputation *gradient = check_reverse(&c, HLO_REMAT_SAVE_EVERYTHING);
+    free_all(c.arguments, c.parameters);
+    free_all(c.directions, c.active);
+    free_all(c.forward, c.forward_count);
+    return gradient;
+}
+
+// A determinant reads the diagonal of the factors alone, by indices that are computed from iotas.
+Test(derivatives, determinants_need_no_product) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nmul {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n  ROOT c = f64[] multiply(a, b)\n}\n"
+        "ENTRY e {\n  a = f64[3,3] parameter(0)\n"
+        "  l = (f64[3,3], s32[3], s32[3]) custom-call(a), custom_call_target=\"LuDecomposition\"\n"
+        "  f = f64[3,3] get-tuple-element(l), index=0\n  i = s32[3,1] iota(), iota_dimension=0\n"
+        "  j = s32[3,2] concatenate(i, i), dimensions={1}\n"
+        "  d = f64[3] gather(f, j), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, "
+        "index_vector_dim=1, slice_sizes={1,1}\n"
+        "  o = f64[] constant(1)\n  ROOT p = f64[] reduce(d, o), dimensions={0}, to_apply=mul\n}\n");
+    const HloComputation *gradient = checked_gradient("determinant", module);
+    cr_expect_eq(count_of(gradient, HLO_OP_DOT), 0);
+    cr_expect_eq(count_of(gradient, HLO_OP_TRIANGULAR_SOLVE), 2);
+    hlo_module_free(module);
+}
+
+// JAX's lax.platform_dependent is a switch by a constant; here a value of it selects a branch in turn.
+Test(derivatives, known_branches_are_inlined) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nzero {\n  a = f64[] parameter(0)\n  ROOT c = s32[] constant(0)\n}\n"
+        "one {\n  a = f64[] parameter(0)\n  ROOT c = s32[] constant(1)\n}\n"
+        "sine {\n  a = f64[] parameter(0)\n  ROOT c = f64[] sine(a)\n}\n"
+        "same {\n  ROOT a = f64[] parameter(0)\n}\n"
+        "ENTRY e {\n  a = f64[] parameter(0)\n  k = s32[] constant(1)\n"
+        "  i = s32[] conditional(k, a, a), branch_computations={zero, one}\n"
+        "  ROOT r = f64[] conditional(i, a, a), branch_computations={same, sine}\n}\n");
+    cr_expect_eq(count_of(checked_gradient("known branches", module), HLO_OP_CONDITIONAL), 0);
+    hlo_module_free(module);
+}
+
+// A branch whose argument is an array without a tangent was reported as a bug of Meshlo.
+Test(derivatives, arguments_of_branches_may_have_no_tangent) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nfirst {\n  a = f64[] parameter(0)\n  ROOT c = f64[] cosine(a)\n}\n"
+        "second {\n  a = (f64[], f64[]) parameter(0)\n  b = f64[] get-tuple-element(a), index=0\n"
+        "  c = f64[] get-tuple-element(a), index=1\n  ROOT d = f64[] multiply(b, c)\n}\n"
+        "ENTRY e {\n  a = f64[] parameter(0)\n  p = s32[] parameter(1)\n  k = f64[] constant(0.5)\n"
+        "  t = (f64[], f64[]) tuple(a, k)\n"
+        "  ROOT r = f64[] conditional(p, k, t), branch_computations={first, second}\n}\n");
+    cr_expect_eq(count_of(checked_gradient("branches", module), HLO_OP_CONDITIONAL), 2);
+    hlo_module_free(module);
+}
+
+// Of two results of branches, and of two values that a loop carries, one is not used: no product is made for its
+// tangent.
+Test(derivatives, what_no_result_needs_has_no_cotangent) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nproducts {\n  a = (f64[2,2], f64[2]) parameter(0)\n"
+        "  w = f64[2,2] get-tuple-element(a), index=0\n  b = f64[2] get-tuple-element(a), index=1\n"
+        "  c = f64[2] dot(w, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  d = f64[2] sine(b)\n"
+        "  ROOT t = (f64[2], f64[2]) tuple(c, d)\n}\n"
+        "others {\n  a = (f64[2,2], f64[2]) parameter(0)\n  b = f64[2] get-tuple-element(a), index=1\n"
+        "  ROOT t = (f64[2], f64[2]) tuple(b, b)\n}\n"
+        "less {\n  s = (s32[], f64[2,2], f64[2], f64[2]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  n = s32[] constant(3)\n  ROOT r = pred[] compare(i, n), direction=LT\n}\n"
+        "body {\n  s = (s32[], f64[2,2], f64[2], f64[2]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  w = f64[2,2] get-tuple-element(s), index=1\n  b = f64[2] get-tuple-element(s), index=2\n"
+        "  m = f64[2] get-tuple-element(s), index=3\n  k = s32[] constant(1)\n  j = s32[] add(i, k)\n"
+        "  c = f64[2] dot(w, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  n = f64[2] add(m, c)\n"
+        "  d = f64[2] sine(b)\n  ROOT t = (s32[], f64[2,2], f64[2], f64[2]) tuple(j, w, d, n)\n}\n"
+        "sum {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n  ROOT c = f64[] add(a, b)\n}\n"
+        "ENTRY e {\n  w = f64[2,2] parameter(0)\n  b = f64[2] parameter(1)\n  p = s32[] parameter(2)\n"
+        "  t = (f64[2,2], f64[2]) tuple(w, b)\n"
+        "  r = (f64[2], f64[2]) conditional(p, t, t), branch_computations={products, others}\n"
+        "  x = f64[2] get-tuple-element(r), index=1\n  i = s32[] constant(0)\n"
+        "  s = (s32[], f64[2,2], f64[2], f64[2]) tuple(i, w, x, b)\n"
+        "  l = (s32[], f64[2,2], f64[2], f64[2]) while(s), condition=less, body=body\n"
+        "  y = f64[2] get-tuple-element(l), index=2\n  z = f64[] constant(0)\n"
+        "  ROOT u = f64[] reduce(y, z), dimensions={0}, to_apply=sum\n}\n");
+    const HloComputation *gradient = checked_gradient("unused", module);
+    int64_t dots = 0;
+    for (const HloInstruction *i = gradient->first; i; i = i->next)
+        for (int32_t k = 0; k < i->called_count; k++) dots += count_of(i->called[k], HLO_OP_DOT);
+    cr_expect_eq(dots, 2, "%lld products, of which the forward parts have two", (long long)dots);
+    hlo_module_free(module);
+}
+
 // A gradient has the sharding of its parameter, a cotangent that of the value.
 Test(derivatives, keep_shardings) {
     HloModule *module = compiled_must_parse(
@@ -629,7 +720,13 @@ Test(derivatives, of_functions_with_a_rule_of_their_own) {
          "dimensions={}\n  ROOT m = f64[3] maximum(a, b)\n}\nENTRY e {\n  a = f64[3] parameter(0)\n"
          "  ROOT r = f64[3] call(a), to_apply=relus\n}\n",
          {0, 1, -1},
-         {0.5, 1, 0}}};
+         {0.5, 1, 0}},
+        // A branch of a mapped switch: what it computes where it is not chosen is not a number.
+        {"HloModule m\nENTRY e {\n  a = f64[3] parameter(0)\n  h = f64[] constant(0.5)\n"
+         "  b = f64[3] broadcast(h), dimensions={}\n  p = pred[3] compare(a, b), direction=GT\n"
+         "  s = f64[3] select(p, a, a)\n  l = f64[3] log(s)\n  ROOT r = f64[3] select(p, l, b)\n}\n",
+         {0, 1, 4},
+         {0, 1, 0.25}}};
     for (size_t f = 0; f < HLO_COUNT_OF(kFunctions); f++) {
         HloModule *module = compiled_must_parse(kFunctions[f].text);
         HloComputation *vjp;
