@@ -55,6 +55,7 @@ typedef struct HloJvp {
     HloIntMap tangents;         // by old id: an array of leaves, absent if all are zero
     HloIntMap needed;           // by old id: per leaf, whether its tangent is of use
     HloIntMap linears;          // by new id: the HloLinear of a placeholder
+    HloIntMap numbers;          // by old id: the position in its computation; only where jvp_cancel.c asks for it
     HloIntMap orthogonal;       // by old id of a QR decomposition: the tangent of Q
     HloIntMap factors;          // by new id of an LU decomposition: an HloFactorTangents
     HloIntMap solutions;        // by new id of a triangular solve: what hlo_transform_system_tangent() must know of it

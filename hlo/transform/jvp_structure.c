@@ -191,7 +191,9 @@ void hlo_jvp_reduce(HloJvp *j, HloInstruction **out) {
         case HLO_OP_ADD: sum_reduction(j, out); break;
         case HLO_OP_MULTIPLY: product_reduction(j, out); break;
         case HLO_OP_MAXIMUM:
-        case HLO_OP_MINIMUM: extreme_reduction(j, out); break;
+        case HLO_OP_MINIMUM:
+            if (!hlo_transform_cancels(j)) extreme_reduction(j, out);
+            break;
         default: refuse_reducer(j);
     }
 }
@@ -346,7 +348,9 @@ void hlo_jvp_custom_call(HloJvp *j, HloInstruction **out) {
 }
 
 void hlo_jvp_collective(HloJvp *j, HloInstruction **out) {
-    bool sums = j->old->called_count == 0 || reducer_of(j->old, 0) == HLO_OP_ADD;
+    const HloOpcode reducer = j->old->called_count ? reducer_of(j->old, 0) : HLO_OP_ADD;
+    const bool sums = reducer == HLO_OP_ADD;
+    if ((reducer == HLO_OP_MAXIMUM || reducer == HLO_OP_MINIMUM) && hlo_transform_cancels(j)) return;
     if (j->old->operand_count != 1 || !sums)
         hlo_jvp_refused(j, out);
     else

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents of sliding windows whose computation is neither a sum nor an extremum: cumulative products and the like. The
 // window is written out as elementwise ops on shifted arrays, by doubling along each dimension, and these are
-// differentiated: a window of n elements takes about log2(n) steps.
+// differentiated: a window of n elements takes about log2(n) steps. A cumulative op, whose window is as long as the
+// dimension, combines pairs, is applied to these, and fills in between: twice the operations of one pass, in all steps
+// together, as JAX's lax.associative_scan.
+#include "hlo/eval/eval.h"
+#include "hlo/eval/known.h"
 #include "hlo/transform/structure.h"
 
 // A window over arrays that are padded already, being written out.
@@ -10,7 +14,8 @@ typedef struct Expansion {
     HloInstruction *root;
     HloArena *scratch;
     const HloInstruction *old;
-    int64_t count;  // of arrays
+    int64_t count;        // of arrays
+    bool starts_neutral;  // the initial values are known not to change anything
 } Expansion;
 
 // The combiner applied to arrays of equal sizes, element by element. False, and the builder has an error, if it has
@@ -99,6 +104,99 @@ static void slide(Expansion *e, HloInstruction **arrays, int64_t dimension, cons
         arrays[k] = part(e, window[k], dimension, 0, output, w->stride);
 }
 
+// Whether combining numbers with the initial values gives these numbers, as with an identity.
+static bool starts_neutral(const HloJvp *j, int64_t count) {
+    static const double kNumbers[] = {0.75, -1.5};
+    const HloLiteral **arguments = HLO_ARENA_NEW(j->scratch, const HloLiteral *, 2 * count);
+    for (int64_t k = 0; k < count; k++) {
+        const HloInstruction *initial = hlo_jvp_operand(j, count + k);
+        arguments[count + k] = initial ? hlo_known_value(j->scratch, initial, true) : NULL;
+        if (!arguments[count + k] || !hlo_type_is_float(initial->shape->type)) return false;
+    }
+    for (size_t n = 0; n < HLO_COUNT_OF(kNumbers); n++) {
+        HloLiteral *result = NULL;
+        for (int64_t k = 0; k < count; k++) {
+            HloLiteral *number = hlo_literal_in_arena(j->scratch, arguments[count + k]->shape);
+            hlo_literal_set_double(number, 0, kNumbers[n]);
+            arguments[k] = number;
+        }
+        HloStatus status = hlo_evaluate_computation(j->old->called[0], arguments, 2 * count, NULL, &result);
+        bool same = !status;
+        for (int64_t k = 0; k < count && same; k++) {
+            const HloLiteral *one = hlo_shape_is_tuple(result->shape) ? result->elements[k] : result;
+            same = hlo_literal_get_double(one, 0) == kNumbers[n];
+        }
+        hlo_literal_free(result);
+        if (status) hlo_status_free(status);  // what cannot be evaluated is written out in full
+        if (!same) return false;
+    }
+    return true;
+}
+
+// The dimension's window has all elements up to each one (1), all from it on (-1), or neither (0).
+static int cumulates(const Expansion *e, int64_t dimension) {
+    const HloShape *shape = e->old->operands[0]->shape;
+    const HloWindowDimension *w = &HLO_ATTRIBUTES(e->old, Window)->window->dims[dimension];
+    const int64_t others = shape->dims[dimension] - 1;
+    const bool whole = e->starts_neutral && w->size == shape->dims[dimension] && w->size > 1 && w->stride <= 1 &&
+                       w->window_dilation <= 1 && w->base_dilation <= 1;
+    if (whole && w->padding_low == others && w->padding_high == 0) return 1;
+    return whole && w->padding_low == 0 && w->padding_high == others ? -1 : 0;
+}
+
+// x at the even positions of a dimension of `size` elements, and y at the odd ones.
+static HloInstruction *interleaved(Expansion *e, HloInstruction *x, HloInstruction *y, int64_t dimension,
+                                   int64_t size) {
+    int64_t low[HLO_MAXIMUM_RANK] = {0}, high[HLO_MAXIMUM_RANK] = {0}, interior[HLO_MAXIMUM_RANK] = {0};
+    if (!x || !y) return NULL;
+    const int64_t rank = x->shape->rank;
+    HloInstruction *zero = hlo_build_scalar(e->b, x->shape->type, 0);
+    interior[dimension] = 1;
+    high[dimension] = size % 2 == 0;
+    x = hlo_build_pad(e->b, x, zero, (HloInts){low, rank}, (HloInts){high, rank}, (HloInts){interior, rank});
+    low[dimension] = 1;
+    high[dimension] = size % 2;
+    y = hlo_build_pad(e->b, y, zero, (HloInts){low, rank}, (HloInts){high, rank}, (HloInts){interior, rank});
+    return hlo_build_add(e->b, x, y);
+}
+
+// Replaces arrays by their cumulative ones along a dimension, from the first element on: those of the pairs are the
+// results at odd positions, and with one more element at the even ones.
+static void cumulate(Expansion *e, HloInstruction **arrays, int64_t dimension) {
+    const int64_t size = e->b->status ? 0 : arrays[0]->shape->dims[dimension], pairs = size / 2, rest = (size - 1) / 2;
+    if (size < 2) return;
+    HloInstruction **first = HLO_ARENA_NEW(e->scratch, HloInstruction *, e->count);
+    HloInstruction **second = HLO_ARENA_NEW(e->scratch, HloInstruction *, e->count);
+    HloInstruction **odd = HLO_ARENA_NEW(e->scratch, HloInstruction *, e->count);
+    for (int64_t k = 0; k < e->count; k++) {
+        first[k] = part(e, arrays[k], dimension, 0, pairs, 2);
+        second[k] = part(e, arrays[k], dimension, 1, pairs, 2);
+    }
+    if (e->b->status || !combine(e, first, second, odd)) return;
+    cumulate(e, odd, dimension);
+    for (int64_t k = 0; k < e->count && rest > 0; k++) {
+        first[k] = part(e, odd[k], dimension, 0, rest, 1);
+        second[k] = part(e, arrays[k], dimension, 2, rest, 2);
+    }
+    if (e->b->status || (rest > 0 && !combine(e, first, second, second))) return;
+    for (int64_t k = 0; k < e->count; k++) {
+        HloInstruction *even[] = {part(e, arrays[k], dimension, 0, 1, 1), second[k]};
+        if (rest > 0) even[0] = hlo_build_concatenate(e->b, even, 2, dimension);
+        arrays[k] = interleaved(e, even[0], odd[k], dimension, size);
+    }
+}
+
+// Windows along one dimension, from either end.
+static void along(Expansion *e, HloInstruction **arrays, int64_t dimension, int64_t output) {
+    const int direction = cumulates(e, dimension);
+    if (direction == 0) slide(e, arrays, dimension, &HLO_ATTRIBUTES(e->old, Window)->window->dims[dimension], output);
+    for (int64_t k = 0; k < e->count && direction < 0; k++)
+        arrays[k] = hlo_build_reverse(e->b, arrays[k], HLO_DIMS(dimension));
+    if (direction != 0) cumulate(e, arrays, dimension);
+    for (int64_t k = 0; k < e->count && direction < 0; k++)
+        arrays[k] = hlo_build_reverse(e->b, arrays[k], HLO_DIMS(dimension));
+}
+
 static HloStatus expand_body(void *argument) {
     Expansion *e = argument;
     const HloWindow *window = HLO_ATTRIBUTES(e->old, Window)->window;
@@ -107,8 +205,9 @@ static HloStatus expand_body(void *argument) {
     HloInstruction **arrays = HLO_ARENA_NEW(e->scratch, HloInstruction *, e->count);
     HloInstruction **initial = HLO_ARENA_NEW(e->scratch, HloInstruction *, e->count);
     for (int64_t i = 0; i < rank; i++) {
-        low[i] = window->dims[i].padding_low;
-        high[i] = window->dims[i].padding_high;
+        const bool is_padded = cumulates(e, i) == 0;
+        low[i] = is_padded ? window->dims[i].padding_low : 0;
+        high[i] = is_padded ? window->dims[i].padding_high : 0;
         interior[i] = window->dims[i].base_dilation > 1 ? window->dims[i].base_dilation - 1 : 0;
     }
     for (int64_t k = 0; k < e->count; k++)
@@ -118,7 +217,7 @@ static HloStatus expand_body(void *argument) {
         arrays[k] = hlo_build_pad(e->b, arrays[k], initial[k], (HloInts){low, rank}, (HloInts){high, rank},
                                   (HloInts){interior, rank});
     }
-    for (int64_t i = 0; i < rank && !e->b->status; i++) slide(e, arrays, i, &window->dims[i], result->dims[i]);
+    for (int64_t i = 0; i < rank && !e->b->status; i++) along(e, arrays, i, result->dims[i]);
     e->root = e->count == 1 ? arrays[0] : hlo_build_tuple(e->b, arrays, e->count);
     return hlo_transform_status(e->b);
 }
@@ -126,6 +225,7 @@ static HloStatus expand_body(void *argument) {
 void hlo_transform_expand_window(HloJvp *j, HloInstruction **out) {
     const HloInstruction *old = j->old;
     Expansion e = {.scratch = j->scratch, .old = old, .count = old->operand_count / 2};
+    e.starts_neutral = starts_neutral(j, e.count);
     HloComputation *computation = NULL;
     HloInstruction *root = NULL;
     if (hlo_shape_elements(hlo_shape_leaf(old->shape, 0)) == 0) return;
@@ -134,9 +234,13 @@ void hlo_transform_expand_window(HloJvp *j, HloInstruction **out) {
         hlo_builder_fail(j->b, status);
         return;
     }
-    HloInstruction *value = hlo_jvp_result(j);
+    // Of a cumulative op the tangents need all that makes the value.
+    bool is_cumulative = true;
+    for (int64_t d = 0; d < HLO_ATTRIBUTES(old, Window)->window->count; d++)
+        is_cumulative &= HLO_ATTRIBUTES(old, Window)->window->dims[d].size == 1 || cumulates(&e, d) != 0;
+    HloInstruction *value = is_cumulative ? NULL : hlo_jvp_result(j);
     for (int32_t i = 0; i < old->operand_count; i++)
         hlo_jvp_bind(j, computation->parameters.items[i], hlo_jvp_operand(j, i), hlo_jvp_tangents(j, i));
     hlo_jvp_walk(j, computation, hlo_jvp_needed(j), &root, out);
-    j->result = value;
+    j->result = value ? value : root;
 }

@@ -60,6 +60,9 @@ int64_t hlo_transposer_channel(HloTransposer *t);
 void hlo_transpose_boundary(HloTransposer *t, HloInstruction *cotangent);
 // The tangent of a select that is log(exp(a) + exp(b)); false for another one.
 bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out);
+// True if the result of the program does not depend on j->old, an extreme value, other than in ways that cancel: it is
+// what a softmax or a log of a sum of exponentials subtracts.
+bool hlo_transform_cancels(HloJvp *j);
 // True for jax.nn.relu and relu6.
 bool hlo_transform_is_rectifier(const HloComputation *computation);
 // Rules of custom calls: geqrf and its kin, orgqr after them, gtsv, and geev without vectors.

@@ -172,6 +172,7 @@ def devices():
     yield "fsdp_layer", over(ring, (P("x"), P("x")), P("x"))(lambda a, b: jnp.tanh(a @ lax.all_gather(b, "x", tiled=True))), [x, w], REVERSE
     yield "fsdp_two_remat", over(ring, (P("x"), P("x"), P("x")), P("x"))(jax.checkpoint(lambda a, b, c: jnp.tanh(a @ lax.all_gather(b, "x", tiled=True)) @ lax.all_gather(c, "x", tiled=True))), [x, w, w * .5], REVERSE
     yield "sequence_parallel", over(grid, (P("x", "y"), P(None, "y"), P("y")), P("x", "y"))(lambda a, b, c: lax.psum_scatter(jnp.tanh(lax.all_gather(a, "y", axis=1, tiled=True) @ b) @ c, "y", scatter_dimension=1, tiled=True)), [x, w, w * .5], REVERSE
+    yield "softmax_parallel", over(grid, (P("x", "y"),), P("x", "y"))(lambda a: (lambda e: e / lax.psum(e.sum(1, keepdims=True), "y"))(jnp.exp(a - lax.pmax(lax.stop_gradient(a.max(1, keepdims=True)), "y")))), [x], REVERSE
     yield "sync_batch_norm", rows(lambda a: (a - lax.pmean(a.mean(0), "x")) * lax.rsqrt(lax.pmean((a ** 2).mean(0), "x") - lax.pmean(a.mean(0), "x") ** 2 + 1e-5)), [x], REVERSE
     yield "permute_far", rows(lambda a: a * lax.ppermute(jnp.cos(a), "x", turn) + lax.ppermute(a, "x", [(0, 5), (5, 0)])), [x], REVERSE
     yield "halo", rows(lambda a: jnp.concatenate([lax.ppermute(a[-1:], "x", [(i, i + 1) for i in range(7)]), a, lax.ppermute(a[:1], "x", [(i + 1, i) for i in range(7)])]) [1:-1] * 2 + lax.ppermute(a[-1:], "x", [(i, (i + 1) % 8) for i in range(8)])), [x], REVERSE

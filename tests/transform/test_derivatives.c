@@ -625,6 +625,62 @@ Test(derivatives, what_no_result_needs_has_no_cotangent) {
     hlo_module_free(module);
 }
 
+// What a softmax, a log of a sum of exponentials, and an attention subtract has no derivative; what only looks like
+// them has one.
+Test(derivatives, maxima_that_cancel_have_none) {
+    static const struct {
+        const char *name, *rest;
+        bool cancels;
+    } kPrograms[] = {
+        {"softmax", "  y = f64[3,4] divide(e, t)\n", true},
+        {"log_softmax", "  l = f64[3,4] log(t)\n  y = f64[3,4] subtract(d, l)\n", true},
+        {"logsumexp", "  l = f64[3,4] log(t)\n  y = f64[3,4] add(l, c)\n", true},
+        {"attention",
+         "  v = f64[4,4] parameter(1)\n  o = f64[3,4] dot(e, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+         "  y = f64[3,4] divide(o, t)\n",
+         true},
+        {"masked",
+         "  h = f64[] constant(0.5)\n  b = f64[3,4] broadcast(h), dimensions={}\n"
+         "  p = pred[3,4] compare(x, b), direction=GT\n  n = f64[3,4] broadcast(z), dimensions={}\n"
+         "  f = f64[3,4] select(p, e, n)\n  y = f64[3,4] divide(f, t)\n",
+         true},
+        {"not divided", "  y = f64[3,4] multiply(e, t)\n", false},
+        {"divided twice", "  f = f64[3,4] divide(e, t)\n  y = f64[3,4] divide(f, t)\n", false},
+        {"also used", "  f = f64[3,4] divide(e, t)\n  y = f64[3,4] multiply(f, c)\n", false},
+        {"of all rows",
+         "  u = f64[] reduce(e, z), dimensions={0,1}, to_apply=sum\n  w = f64[3,4] broadcast(u), dimensions={}\n"
+         "  y = f64[3,4] divide(e, w)\n",
+         false},
+        {"transposed",
+         "  g = f64[4,3] broadcast(s), dimensions={1}\n  f = f64[4,3] reshape(e)\n  q = f64[4,3] divide(f, g)\n"
+         "  y = f64[3,4] reshape(q)\n",
+         false}};
+    for (size_t p = 0; p < HLO_COUNT_OF(kPrograms); p++) {
+        char text[2000];
+        snprintf(text, sizeof text,
+                 "HloModule m\nsum {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n"
+                 "  ROOT c = f64[] add(a, b)\n}\nmost {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n"
+                 "  ROOT c = f64[] maximum(a, b)\n}\nENTRY entry {\n  x = f64[3,4] parameter(0)\n"
+                 "  i = f64[] constant(-inf)\n  z = f64[] constant(0)\n"
+                 "  r = f64[3] reduce(x, i), dimensions={1}, to_apply=most\n  j = f64[3] broadcast(i), dimensions={}\n"
+                 "  m = f64[3] maximum(j, r)\n  k = f64[3,1] broadcast(m), dimensions={0}\n"
+                 "  a = f64[3] reshape(k)\n  c = f64[3,4] broadcast(a), dimensions={0}\n"
+                 "  d = f64[3,4] subtract(x, c)\n  e = f64[3,4] exponential(d)\n"
+                 "  s = f64[3] reduce(e, z), dimensions={1}, to_apply=sum\n"
+                 "  t = f64[3,4] broadcast(s), dimensions={0}\n%s"
+                 "  sine = f64[3,4] sine(y)\n  last = f64[3,4] multiply(sine, x)\n"
+                 "  ROOT result = f64[] reduce(last, z), dimensions={0,1}, to_apply=sum\n}\n",
+                 kPrograms[p].rest);
+        HloModule *module = compiled_must_parse(text);
+        const HloComputation *gradient = checked_gradient(kPrograms[p].name, module);
+        int64_t chosen = 0;
+        for (const HloInstruction *i = gradient->first; i; i = i->next)
+            chosen += hlo_is(i, HLO_OP_COMPARE) && HLO_ATTRIBUTES(i, Compare)->direction == HLO_ComparisonDirection_EQ;
+        cr_expect_eq(chosen == 0, kPrograms[p].cancels, "%s", kPrograms[p].name);
+        hlo_module_free(module);
+    }
+}
+
 // A gradient has the sharding of its parameter, a cotangent that of the value.
 Test(derivatives, keep_shardings) {
     HloModule *module = compiled_must_parse(
