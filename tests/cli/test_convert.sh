@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Programs in and out, and what is said about bad ones.
+# Reading and writing programs, and the messages about bad ones.
 small=$SOURCE/examples/mlp_gradient_512.hlo
 exits 0 "convert" meshlo convert "$small" -o long.hlo
 exits 0 "convert again" meshlo convert long.hlo -o again.hlo
@@ -73,7 +73,7 @@ exits 0 "StableHLO text" meshlo convert text.mlir
 says out "ENTRY %main" "StableHLO text: a module"
 # An empty line is the tag of a protobuf's name, whose length the next letter would be.
 printf '\nfunc.func @main(%%a: tensor<2xf32>) -> tensor<2xf32> { %%0 = stablehlo.abs %%a : tensor<2xf32> return %%0 : tensor<2xf32> }\n' >blank.mlir
-exits 0 "StableHLO text behind an empty line" meshlo convert blank.mlir
+exits 0 "StableHLO text after an empty line" meshlo convert blank.mlir
 xz -k -c text.mlir >text.mlir.xz
 exits 0 "compressed StableHLO text" meshlo convert text.mlir.xz
 exits 0 "to StableHLO text" meshlo convert "$small" --to stablehlo -o small.mlir

@@ -56,9 +56,9 @@ ENTRY main {
   ROOT y = f32[8] get-tuple-element(d), index=0
 }
 HLO
-exits 6 "a message that nobody sends" meshlo emulate waits.hlo --topology v2-8 --partitioned
-says err "waits.hlo:5:3: error: deadlock: device 1 would wait forever at recv-done %d" "a message that nobody sends: who waits"
-exits 6 "a message that nobody sends: neither does a run end" meshlo run waits.hlo --on v2-8 --partitioned
+exits 6 "a message that is never sent" meshlo emulate waits.hlo --topology v2-8 --partitioned
+says err "waits.hlo:5:3: error: deadlock: device 1 would wait forever at recv-done %d" "a message that is never sent: who waits"
+exits 6 "a message that is never sent: a run does not end either" meshlo run waits.hlo --on v2-8 --partitioned
 exits 2 "no topology" meshlo emulate "$large"
 exits 0 "topology from the environment" env MESHLO_TOPOLOGY=v2-8 "$MESHLO" emulate "$large"
 exits 2 "unknown topology" meshlo emulate "$large" --topology v2-9
@@ -81,7 +81,7 @@ ENTRY main {
 HLO
 exits 0 "utilisation with scopes" meshlo emulate scopes.hlo --on v5e-1
 says out "model flop utilisation" "utilisation with scopes: the model's"
-says out "with recomputation" "utilisation with scopes: and with what is recomputed"
+says out "with recomputation" "utilisation with scopes: and with recomputation"
 sed 's/, metadata={[^}]*}//' scopes.hlo >no_scopes.hlo
 exits 0 "utilisation without scopes" meshlo emulate no_scopes.hlo --on v5e-1
 says out "hardware flop utilisation" "utilisation without scopes: the hardware's"

@@ -99,7 +99,7 @@ for name in files:
         assert abs(a - b) <= 1e-5 * max(1, abs(a)), (name, a, b)
 PY
 done
-# What is written can be read again: constants are whole, where XLA's to_string() leaves out those of more than ten elements.
+# The output can be read again: constants are whole, where XLA's to_string() leaves out those of more than ten elements.
 cat >constants.hlo <<'HLO'
 HloModule constants
 ENTRY main {

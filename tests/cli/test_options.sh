@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the command says about options that do not go together, have no effect where they stand, or name something twice: an
+# What the command says about options that do not go together, have no effect where they are, or name something twice: an
 # option that is silently without effect leaves its user with an answer to another question.
 cat >dot.hlo <<'HLO'
 HloModule dot
@@ -22,7 +22,7 @@ z.write("x.npy", "arr_0.npy")
 z.close()
 PY
 
-# One line a case: exit code | what is said on stderr | arguments. Words are split at blanks; '' is an empty argument.
+# One case per line: exit code | part of the message on stderr | arguments. Words are split at blanks; '' is an empty argument.
 while IFS='|' read -r code part line; do
     [ -n "$code" ] || continue
     eval "arguments=($line)"

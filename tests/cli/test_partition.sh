@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Partitioning, its reports, and what is said about meshes and shardings that make no sense.
+# Partitioning, its reports, and the messages about meshes and shardings that make no sense.
 small=$SOURCE/examples/mlp_gradient_512.hlo
 large=$SOURCE/examples/mlp_gradient_8192.hlo
 exits 0 "partition" meshlo partition "$small" -o part.hlo

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What is found out about a program after it was read still has its place: the file, the line, the line's text and a caret.
+# Errors that are found after a program was read still have their place: the file, the line, the line's text and a caret.
 # place NAME EXIT LINE:COLUMN TEXT ARGUMENTS…: the command refuses program.hlo so.
 place() {
     local name=$1 code=$2 where=$3 text=$4
@@ -31,8 +31,8 @@ ENTRY e {
   ROOT r = f32[8] custom-call(n), custom_call_target="nobody_knows"
 }
 HLO
-place "a custom call that nobody knows" 4 5:8 "nobody_knows" run program.hlo
-place "a custom call that nobody knows, evaluated" 4 5:8 "nobody_knows" run program.hlo --engine eval
+place "an unknown custom call" 4 5:8 "nobody_knows" run program.hlo
+place "an unknown custom call, evaluated" 4 5:8 "nobody_knows" run program.hlo --engine eval
 deadlocked_program program.hlo
 place "a deadlock" 6 9:8 "device 0 would wait forever for device 1, which takes another branch at %c" run program.hlo --partitioned
 cp program.hlo elsewhere.hlo

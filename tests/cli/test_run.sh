@@ -402,11 +402,11 @@ says err "cannot be stacked along an axis of replicas" "results of dynamic size 
 exits 4 "results of dynamic size on devices" meshlo run dynamic.hlo --on cpu:2 --per-device
 says err "cannot be stacked along an axis of devices" "results of dynamic size on devices: said"
 printf 'HloModule m\nENTRY e {\n  p = f32[8] parameter(0)\n  a = token[] after-all()\n  s = (f32[8], u32[], token[]) send(p, a), channel_id=5, is_host_transfer=true\n  ROOT d = token[] send-done(s), channel_id=5, is_host_transfer=true\n}\n' > send.hlo
-exits 6 "a transfer to nobody" meshlo run send.hlo
-says err "nothing is connected to channel 5" "a transfer to nobody: said"
+exits 6 "a transfer without a receiver" meshlo run send.hlo
+says err "nothing is connected to channel 5" "a transfer without a receiver: said"
 printf 'HloModule m\nENTRY e {\n  a = token[] after-all()\n  r = (f32[8], u32[], token[]) recv(a), channel_id=6, is_host_transfer=true\n  ROOT d = (f32[8], token[]) recv-done(r), channel_id=6, is_host_transfer=true\n}\n' > recv.hlo
-exits 6 "a transfer from nobody" meshlo run recv.hlo
-says err "nothing is connected to channel 6" "a transfer from nobody: said"
+exits 6 "a transfer without a sender" meshlo run recv.hlo
+says err "nothing is connected to channel 6" "a transfer without a sender: said"
 
 # Rounding errors that a program makes large are no mistake of the engine. Conjugate gradients on a Hilbert matrix, and
 # a logistic map that doubles each error.

@@ -43,4 +43,4 @@ for verb in $(sed -n 's/^CLI_VERB(\(.*\))/\1/p' "$SOURCE/tools/verbs.def"); do
 done
 # The validator can fail.
 echo '{"topology": 1}' >wrong.json
-check "schema: what is wrong is refused" sh -c "! python3 '$validate' topology wrong.json 2>/dev/null"
+check "schema: a wrong document is refused" sh -c "! python3 '$validate' topology wrong.json 2>/dev/null"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moves arrays between devices and the host keeps their bits, for every type that has NaNs or signed zeros: each
-// program runs on numbers of elements first, which say where each one goes. (What moves them on one device:
+// Moves of arrays between devices and the host keep their bits, for every type that has NaNs or signed zeros: each
+// program runs on element numbers first, which show where each element goes. (Moves on one device:
 // test_nan_bits.c.)
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void put_patterns(HloLiteral *literal, int64_t first) {
 }
 
 typedef struct Move {
-    const char *name, *shape, *body;  // y of this shape, of x, four elements; $ stands for the type
+    const char *name, *shape, *body;  // y of this shape, of x, four elements; $ is the type
 } Move;
 
 #define PAIRS "frontend_attributes={_xla_send_recv_source_target_pairs=\"{{0,1},{1,0}}\"}"
@@ -100,7 +100,7 @@ static HloLiteral *new_array(HloArena *arena, HloType type) {
     return literal;
 }
 
-// places[device][element of y]: the number of the element of x that it is.
+// places[device][element of y]: the number of the element of x that arrives there.
 static void find_places(HloArena *arena, const Move *move, int64_t places[kDevices][kMost], int64_t *count) {
     HloModule *module = program_of(move, "s32");
     HloLiteral *arguments[kDevices], *results[kDevices];

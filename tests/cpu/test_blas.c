@@ -108,7 +108,7 @@ static void decompose(CpuPool *pool, HloType type, int64_t n, const void *a, con
     cr_assert_null(cpu_eigh(pool, type, 1, n, true, true, out[7], out[8], NULL, definite));
 }
 
-// Elements that are not finite make LAPACK's results undefined: our own kernels compute these matrices.
+// LAPACK's results are undefined for elements that are not finite: our own kernels compute these matrices.
 Test(blas, matrices_that_are_not_finite_get_our_own_kernels) {
     enum { kSize = 24, kArrays = 9, kBytes = kSize * kSize * 16 };
     static const HloType types[] = {HLO_F32, HLO_F64, HLO_C64, HLO_C128};
@@ -200,7 +200,7 @@ Test(blas, it_is_opened_when_it_is_needed) {
     cpu_pool_free(pool);
 }
 
-// A process without a free file descriptor cannot open the library: what follows is what follows where it is missing.
+// A process without a free file descriptor cannot open the library, which counts as a missing one.
 Test(blas, a_missing_library_leaves_our_own_kernels) {
     enum { kSize = 100 };
     static float a[kSize * kSize], own[kSize * kSize], chosen[kSize * kSize];
@@ -221,7 +221,7 @@ Test(blas, a_missing_library_leaves_our_own_kernels) {
     cpu_pool_free(pool);
 }
 
-// The number of threads of a copy that the host has opened is the host's affair: we open another one.
+// A copy that the host has opened keeps its number of threads: we open another one.
 Test(blas, a_copy_of_the_host_is_left_alone) {
     enum { kSize = 100 };
     static double a[kSize * kSize], own[kSize * kSize], out[kSize * kSize];
@@ -244,7 +244,7 @@ Test(blas, a_copy_of_the_host_is_left_alone) {
     cpu_pool_free(pool);
 }
 
-// Functions that the host shows to every library would be called by our copy's: then it is not used.
+// Our copy would call functions that the host exports to every library: then it is not used.
 Test(blas, a_copy_that_all_libraries_see_rules_ours_out) {
     const CpuBlas *blas = NULL;
     if (!dlopen("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0", RTLD_NOW | RTLD_GLOBAL))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of bounded dynamic size: what the engine makes of masks and offsets is what the evaluator computes on arrays
-// of just that size.
+// Arrays of bounded dynamic size: the engine's results, by masks and offsets, are those of the evaluator on arrays of
+// exactly that size.
 #include <criterion/criterion.h>
 
 #include "hlo/eval/eval.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a buffer may go through: promised, filled, failed, named anew, copied, donated, deleted, released in any order.
-// What is asked of it before its content is there must come out as what is asked afterwards. In the child of a fork,
-// and where the system gives no thread, what cannot come any more is an error.
+// The states of a buffer: promised, filled, failed, renamed, copied, donated, deleted, released in any order.
+// Questions that are asked before its content is there must get the answers that they get afterwards. In the child of a
+// fork, and where the system gives no thread, content that can no longer come is an error.
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -61,7 +61,7 @@ static TargetBuffer *run(TargetExecutable *executable, TargetBuffer *argument) {
     return result;
 }
 
-// ---- what is asked before the content is there
+// ---- questions before the content is there
 
 typedef enum Step { STEP_END, STEP_COPY, STEP_BACK, STEP_RENAME, STEP_RUN, STEP_DONATE } Step;
 
@@ -162,7 +162,7 @@ CaseTest(const int *number, buffer_states, asked_early_is_asked_late, .timeout =
     free_machine(&machine);
 }
 
-// ---- what a deleted buffer is asked
+// ---- questions to a deleted buffer
 
 typedef HloStatus Question(const Machine *machine, TargetBuffer *buffer);
 
@@ -228,7 +228,7 @@ static HloStatus ask_to_fill(const Machine *machine, TargetBuffer *buffer) {
 static Question *const questions[] = {ask_copy_out, ask_copy_out_later, ask_bytes, ask_literal, ask_address,
                                       ask_copy,     ask_name,           ask_run,   ask_to_fill};
 
-// Its content, that is; shape and sizes are still known. Requests succeed while the buffer exists and are refused once
+// Its content is gone; shape and sizes are still known. Requests succeed while the buffer exists and are refused once
 // it is deleted or donated; nothing in between.
 CaseList(buffer_states, deleted_ones_answer_nothing) {
     return cases_numbered(HLO_COUNT_OF(questions) * 2);
@@ -329,7 +329,7 @@ static void check_strides(TargetMemory *memory, HloType type, uint64_t *random) 
     must_succeed(target_buffer_from_host(&array, memory, &buffer));
     must_succeed(target_buffer_to_host(buffer, back, count * width, NULL));
     cr_expect_arr_eq(back, want, (size_t)(count * width), "%s of rank %lld", hlo_type_text(type), (long long)rank);
-    // In another order of dimensions: element e of the array is where that order puts it.
+    // In another order of dimensions: each element is at its position in that order.
     must_succeed(target_buffer_to_host(buffer, back, count * width, order));
     for (int64_t e = 0; e < count; e++) {
         int64_t index[4], at = 0, dense = 1, rest = e;
@@ -338,7 +338,7 @@ static void check_strides(TargetMemory *memory, HloType type, uint64_t *random) 
         cr_expect_arr_eq(back + at * width, want + e * width, (size_t)width, "%s, element %lld", hlo_type_text(type),
                          (long long)e);
     }
-    // Any run of bytes is that run of the dense array.
+    // Any range of bytes equals that range of the dense array.
     const int64_t from = (int64_t)below(random, (uint64_t)(count * width)),
                   length = (int64_t)below(random, (uint64_t)(count * width - from) + 1);
     must_succeed(target_buffer_to_host_raw(buffer, back, from, length));
@@ -392,7 +392,7 @@ static void count_release(void *data, void *argument) {
     ++*(int *)argument;
 }
 
-// The caller's bytes may have anything beside four bits; kernels took them for the number.
+// bug: kernels read whole bytes as numbers of 4 bits, whose other bits the caller may set to anything.
 Test(buffer_states, bug_views_of_narrow_integers) {
     static _Alignas(64) unsigned char bytes[64] = {0x01, 0x0E, 0xF7, 0x88};
     static const struct {
@@ -418,7 +418,7 @@ Test(buffer_states, bug_views_of_narrow_integers) {
     free_machine(&machine);
 }
 
-// Views, aligned or not, are given back once, and not before the last who reads them.
+// Views, aligned or not, are given back once, after their last reader.
 Test(buffer_states, views_are_given_back_once) {
     static _Alignas(64) float values[32];
     for (int shift = 0; shift < 2; shift++) {
@@ -443,7 +443,7 @@ Test(buffer_states, views_are_given_back_once) {
 
 // ---- forks, and a system that gives no thread
 
-// A stack as large as this has no room in any process.
+// A stack that is too large for any process.
 static void refuse_threads(void) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -466,7 +466,7 @@ Test(buffer_states, waiting_work_without_a_thread_is_not_run) {
     TargetBuffer *result = run(machine.increment, promise);
     must_fail(error_of(result), HLO_RESOURCE_EXHAUSTED, "cannot create a thread to run programs on");
     target_buffer_release(result);
-    // What need not wait runs on the caller's thread.
+    // A launch that need not wait runs on the caller's thread.
     TargetBuffer *now = numbers(&machine), *after = run(machine.increment, now);
     must_succeed(error_of(after));
     target_buffer_release(promise);
@@ -561,7 +561,7 @@ Test(buffer_states, a_fork_in_the_middle_of_a_line) {
     sem_destroy(&line.go);
 }
 
-// ---- two threads at one buffer
+// ---- two threads use one buffer
 
 // Deletes, or launches a program on, a buffer at the same time as another thread.
 typedef struct Race {
@@ -582,7 +582,7 @@ static void *delete_each(void *argument) {
     return NULL;
 }
 
-// The content or an error that names what happened, and nothing stays.
+// The result is the content or an error that names the cause, and nothing leaks.
 Test(buffer_states, deleted_while_it_is_launched_or_read) {
     Race race = {.machine = new_machine()};
     pthread_t thread;
@@ -623,7 +623,7 @@ Test(buffer_states, deleted_while_somebody_waits_for_it) {
     TargetBuffer *promise = promised(&machine), *content = numbers(&machine);
     pthread_t reader;
     pthread_create(&reader, NULL, read_promise, promise);
-    usleep(20000);  // for the reader to wait; where it comes later it is told the same
+    usleep(20000);  // for the reader to wait; a later one gets the same answer
     target_buffer_delete(promise);
     must_succeed(target_buffer_fulfil(promise, content));
     pthread_join(reader, NULL);

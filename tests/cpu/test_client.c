@@ -42,7 +42,7 @@ static HloStatus run_one(TargetExecutable *executable, TargetBuffer *argument, T
 
 // ---- clients and buffers
 
-// targets/client.h promises it; the function aborted instead.
+// bug: the function aborted instead of returning an error, as targets/client.h promises.
 Test(client, bug_a_client_without_a_name_is_that_of_the_environment) {
     for (int i = 0; i < 2; i++) {
         unsetenv("MESHLO_TOPOLOGY");
@@ -100,7 +100,7 @@ Test(buffer, keeps_strided_arrays) {
     target_client_release(client);
 }
 
-// Nothing is copied, however many rows of nothing there are: each was visited.
+// bug: copies of arrays without elements visited every empty row.
 Test(buffer, bug_an_empty_array_of_huge_dimensions) {
     TargetClient *client = new_client("cpu:1");
     TargetMemory *memory = target_device_default_memory(target_client_device(client, 0));
@@ -114,7 +114,7 @@ Test(buffer, bug_an_empty_array_of_huge_dimensions) {
     target_client_release(client);
 }
 
-// Each of them was read from, or had a size that no client can allocate.
+// bug: each of them was read from, or had a size that no client can allocate.
 Test(buffer, bug_arrays_that_are_not_there_or_have_no_size) {
     TargetClient *client = new_client("cpu:1");
     TargetMemory *memory = target_device_default_memory(target_client_device(client, 0));
@@ -132,7 +132,7 @@ Test(buffer, bug_arrays_that_are_not_there_or_have_no_size) {
     target_client_release(client);
 }
 
-// JAX's arrays of int4 came in with 0..15 where -8..7 was meant.
+// bug: JAX's int4 arrays were read as 0..15 instead of -8..7.
 Test(buffer, extends_narrow_integers_of_the_host) {
     TargetClient *client = new_client("cpu:1");
     const uint8_t values[4] = {0x01, 0x0E, 0xF7, 0x88};
@@ -206,7 +206,7 @@ Test(execute, donates_memory_in_place) {
     target_client_release(client);
 }
 
-// A donor is used up only if some result can take its memory: JAX's users see arrays that are still theirs.
+// A donor is consumed only if some result can take its memory; JAX's users keep the others.
 Test(execute, keeps_donors_that_no_result_can_take) {
     TargetClient *client = new_client("cpu:1");
     static const char *const programs[] = {
@@ -351,7 +351,7 @@ Test(execute, keeps_the_order_of_donated_chains) {
     target_client_release(client);
 }
 
-// Much work on twice the argument, and in the end, where the argument was: the argument and one.
+// Much work on twice the argument; at the end, argument + 1 in the argument's memory.
 static TargetExecutable *compile_long(TargetClient *client, int count) {
     HloText text = {0};
     hlo_text_format(&text,
@@ -430,7 +430,7 @@ Test(execute, bug_a_copy_asked_for_before_a_donation) {
     target_client_release(client);
 }
 
-// A launch that fails before it comes to all of its arguments holds on to none of them.
+// A launch that fails before it has claimed all of its arguments releases those that it has claimed.
 Test(execute, bug_claims_of_a_failed_launch) {
     static const char kSum[] =
         "HloModule sum\nENTRY main {\n  p = f32[4] parameter(0)\n  q = f32[4] parameter(1)\n"
@@ -470,7 +470,7 @@ typedef struct Waiter {
     float waited, launched;
 } Waiter;
 
-// Waits for what was queued before it, and then for a launch of its own.
+// Waits for all that was queued before it, and then for a launch of its own.
 static void wait_in_callback(HloStatus status, void *argument) {
     Waiter *waiter = argument;
     hlo_status_free(status);
@@ -486,7 +486,7 @@ static void wait_in_callback(HloStatus status, void *argument) {
     target_event_set(waiter->done, HLO_SUCCESS);
 }
 
-// The queue's thread waited for itself: callbacks may call anything.
+// bug: the queue's thread waited for itself. Callbacks may call any function.
 Test(execute, bug_a_callback_that_waits_for_a_later_task) {
     TargetClient *client = new_client("cpu:1");
     TargetExecutable *increment = compiled_must_compile(client, kIncrement, NULL);
@@ -619,7 +619,7 @@ Test(execute, runs_ten_thousand_queued_sums) {
     target_client_release(client);
 }
 
-// Devices 0 and 1 go into the branch with the sum, the others do not.
+// Only devices 0 and 1 take the branch with the sum.
 static const char kMismatch[] =
     "HloModule mismatch, num_partitions=4\n"
     "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // compiled == eval over random control flow: loops in branches in loops in calls, whose state is passed on, exchanged,
-// doubled, left as it is, updated in place or asked for only behind the loop, as tuples of tuples, and whose results
-// are written over donated arguments. What is looked for is memory that is given away too early: every array of a
-// program has the same bytes, so that each may take any other's place.
+// doubled, left as it is, updated in place or used only after the loop, as tuples of tuples, and whose results are
+// written over donated arguments. The tests look for memory that is given away too early: every array of a program has
+// the same bytes, so that each may take any other's place.
 //
 // Numbers are integers, so results are equal bit for bit. MESHLO_RANDOM_PROGRAMS sets how many programs a case tries,
 // MESHLO_RANDOM_SEED the first of them.
@@ -90,7 +90,7 @@ static Value some(Scope *scope, Kind kind) {
     return scope->values[candidates[at]];
 }
 
-// What may decide where to go: where there are collectives all devices must go the same way.
+// The value that a branch depends on: with collectives all devices must take the same one.
 static Value decision(Scope *scope) {
     if (!scope->program->together) return some(scope, FLAG);
     const Value a = some(scope, COUNTER), b = constant(scope, COUNTER), flag = begin(scope, FLAG);
@@ -138,7 +138,7 @@ static int print_flat(Scope *scope, const Leaves *leaves, const Value *values, b
     return number;
 }
 
-// Packs the values; the number of the tuple t_N.
+// Packs the values and returns the number N of the tuple t_N.
 static int pack(Scope *scope, const Leaves *leaves, const Value *values, bool root) {
     if (!leaves->nested) return print_flat(scope, leaves, values, root);
     const Leaves others = inner(leaves);
@@ -303,7 +303,7 @@ static void add_matrix(Scope *scope) {
     add_value(scope, MATRIX, c.number);
 }
 
-// The same bytes as another type, which another type's place may hold.
+// Another type of the same bytes, which may reuse the memory.
 static void add_wide(Scope *scope) {
     const Value a = some(scope, WIDE), b = some(scope, WIDE), v = some(scope, VECTOR);
     const int form = pick(scope->program, 3), n = scope->program->next++;
@@ -512,7 +512,7 @@ static HloText write_shapes(const HloText *from, bool large) {
     return text;
 }
 
-// Which way devices take: a single device; all the same way, with collectives; each its own way.
+// The branches that devices take: one device; several that take the same, with collectives; each its own.
 typedef enum Way { ALONE, TOGETHER, APART } Way;
 
 static HloText make_program(uint64_t seed, Way way, bool large) {
@@ -578,7 +578,8 @@ CaseTest(const int *block, control_flow, on_one_device) {
     run_programs(*block, ALONE, false, 150);
 }
 
-// Every device takes the same way, with its own numbers; groups are whole, interleaved, crossed and of different sizes.
+// All devices take the same branches, with different numbers; groups are whole, interleaved, crossed and of different
+// sizes.
 CaseList(control_flow, with_collectives) {
     return cases_numbered(4);
 }
@@ -587,7 +588,7 @@ CaseTest(const int *block, control_flow, with_collectives) {
     run_programs(*block, TOGETHER, false, 40);
 }
 
-// Devices whose arguments are equal do costly work once, as long as they go the same way.
+// Devices whose arguments are equal do costly work once, as long as they take the same branches.
 CaseList(control_flow, with_shared_work) {
     return cases_numbered(4);
 }

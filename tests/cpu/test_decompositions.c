@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls of dense linear algebra: every program in tests/cpu/decompositions returns the error of the identities
-// that its decomposition must satisfy, which must be small in the engine and in the evaluator. What is not known, or
-// does not fit, is refused when it is compiled.
+// that its decomposition must satisfy, which must be small in the engine and in the evaluator. An array that is not
+// known, or does not fit, is refused when it is compiled.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ Test(decompositions, batches_are_divided_among_threads) {
 }
 
 // A matrix times a power of two has the factors of the matrix, some of them times that power or its root. In f64 the
-// squares of elements beyond 1e154 are infinite and those below 1e-162 zero: a QR of such a matrix was NaN.
+// squares of elements beyond 1e154 are infinite and those below 1e-162 zero: the QR of a matrix with these was NaN.
 typedef struct Scaled {
     const char *name, *form;  // with TYPE, and the matrix as VALUES
     bool hermitian;
@@ -160,7 +160,7 @@ CaseTest(const int *number, decompositions, powers_of_two_pass_through) {
     }
 }
 
-// bug: the power of two that such a matrix is divided by did not fit in a double, and everything was NaN.
+// bug: the power of two that a matrix is divided by did not fit in a double, and everything was NaN.
 Test(decompositions, bug_eigenvalues_beyond_two_to_the_1023) {
     const Scaled *eigh = &scaled_calls[2];
     for (int evaluate = 0; evaluate < 2; evaluate++) {

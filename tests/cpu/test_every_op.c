@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever the evaluator accepts the engine runs, with equal results: every op, element type and form of forms.def; and
-// what it leaves to the evaluator is in targets/cpu/lower/fallbacks.def.
+// The engine runs all that the evaluator accepts, with equal results: every op, element type and form of forms.def; and
+// targets/cpu/lower/fallbacks.def lists the ops that it leaves to the evaluator.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -20,14 +20,14 @@ static const Form kForms[] = {
 #undef FORM
 };
 
-// The ends of asynchronous ops and of transfers are in the forms of their beginnings.
+// The done halves of asynchronous ops and of transfers are in the forms of their start halves.
 static const HloOpcode kWithOthers[] = {HLO_OP_ASYNC_UPDATE,
                                         HLO_OP_ASYNC_DONE,
                                         HLO_OP_ALL_GATHER_DONE,
                                         HLO_OP_ALL_REDUCE_DONE,
                                         HLO_OP_COLLECTIVE_PERMUTE_DONE,
                                         HLO_OP_COPY_DONE};
-// Have tests of their own, with somebody at the other end.
+// Ops with tests of their own, which have another device or the host at the other end.
 static const HloOpcode kElsewhere[] = {HLO_OP_SEND,      HLO_OP_SEND_DONE, HLO_OP_RECV,
                                        HLO_OP_RECV_DONE, HLO_OP_INFEED,    HLO_OP_OUTFEED};
 // Makes arrays of dynamic size: test_bounded.c.

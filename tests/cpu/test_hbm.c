@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is on the meter of a device's HBM, and what happens when it is full: a pod whose chips have 1 MiB each.
+// The meter of a device's HBM, and what happens when it is full: on a pod whose chips have 1 MiB each.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static TargetBuffer *run(TargetClient *client, TargetExecutable *executable, Tar
     return result;
 }
 
-// Equal arrays share their bytes on this host; the meters of the other devices stood at zero.
+// Equal arrays share their bytes on this host; the meters of the other devices read zero.
 Test(hbm, counts_a_replicated_array_on_each_device) {
     TargetClient *client = new_client();
     TargetBuffer *shards[4];

@@ -159,7 +159,7 @@ Test(hosts_launches, are_seen_where_they_run) {
 
 // ---- leaving
 
-// What is in flight arrives; what comes later is refused, but for programs without messages.
+// Messages in flight arrive; later launches are refused, except those of programs without messages.
 static void leave_early(Hosts *hosts, int64_t process, void *context) {
     float *values = context;
     TargetClient *client = hosts->clients[process];

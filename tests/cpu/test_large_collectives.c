@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives on arrays that are worth cutting into parts, with one worker, with fewer than devices and with more:
-// every part has to be done whoever does it. (An all-reduce above 256 KiB was finished in its first part only where a
-// worker was alone, which it is too on machines with more cores than devices.)
+// every part must be computed, whichever thread does it. (An all-reduce above 256 KiB was finished in its first part
+// only where a worker was alone, which it is too on machines with more cores than devices.)
 #include <criterion/criterion.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // compiled == eval over programs of thousands of operations of one kind. For each of these the compiler once had a
-// table for every region, a search along every path, or a scan of all earlier operations: such programs took seconds
+// table for every region, a search along every path, or a scan of all earlier operations: these programs took seconds
 // and gigabytes, where they take milliseconds now. The comparison shows that the faster ways find the same: every
 // operation depends on the one before it, and a wrong result of any of them shows at the end.
 #include <criterion/criterion.h>
@@ -64,7 +64,7 @@ static void write_conditionals(HloText *text, int count) {
     hlo_text_format(text, "  ROOT r = s32[6] add(x_%d, y)\n}\n", count);
 }
 
-// A value that is used twice by the next: 2^n ways through n of them.
+// Each value is used twice by the next: 2^n paths through n of them.
 static void write_selects(HloText *text, int count) {
     write_heading(text, "");
     write_entry(text);
@@ -106,7 +106,7 @@ static void write_gaps(HloText *text, int count) {
     hlo_text_format(text, "  ROOT r = (s32[2,2], s32[2,2]) tuple(e_%d, a_%d)\n}\n", count, count - 1);
 }
 
-// Every argument is given to the result of another, of its size.
+// Every argument is donated to a result of its size.
 static void write_donations(HloText *text, int count) {
     HloText header = {0};
     hlo_text_string(&header, ", input_output_alias={ ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only moves elements keeps their bits, also those of signalling NaNs and of NaNs with a payload: each op that
+// Ops that only move elements keep their bits, also those of signalling NaNs and of NaNs with a payload: each op that
 // moves, for each type whose elements have several NaNs, gives what the same op gives of integers with the same bits.
 // Operands come as parameters and as constants, which passes fold.
 #include <criterion/criterion.h>
@@ -29,7 +29,7 @@ static const Type kTypes[] = {
 };
 
 typedef struct Move {
-    const char *name, *shape;  // of y, which is made of x, four elements; $ stands for the type
+    const char *name, *shape;  // of y, which is made of x, four elements; $ is the type
     const char *body;
 } Move;
 

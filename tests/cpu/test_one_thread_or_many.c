@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread == several, bit for bit, for operations large enough that several share them. The oracle is the run with
 // one thread, which other tests hold to the evaluator over small arrays; that is what makes large ones cheap here. Each
-// row is tried several times: a race shows now and then only.
+// row is tried several times, since a race shows only sometimes.
 #include <criterion/criterion.h>
 
 #include "tests/support/cases.h"

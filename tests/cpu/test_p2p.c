@@ -128,13 +128,13 @@ typedef struct StuckCase {
     " y" n " = " TYPE " get-tuple-element(d" n "), index=0\n"
 
 static const StuckCase stuck[] = {
-    // Everybody waits before sending.
+    // Every device waits before it sends.
     {"HloModule m, num_partitions=2\nENTRY e {\n x = " TYPE " parameter(0)\n" ONE_RECV(
          "1", "{{0,1},{1,0}}") " s = " START " send(y1, a1), channel_id=1, " PAIRS("{{0,1},{1,0}}") "\n ROOT r = " TYPE
                                                                                                     " copy(y1)\n}\n",
      true, HLO_FAILED_PRECONDITION,
      "device 0 would wait forever at recv-done %d1 for a message on channel 1 from device 1"},
-    // Nobody sends.
+    // No device sends.
     {"HloModule m, num_partitions=2\nENTRY e {\n x = " TYPE
      " parameter(0)\n" ONE_RECV("1", "{{0,1}}") " ROOT r = " TYPE " add(x, y1)\n}\n",
      true, HLO_FAILED_PRECONDITION, "device 1 would wait"},

@@ -126,7 +126,7 @@ CaseTest(const Cut *cut, program, call_equals_the_evaluator) {
     target_client_release(client);
 }
 
-// Results stay on their devices and go into the next run as they are.
+// Results stay on their devices and are arguments of the next run.
 Test(program, results_are_arguments) {
     const char *shards[] = {"p0=x,-", "r0=x,-"};
     TargetClient *client = NULL;
@@ -185,7 +185,7 @@ Test(program, is_in_mesh_order) {
     must_succeed(target_program_new(client, module, &options, &program));
     for (int64_t i = 0; i < 8; i++)
         cr_expect_eq(target_executable_device(target_program_executable(program), i)->id, other[i]);
-    // What is partitioned already is taken as it is.
+    // A program that is partitioned already is not changed.
     TargetProgram *again = NULL;
     must_succeed(target_program_new(client, target_program_module(program), NULL, &again));
     cr_expect_eq(target_program_report(again)->collective_count, target_program_report(program)->collective_count);
@@ -244,7 +244,7 @@ Test(program, a_scalar_is_read_twice_in_one_loop) {
     hlo_module_free(module);
 }
 
-// Replicas have arrays of their own each: there is no whole to take and give. Ids for all of them were read once.
+// Each replica has arrays of its own, so there are no whole arrays. bug: ids for all replicas were read.
 Test(program, replicas_are_refused) {
     TargetClient *client;
     TargetProgram *program = NULL;

@@ -43,7 +43,7 @@ CaseTest(const CaseFile *program, programs, compiled_equals_eval) {
     hlo_module_free(module);
 }
 
-// Programs that change large arrays where they are: a copy of one would need memory of its own.
+// Programs that update large arrays in place: a copy of one would need more memory.
 typedef struct LeanProgram {
     char path[96];
     int64_t temporary_bytes;  // at most
@@ -53,7 +53,7 @@ CaseList(programs, need_no_copies) {
     static const LeanProgram lean[] = {
         {"tests/cpu/programs/bug_branches_copied_the_buffers_they_pass_on.hlo", 1024},
         {"tests/cpu/programs/bug_loops_copied_what_they_only_read.hlo", 1024},
-        // One of two arrays of 2 KiB: its update reads another piece than it writes.
+        // One of two arrays of 2 KiB: its update reads a different part than it writes.
         {"tests/cpu/programs/bug_an_update_of_what_it_reads_copied_the_array.hlo", 2048 + 1024},
     };
     LeanProgram *cases = cr_malloc(sizeof lean);

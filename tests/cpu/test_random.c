@@ -32,7 +32,7 @@ static bool is_lossless(const HloModule *module, const char *text, HloText *mess
     HloModule *decoded = NULL;
     HloStatus status = hlo_module_to_proto(module, &wire);
     if (!status) status = hlo_module_from_proto(wire.data, wire.length, &decoded);
-    if (!status) {  // which stand in ExecutableBuildOptions, not in HloModuleProto
+    if (!status) {  // these are fields of ExecutableBuildOptions, not of HloModuleProto
         decoded->replica_count = module->replica_count;
         decoded->num_partitions = module->num_partitions;
     }
@@ -47,8 +47,8 @@ static bool is_lossless(const HloModule *module, const char *text, HloText *mess
     return ok;
 }
 
-// False with a message when the printed form, read back from text or protobuf, prints as another. The form of the form:
-// a first printing may put computations into XLA's order.
+// Returns false with a message if the printed form, read back from text or protobuf, prints differently. Compares
+// second prints: a first printing may put computations into XLA's order.
 static bool keeps_its_form(const HloModule *module, HloText *message) {
     HloText first = {0}, second = {0}, third = {0};
     HloModule *once = reread(module, &first, message);
@@ -68,7 +68,7 @@ static bool keeps_its_form(const HloModule *module, HloText *message) {
 
 typedef enum Kind { USUAL, EXACT, LARGE, DEVICES } Kind;
 
-// Of the numbers of devices that programs have.
+// The numbers of devices of programs.
 enum { MOST_DEVICES = 8 };
 typedef struct Clients {
     TargetClient *of[MOST_DEVICES + 1];
@@ -93,7 +93,7 @@ static bool holds(Clients *clients, int64_t seed, int operations, Kind kind, Hlo
     make[kind]((uint64_t)seed, operations, text);
     HloModule *module = compiled_parse(text->data, message);
     if (!module) return false;
-    // Now and then two neighbours have equal arguments.
+    // Sometimes two neighbours have equal arguments.
     const CompiledCheck check = {.client = client_for(clients, module, kind),
                                  .seed = (uint64_t)seed,
                                  .replicas = kind == DEVICES && seed % 5 == 0 ? 2 : 1,

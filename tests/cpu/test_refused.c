@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the target refuses: programs that it cannot compile, named by their instruction; options, buffers and launches
+// Refusals of the target: programs that it cannot compile, named by their instruction; options, buffers and launches
 // that do not fit.
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "tests/support/compiled.h"
 
 typedef struct RefusedProgram {
-    const char *head;  // of the module, behind its name
-    const char *body;  // other computations, and the entry's instructions behind '|'
+    const char *head;  // of the module, after its name
+    const char *body;  // other computations, and the entry's instructions after '|'
     HloCode code;
     const char *part;  // of the message
 } RefusedProgram;
@@ -128,10 +128,10 @@ static const RefusedProgram programs[] = {
      "|" WHOLE " s = (f32[8], f32[8], u32[]) copy-start(p)\n t = ((f32[8], f32[8], u32[])) tuple(s)\n"
      " g = (f32[8], f32[8], u32[]) get-tuple-element(t), index=0\n ROOT r = f32[8] copy-done(g)\n",
      HLO_UNIMPLEMENTED, "%s: only the matching done may use copy-start"},
-    // bug: an assertion held the table of what the evaluator runs to programs.
+    // bug: a program reached an assertion about the table of ops that the evaluator runs.
     {"", "|" WHOLE " n = s32[] parameter(1)\n ROOT r = f32[8] set-dimension-size(p, n), dimensions={0}\n",
      HLO_UNIMPLEMENTED, "%r: set-dimension-size in this form"},
-    // what no kernel and no evaluator has
+    // forms that neither a kernel nor the evaluator has
     {"", "|" WHOLE " ROOT r = f32[8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, "nobody"},
     {"", "|" WHOLE " ROOT r = f32[<=8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, ""},
     {"",
@@ -198,7 +198,7 @@ Test(cpu_refused, bug_calls_of_calls_were_compiled_without_end) {
     hlo_text_free(&text);
 }
 
-// bug: so was what fusions call, and functions of elements, which were not counted.
+// bug: so were the computations that fusions and elementwise functions call, which were not counted.
 Test(cpu_refused, bug_fusions_of_fusions_were_compiled_without_end) {
     static const char *const ops[][2] = {{"fusion", "kind=kLoop, calls"}, {"map", "dimensions={}, to_apply"}};
     TargetClient *client = NULL;
@@ -336,7 +336,7 @@ Test(cpu_refused, buffers_that_are_no_arrays) {
     target_client_release(other);
 }
 
-// A host that only gives, for a program that sends.
+// A host that only sends, for a program that sends too.
 Test(cpu_refused, transfers_to_a_host_that_does_not_listen) {
     static const char text[] =
         "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n a = token[] after-all()\n"

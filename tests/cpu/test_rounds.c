@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops of short iterations, which the engine turns into machine code where it can: every operation and conversion that
-// has instructions of its own, at the ends of its types, gives the evaluator's result, in arrays that become values and
-// in longer ones that do not, also with any other operations between them.
+// Loops of short iterations, which the engine compiles to machine code where it can: every operation and conversion
+// that has instructions of its own, at the ends of its types, gives the evaluator's result, in arrays that become
+// values and in longer ones that do not, also with any other operations between them.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +132,7 @@ static bool is_real(const char *type) {
     return type[0] == 'f' || type[0] == 'b';
 }
 
-// Predicates are no numbers, but may be compared, selected and joined.
+// Predicates are not numbers, but may be compared, selected and joined.
 static bool has(const Operation *op, const char *type) {
     if (is_real(type)) return op->real;
     if (!strcmp(type, "pred"))
@@ -252,7 +252,7 @@ Test(cpu_rounds, reductions) {
                 }
 }
 
-// A product in a loop, and the same one outside, bit by bit: r is what differs.
+// A product in a loop and the same one outside, compared bit by bit: r is the difference.
 static void write_product(HloText *text, bool is_double, int n, int k, bool by_columns, bool vector_first) {
     const char *type = is_double ? "f64" : "f32", *bits = is_double ? "u64" : "u32";
     HloText a = {0}, dot = {0};
@@ -400,7 +400,7 @@ static bool has_code(const char *text, CpuFeatures features) {
     return found;
 }
 
-// Only the instruction set that programs are compiled for decides, not the machine.
+// The instruction set that programs are compiled for decides, not the machine.
 Test(cpu_rounds, code_is_there_where_instructions_are) {
     HloText text = {0};
     write_many_values(&text, 40, "tanh");
@@ -409,7 +409,7 @@ Test(cpu_rounds, code_is_there_where_instructions_are) {
     hlo_text_free(&text);
 }
 
-// Processors that track indirect branches let a call through a pointer arrive at ENDBR64 alone.
+// Processors that track indirect branches accept only ENDBR64 as the target of a call through a pointer.
 Test(cpu_rounds, code_begins_with_a_landing_pad) {
     CpuJitEmitter emitter = {.x86.arena = hlo_arena_new()};
     cpu_jit_emit_begin(&emitter);

@@ -41,7 +41,7 @@ static const Pattern kPatterns[] = {
      " w = T[R] divide(v, nb)  o = T[R] rsqrt(w)  ob = T[R,N] broadcast(o), dimensions={0}\n"
      " ab = T[R,N] broadcast(a), dimensions={1}  bb = T[R,N] broadcast(b), dimensions={1}\n"
      " y = T[R,N] multiply(d, ob)  z = T[R,N] multiply(y, ab)  ROOT r = T[R,N] add(z, bb)"},
-    // one number a row comes out
+    // one number per row is returned
     {"f32",
      "x = T[R,N] parameter(0)  m = T[R] reduce(x, low), dimensions={1}, to_apply=max\n"
      " mb = T[R,N] broadcast(m), dimensions={0}  d = T[R,N] subtract(x, mb)  e = T[R,N] exponential(d)\n"
@@ -55,7 +55,7 @@ static const Pattern kPatterns[] = {
      " kb = T[R,N] broadcast(k), dimensions={0}  i = T[R,N] multiply(h, kb)  j = T[R,N] abs(i)\n"
      " u = T[R] reduce(j, low), dimensions={1}, to_apply=max  ub = T[R,N] broadcast(u), dimensions={0}\n"
      " p = T[R,N] divide(j, ub)  c = T[R,N] add(p, f)  ROOT r = T[R,N] multiply(c, x)"},
-    // an operand that has to be gathered from columns
+    // an operand that must be gathered from columns
     {"f32",
      "y = T[N,R] parameter(0)  x = T[R,N] transpose(y), dimensions={1,0}\n"
      " m = T[R] reduce(x, low), dimensions={1}, to_apply=max  mb = T[R,N] broadcast(m), dimensions={0}\n"
@@ -200,7 +200,7 @@ CaseTest(Combined *given, rows, combined_with_their_own_numbers) {
     hlo_text_free(&message);
 }
 
-// An infinite product was multiplied by the 1 of a lane without an element and by the initial 1 once more, which makes
+// bug: an infinite product was multiplied by the 1 of a lane without an element and by the initial 1 again, which makes
 // a NaN of its imaginary part.
 Test(rows, bug_complex_products_met_ones) {
     static const char *const forms[] = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scatters whose windows overlap in every way: one thread == several, bit for bit, and == eval. Sums of floats depend
-// on their order, so each element must get its updates in the order of the index vectors, whoever applies them.
+// on their order, so each element must get its updates in the order of the index vectors, whichever thread applies
+// them.
 #include <criterion/criterion.h>
 
 #include "tests/support/cases.h"
@@ -42,7 +43,7 @@ CaseList(scatter_windows, bug_shifted_windows_were_updated_by_several_workers) {
 CaseTest(const int *index, scatter_windows, bug_shifted_windows_were_updated_by_several_workers) {
     const Windows *windows = &kWindows[*index];
     HloText text = {0}, message = {0};
-    // Products of the numbers that arguments have spread over all places that fit, and beyond them now and then.
+    // Products of the arguments' numbers, which spread over all indices in range and sometimes beyond.
     hlo_text_format(&text,
                     "HloModule windows\n\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
                     "  ROOT s = f32[] add(a, b)\n}\n\nENTRY main {\n  p = f32[%s] parameter(0)\n"

@@ -13,7 +13,7 @@ static TargetClient *new_client(const char *spec) {
     return client;
 }
 
-// What the machine model says of a program.
+// The machine model's answers about a program.
 static EmuReport *simulated(const char *text, const char *spec) {
     HloModule *module = compiled_must_parse(text);
     EmuTopology *topology = NULL;

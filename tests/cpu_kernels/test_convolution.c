@@ -151,7 +151,7 @@ static void set_up(const Case *k, int layout, Setup *s) {
                                          in_strides[d], kernel_strides[d], out_strides[d]};
 }
 
-// Complex numbers stand for themselves by their real parts: put() makes the imaginary part one more.
+// A complex number is written as its real part: put() makes the imaginary part one more.
 static double *decoded(HloType type, const void *array, int64_t count) {
     double *values = hlo_allocate_aligned((size_t)count * sizeof(double) + 1);
     for (int64_t i = 0; i < count; i++) values[i] = get(type, array, i);

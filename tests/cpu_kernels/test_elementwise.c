@@ -342,7 +342,7 @@ Test(cpu_elementwise, comparisons_of_any_length) {
                 for (int i = 0; i < n; i++)
                     cr_assert_eq(out[i], compares(ops[k / 3], types[k % 3], x[i], y[i]), "op %d, %d of %d, set %d",
                                  k / 3, i, n, set);
-                cr_assert_eq(out[n], 42, "op %d writes behind %d elements, set %d", k / 3, n, set);
+                cr_assert_eq(out[n], 42, "op %d writes past %d elements, set %d", k / 3, n, set);
             }
 }
 

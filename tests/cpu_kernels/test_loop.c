@@ -382,7 +382,7 @@ typedef struct MixSetting {
     int first_turn;     // the groups' rotations are kTurns[(first_turn + group) % 3]
     bool apart;         // the key's second part and the group's number are added one after the other
     int seen;           // this group's sum after two rounds is stored too, so that the group is not joined; -1: none
-    bool added_before;  // the constant stands before what it is added to
+    bool added_before;  // the constant is the first operand of the sum
 } MixSetting;
 
 static const uint32_t kTurns[3][kRoundsEach] = {{13, 15, 26, 6}, {17, 29, 16, 24}, {1, 31, 8, 5}};

@@ -308,7 +308,7 @@ Test(cpu_math, every_length_gives_the_same_bits) {
                 kernel(part, a + 3, b + 3, NULL, n, 0);
                 cr_expect(memcmp(part, whole + 3, sizeof(float) * (size_t)n) == 0, "op %d, %d elements, set %d",
                           (int)ops[f], n, set);
-                cr_expect_eq(part[n], 42, "op %d writes behind %d elements, set %d", (int)ops[f], n, set);
+                cr_expect_eq(part[n], 42, "op %d writes past %d elements, set %d", (int)ops[f], n, set);
             }
         }
 }
@@ -407,9 +407,9 @@ Test(cpu_math, argmax_and_argmin) {
             for (size_t l = 0; l < sizeof kLengths / sizeof kLengths[0]; l++)
                 for (size_t b = 0; b < sizeof kBests / sizeof kBests[0]; b++)
                     for (int at = 0; at < kLengths[l]; at += at < 70 ? 1 : 61) {
-                        const int n = kLengths[l], behind = (at + n) / 2;
+                        const int n = kLengths[l], after = (at + n) / 2;
                         for (int i = 0; i < n; i++) row[i] = largest ? -1 - (float)(i % 7) : 1 + (float)(i % 7);
-                        row[behind] = largest ? kBests[b][1] : -kBests[b][1];
+                        row[after] = largest ? kBests[b][1] : -kBests[b][1];
                         row[at] = largest ? kBests[b][0] : -kBests[b][0];
                         cr_assert_eq(kernel(row, n), at, "%a at %d of %d on set %d: %d", kBests[b][0], at, n, set,
                                      (int)kernel(row, n));

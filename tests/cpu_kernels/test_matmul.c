@@ -530,7 +530,7 @@ Test(cpu_matmul, f32_products_by_parts_are_f32_products) {
 }
 
 // Numbers that parts cannot hold: infinities, NaN, the largest number and products of tiny ones, down to the least
-// normal number; what is below it, large products count as zero.
+// normal number; large products count smaller numbers as zero.
 Test(cpu_matmul, f32_products_of_numbers_without_parts) {
     static const float specials[] = {INFINITY, NAN, 3.4e38f, 0x1p-125f};
     static float a[kWide * kWide], b[kWide * kWide], out[kWide * kWide];

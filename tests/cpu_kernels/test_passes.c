@@ -10,7 +10,7 @@
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
-// Both operands hold 72 numbers for each sum: "@" stands for what says the precision.
+// Both operands hold 72 numbers for each sum: "@" is replaced by the attribute of the precision.
 typedef struct Form {
     const char *left, *right, *root;
 } Form;

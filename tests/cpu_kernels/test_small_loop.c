@@ -129,7 +129,7 @@ static void compare_of_one(CpuBlockKernel *kernel, CpuBlockKernel *one, int type
     if (!kernel) return;
     const int width = cpu_register_bytes((CpuRegisterType)type);
     for (int i = 0; i < 3; i++) fill_register(sides[i], type, kCount, 5 * i);
-    // A selection's first operand is a predicate, which stands one by one.
+    // A selection's first operand is a predicate, which is stored one by one.
     const bool selects = number == CPU_OP_SELECT && !strcmp(what, "operation");
     if (selects) fill_register(sides[0], CPU_REGISTER_PRED, kCount, 0);
     int step = 0;  // of results: the width of the first one that is written

@@ -83,7 +83,7 @@ Test(buffers, those_in_loops_are_listed) {
     EmuReport *report = simulate(kLayers, "v4-8");  // without VMEM for arrays
     expect_whole_peak(report);
     const EmuBufferUse *product = with_role(report, "recomputed for the backward pass", "second");
-    cr_assert_not_null(product, "what is alive in the second loop is listed");
+    cr_assert_not_null(product, "buffers that live in the second loop are listed");
     cr_expect_eq(product->bytes, 512 * 512 * 4);
     cr_expect_str_eq(product->instruction, "p");
     const EmuBufferUse *stack = with_role(report, "saved by the loop first for the loop second, the backward pass", "");
@@ -190,7 +190,7 @@ Test(buffers, arguments_have_the_layouts_of_the_entry) {
         "ENTRY main {\n p = f32[8,300] parameter(0)\n q = f32[512,512] parameter(1)\n"
         " ROOT n = f32[8,300] negate(p)\n}\n",
         "v5e-1");
-    cr_expect_eq(report->argument_bytes, 128 * 304 * 4, "{0,1} pads 8 to the lanes; what is on the host is not here");
+    cr_expect_eq(report->argument_bytes, 128 * 304 * 4, "{0,1} pads 8 to the lanes; arrays on the host do not count");
     cr_expect_eq(report->output_bytes, 8 * 384 * 4);
     emu_report_free(report);
 }

@@ -301,7 +301,7 @@ CaseTest(RenamedCase *one, emulator_laws, names_of_axes_mean_nothing) {
 }
 
 // Simulated bytes are the counted ones, whatever the numbers in the groups count: replicas, partitions or devices. The
-// report counted numbers as devices, and told nothing of what replicas with all their partitions send.
+// report counted numbers as devices, and left out what replicas with all their partitions send.
 TheoryDataPoints(emulator_laws, both_count_the_same_bytes) = {
     DataPoints(int, 0, 1, 2, 3),
     DataPoints(int, 1, 2, 4),

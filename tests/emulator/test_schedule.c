@@ -216,7 +216,7 @@ Test(emulator_schedule, gathers_run_beside_kernels) {
     hlo_module_free(module);
 }
 
-// ---- what is kept
+// ---- values that are kept
 
 // A conversion to fewer bits is kept, and not the wide array from which cheap steps lead to it.
 Test(emulator_schedule, narrow_arrays_are_kept_through_cheap_steps) {

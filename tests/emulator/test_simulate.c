@@ -867,9 +867,10 @@ Test(emulator_simulate, a_send_to_an_unknown_device_goes_to_a_neighbour) {
 static const struct {
     const char *name, *body, *says;  // NULL: it ends
 } mails[] = {
-    {"nobody sends", RECV("r") RECV_DONE("d", "r"), "device 1 would wait forever at recv-done %d"},
+    {"no device sends", RECV("r") RECV_DONE("d", "r"), "device 1 would wait forever at recv-done %d"},
     {"another channel", RECV("r") SEND("s", "4") SEND_DONE("t", "s", "4") RECV_DONE("d", "r"), "channel 3"},
-    {"everybody waits first", RECV("r") RECV_DONE("d", "r") SEND("s", "3") SEND_DONE("t", "s", "3"), "from device 0"},
+    {"every device waits first", RECV("r") RECV_DONE("d", "r") SEND("s", "3") SEND_DONE("t", "s", "3"),
+     "from device 0"},
     {"two receive what one sent",
      RECV("r") SEND("s", "3") SEND_DONE("t", "s", "3") RECV_DONE("d", "r") RECV("q") RECV_DONE("e", "q"),
      "recv-done %e"},
@@ -884,7 +885,7 @@ CaseList(emulator_simulate, bug_a_message_that_never_comes) {
     return cases_numbered(HLO_COUNT_OF(mails));
 }
 
-// bug: such programs were given a time, as if they ended.
+// bug: these programs got a time, as if they ended.
 CaseTest(const int *number, emulator_simulate, bug_a_message_that_never_comes) {
     char text[2048];
     snprintf(text, sizeof text,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps of language models, from StableHLO to the report: partitioned, timed against what was published, and
+// Training steps of language models, from StableHLO to the report: partitioned, timed against published numbers, and
 // counted against the closed forms of their arithmetic.
 #include <criterion/criterion.h>
 #include <math.h>

@@ -7,7 +7,7 @@ usage: make_golden.py [--full OUT [--group NAME]]     Writes the compact set to 
 One case: a line `case NAME rtol atol input-modes`, the HLO text, then one `out HEX` line a result array, device by device.
 Modes, one letter a parameter: `f` edge values then pseudo-random ones, `s` small values, `i` indices from -2 to 8, `u` u64 states,
 `g` (complex) all pairs of edge values.
-The same formulas stand in test_golden.c.
+test_golden.c has the same formulas.
 """
 import os
 import re
@@ -154,7 +154,7 @@ def main():
     with open(path, "w", encoding="ascii") as out:
         out.write("# Written by make_golden.py from jaxlib 0.10.2 (XLA:CPU). Do not edit.\n")
     begin = 0
-    # In a process of its own, which is started again behind a program that ends it.
+    # In a process of its own, which is started again after a program has ended it.
     while begin < len(cases):
         child = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--from", str(begin)], check=False)
         if child.returncode == 0:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Replays what XLA:CPU's pipeline leaves behind: fused, scheduled and laid out programs must give the same numbers.
+"""Replays the output of XLA:CPU's pipeline: fused, scheduled and laid out programs must give the same numbers.
 
 usage: replay_optimised.py [--meshlo PATH] [--only NAME]     needs JAX 0.10.2
 

@@ -6,16 +6,16 @@ usage: run_corpus.py FOLDER [--meshlo PATH] [--only PATTERN] [--memory GIB] [--s
                      [--shrink 2880=288,…] [--rounds N] [--wide] [--keep FOLDER]
 
 Every `*.hlo.xz` of FOLDER whose arguments and results fit into --memory (default 4 GiB) is run with made-up inputs on as many
-virtual devices as it has partitions, as it stands and after `meshlo opt`, whose results must agree. Results of one model on 1, 2, 4 and 8
+virtual devices as it has partitions, as it is and after `meshlo opt`, whose results must agree. Results of one model on 1, 2, 4 and 8
 devices must agree too, on what of the batch they have in common (--keep FOLDER keeps them from one call to the next). Then come the
 evaluator, when it ends within --evaluator seconds (default 0: not tried; it is a hundred times slower), and XLA:CPU for programs of one
-device (--xla, needs jaxlib 0.10.2), whose results must agree. --shrink replaces sizes of dimensions wherever they stand: a model of tens
+device (--xla, needs jaxlib 0.10.2), whose results must agree. --shrink replaces sizes of dimensions wherever they occur: a model of tens
 of GB runs with fewer features; --rounds lets loops end after N rounds; --wide makes bf16 f32 everywhere, so that what is left of differences
 is no rounding to 8 bits. What a dump left out of constants ({...}) is made up here, the same for all.
 Floating inputs are drawn by name as a network's are at its beginning: variances, second moments and scales positive, weights small
 enough for their fan-in. So nothing becomes NaN, and no softmax is one-hot.
 Prints a line a module: seconds that processors were at work, the most memory (GB), of each comparison the largest difference and the
-root mean square of all of an array, both relative to the root mean square of the array; and a last line "N passed, N failed". What was too large or too slow is said and counted nowhere.
+root mean square of all of an array, both relative to the root mean square of the array; and a last line "N passed, N failed". Programs that are too large or too slow are named and not counted.
 """
 import argparse
 import dataclasses
@@ -254,7 +254,7 @@ def check(arguments, path, text):
         seconds, memory, plain = model.run("run", arguments.seconds, model.program)
         yield f"run {seconds:.1f} s {memory:.1f} GB"
         if says_nothing(plain):
-            raise Problem("counted nowhere, all results are NaN with made-up inputs", False)
+            raise Problem("not counted: all results are NaN with made-up inputs", False)
         optimised = model.folder / "optimised.hlo"
         code, passes, _, _, errors = measured([arguments.meshlo, "opt", model.program, "-o", optimised], arguments.seconds)
         if code:

@@ -56,7 +56,7 @@ def tolerance(dtype):
 
 
 def differs(mine, theirs):
-    """What is wrong with one result, or None."""
+    """Returns the error of one result, or None."""
     if mine.shape != theirs.shape:
         return f"shape {mine.shape}, JAX {theirs.shape}"
     if mine.dtype != theirs.dtype:

@@ -156,8 +156,8 @@ Test(custom_calls, eigh_unsorted_keeps_padding_in_place) {
     hlo_literal_free(result);
 }
 
-// bug: squares of large elements were infinite and those of small ones zero, and such matrices were taken for diagonal,
-// their columns for orthogonal. Eigenvalues and singular values grow with the matrix.
+// bug: squares of large elements were infinite and those of small ones zero, and their matrices were taken for
+// diagonal, their columns for orthogonal. Eigenvalues and singular values grow with the matrix.
 Test(custom_calls, bug_decompositions_at_the_ends_of_the_range) {
     static const struct {
         const char *matrix, *call;

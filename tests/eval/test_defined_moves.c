@@ -264,7 +264,7 @@ static void select_between(Defined *test) {
 }
 
 // What a gather and a scatter have in common: which dimensions of the operand are windows, indexed and batching, in
-// random numbers. Window dimensions of the other side stand at random places among its batch dimensions.
+// random numbers. Window dimensions of the other side are at random positions among its batch dimensions.
 typedef struct Indexed {
     Dims operand, window;  // sizes; a window is 1 in collapsed and batching dimensions
     Dims indices;          // with the vector dimension
@@ -379,8 +379,7 @@ static void gather(Defined *test) {
     }
 }
 
-// Sums: what is added is small whole numbers, so that order does not matter. A window that does not fit is left out
-// altogether.
+// Sums of small whole numbers, so that order does not matter. A window that does not fit is left out altogether.
 static void scatter(Defined *test) {
     const Indexed x = draw_indexed(test);
     const HloLiteral *operand = defined_indices(test, x.operand, -9, 9),

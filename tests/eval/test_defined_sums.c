@@ -548,7 +548,7 @@ static void triangular_solve(Defined *test) {
     }
 }
 
-// A factor times its adjoint is the matrix, whose other triangle does not count; nothing stands beyond the factor's.
+// A factor times its adjoint is the matrix, whose other triangle does not count; all beyond the factor's is zero.
 static void cholesky(Defined *test) {
     const HloType type = defined_draw(test, 0, 1) ? HLO_C128 : HLO_F64;
     const bool lower = defined_draw(test, 0, 1) == 1;

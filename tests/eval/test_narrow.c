@@ -53,7 +53,8 @@ static const Known knowns[] = {
      {0, 0, 0},
      3},
     {"x = c64[4] constant({(1.9, 5), (-3, 1), (200, 0), (0, 7)})\n r = s8[4] convert(x)", {1, -3, 127, 0}, 4},
-    // f8e8m0fnu is held as f32 where its precision is reduced: all its powers of two stay, or those that f32 has not.
+    // f8e8m0fnu is held as f32 where its precision is reduced: all its powers of two stay, also those that f32 does not
+    // have.
     {"a = u8[6] constant({0, 1, 112, 113, 143, 254})\n x = f8e8m0fnu[6] bitcast-convert(a)\n"
      " y = f8e8m0fnu[6] reduce-precision(x), exponent_bits=11, mantissa_bits=8\n b = u8[6] bitcast-convert(y)\n"
      " r = s32[6] convert(b)",

@@ -12,7 +12,7 @@
 #include "tests/support/compiled.h"
 
 typedef struct RefusedProgram {
-    const char *head;  // of the module, behind its name
+    const char *head;  // of the module, after its name
     const char *called;
     const char *body;  // of the entry
     HloCode code;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that a TPU compiler left behind give the numbers of the program they came from: the tutorial network's
-// gradient, data parallel on 8 devices (where the shared corpus is), against examples/mlp_gradient_8192.hlo, both
-// shrunk by name of their dimensions, under the numerics of a TPU.
+// Dumps of a TPU compiler give the numbers of the program that they came from: the tutorial network's gradient, data
+// parallel on 8 devices (where the shared corpus is), against examples/mlp_gradient_8192.hlo, both shrunk by name of
+// their dimensions, under the numerics of a TPU.
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <math.h>
@@ -17,7 +17,7 @@
 #define DEVICES 8
 #define PARAMETERS 10  // four weights and biases, then the batch's inputs and labels
 
-// Sizes inside [..] behind a type's name: 8192 becomes 64, and an eighth of it 8.
+// Sizes inside [..] after a type's name: 8192 becomes 64, and an eighth of it 8.
 static void shrink(const char *text, size_t length, HloText *out) {
     for (size_t i = 0; i < length; i++) {
         hlo_text_char(out, text[i]);

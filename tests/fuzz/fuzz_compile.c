@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as HLO text: what is accepted and verifies is optimised and compiled without harm; where it is small it
-// runs, and integers come out as the evaluator has them.
+// Any bytes as HLO text: a program that is accepted and verifies is optimised and compiled without harm; where it is
+// small it runs, and integers come out as the evaluator has them.
 #include "hlo/pass/pass.h"
 #include "hlo/verify/verify.h"
 #include "targets/client.h"

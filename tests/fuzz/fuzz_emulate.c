@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer: any bytes as HLO text; what is accepted and verifies is simulated on a small slice.
+// libFuzzer: any bytes as HLO text; a program that is accepted and verifies is simulated on a small slice.
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"

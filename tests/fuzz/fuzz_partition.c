@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as HLO text: what is accepted and verifies is partitioned without harm, by its own annotations or by some
-// that follow from the bytes; the result verifies and, where the program is small and of integers, computes the same.
+// Any bytes as HLO text: a program that is accepted and verifies is partitioned without harm, by its own annotations or
+// by some that follow from the bytes; the result verifies and, where the program is small and of integers, computes the
+// same.
 #include "hlo/verify/verify.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/oracle.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as HloModuleProto: what is read and verifies is written again, and reads as the same bytes and the same
-// text.
+// Any bytes as HloModuleProto: a module that is read and verifies is written again, and reads as the same bytes and the
+// same text.
 #include "hlo/verify/verify.h"
 #include "tests/fuzz/oracle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// A module that was read, written and read: from here on text and bytes stay, since its instructions stand in the order
+// A module that was read, written and read: from here on text and bytes stay, since its instructions are in the order
 // of writing and its entry has layouts.
 static void check_again(HloModule *module) {
     HloText first = fuzz_encode(module);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as StableHLO, text or bytecode: reading never does harm; what is accepted and verified is written as text
-// and bytecode that are accepted again, and mean the same.
+// Any bytes as StableHLO, text or bytecode: reading never does harm; a module that is accepted and verifies is written
+// as text and bytecode that are accepted again, and mean the same.
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/verify/verify.h"
 #include "tests/fuzz/oracle.h"

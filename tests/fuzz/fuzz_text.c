@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes: parsing never does harm; what is accepted prints as text that is accepted and prints the same again, and,
-// if it verifies, goes through protobuf without a loss.
+// Any bytes: parsing never does harm; a module that is accepted prints as text that is accepted and prints the same
+// again, and, if it verifies, goes through protobuf without a loss.
 #include "hlo/verify/verify.h"
 #include "tests/fuzz/oracle.h"
 

@@ -285,7 +285,7 @@ static bool is_exact(const HloShape *shape) {
 static bool is_small(const HloInstruction *instruction) {
     for (int64_t k = 0; k < hlo_shape_leaf_count(instruction->shape); k++) {
         const HloShape *leaf = hlo_shape_leaf(instruction->shape, k);
-        // Nothing times much is nothing, but what is padded on the way of a division need not be.
+        // An empty array times a large one is empty, but the padding of a division on the way need not be.
         double elements = 1;
         for (int32_t d = 0; hlo_shape_is_array(leaf) && d < leaf->rank; d++)
             elements *= leaf->dims[d] > 0 ? (double)leaf->dims[d] : 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that differ a little from one that works and are still taken: what the fuzzers behind the verifier need,
-// which bytes changed at random would hardly ever reach.
+// Programs that differ a little from one that works and are still taken: which the fuzzers of what follows the verifier
+// need, which bytes changed at random would hardly ever reach.
 #ifndef MESHLO_TESTS_FUZZ_MUTATE_H_
 #define MESHLO_TESTS_FUZZ_MUTATE_H_
 
@@ -10,7 +10,7 @@
 #include "hlo/ir/module.h"
 
 // libFuzzer's hook: changes words of a program (numbers, types, opcodes, names), then infers all shapes again, so that
-// what a change means for the instructions behind it does not make the verifier refuse the program.
+// what a change means for later instructions does not make the verifier refuse the program.
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
 
 // What a module would take to run.

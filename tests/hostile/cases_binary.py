@@ -161,7 +161,7 @@ def compressed_cases():
              "gzip with a wrong checksum": gz[:-6] + bytes([gz[-6] ^ 1]) + gz[-5:],
              "gzip of nothing": gzip.compress(b"", mtime=0), "gzip of gzip of nothing": gzip.compress(gzip.compress(b"")),
              "gzip of blanks": bomb, "zstd of noise": b"\x28\xb5\x2f\xfd" + bytes(mix(5, i) % 256 for i in range(200)),
-             "gzip with bytes behind": gz[:len(gz) // 2] + b"\0" * 50}
+             "gzip with bytes after it": gz[:len(gz) // 2] + b"\0" * 50}
     for name, data in cases.items():
         yield Case(f"compressed: {name}", ["convert", "f"], {"f": data}, PARSE)
     for i in range(1, 7):

@@ -35,7 +35,7 @@ POD = """<tpupod version="1">
  <dcn host_bps="2.5e10" latency_ns="20000"/>
 </tpupod>
 """
-# name -> (what is replaced, by what)
+# name -> (old text, new text)
 PODS = {
     "no root": (POD, ""), "another root": ("tpupod", "gpupod"), "version 2": ('version="1"', 'version="2"'),
     "no version": (' version="1"', ""), "no slice": (' <slice name="v5e-16" dims="4 4" wrap="false false"/>\n', ""),
@@ -49,7 +49,7 @@ PODS = {
     "dims beyond 64 bits": ('dims="4 4"', 'dims="99999999999999999999 4"'), "no dims": ('dims="4 4" ', ""),
     "hosts that do not divide": ('bounds="2 2 1"', 'bounds="3 3 1"'), "a wrap flag too many": ('wrap="false false"', 'wrap="false false false false"'),
     "a wrap of letters": ('wrap="full-axis"', 'wrap="sometimes"'), "efficiency above one": ('eff="0.9"', 'eff="9"'),
-    "a type nobody has": ('dtype="s8"', 'dtype="q8"'), "an unclosed element": ("</tpupod>", ""), "an attribute twice": ('eff="0.9"', 'eff="0.9" eff="0.8"'),
+    "an unknown type": ('dtype="s8"', 'dtype="q8"'), "an unclosed element": ("</tpupod>", ""), "an attribute twice": ('eff="0.9"', 'eff="0.9" eff="0.8"'),
     "text where none may be": ("<host", "hello<host"), "latency below zero": ('latency_ns="20000"', 'latency_ns="-1"'),
     "an external entity": ("<tpupod", '<!DOCTYPE t [<!ENTITY x SYSTEM "file:///etc/passwd">]><tpupod'),
     "a billion laughs": ("<tpupod", "<!DOCTYPE t [" + '<!ENTITY a "ha">' + "".join(

@@ -58,7 +58,7 @@ def all_cases(_):
     for verb in PROGRAM_VERBS:
         for i, arguments in enumerate(EVERY_PROGRAM):
             if "--json=maybe" in arguments and verb in ("convert", "opt", "check"):
-                continue  # no such flag: the next case's business
+                continue  # an unknown flag: the next case
             more = ["--topology", "v2-8"] if verb == "emulate" else []
             if arguments == ["dot.hlo", "--"] and verb != "check":
                 continue  # ends the options: a good call

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The builder's functions that no other test calls, each once: what they append is the op that they are named after, in
-// the shape that follows, and the program verifies, as does what is read of its text.
+// the shape that follows, and the program verifies, as does the one that is read from its text.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -220,7 +220,7 @@ Test(ir_builder_every, collectives_and_transfers) {
     HloInstruction *sizes = parameter(HLO_S32, HLO_DIMS(2)), *ragged[] = {x, x, sizes, sizes, sizes, sizes};
     expect(hlo_build_ragged_all_to_all(b, ragged, &(HloCollectiveAttributes){.channel_id = 8}),
            HLO_OP_RAGGED_ALL_TO_ALL, "f32[4]");
-    // into a part of a buffer: what is sent, the buffer, and from where to where
+    // into a part of a buffer: the data, the buffer, and from where to where
     HloInstruction *zero = hlo_build_scalar(b, HLO_S32, 0), *at = hlo_build_tuple(b, &zero, 1);
     HloInstruction *in_place[] = {x, x, at, at};
     const HloInts slices[] = {HLO_DIMS(2)};

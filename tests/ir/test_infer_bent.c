@@ -308,7 +308,7 @@ Test(ir_infer_bent, an_async_done_follows_a_start) {
     hlo_module_free(module);
 }
 
-// Pairs of a transfer are text in an attribute that nobody has parsed before.
+// Pairs of a transfer are text in an attribute that is parsed here for the first time.
 Test(ir_infer_bent, pairs_of_a_transfer_that_are_none) {
     static const struct {
         const char *pairs;

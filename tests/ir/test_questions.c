@@ -49,7 +49,7 @@ Test(ir_questions, positions_of_operands) {
     "1 {file_location_id=1 parent_frame_id=1}\n2 {file_location_id=2 parent_frame_id=1}\n"                \
     "3 {file_location_id=3 parent_frame_id=1}\n4 {file_location_id=3 parent_frame_id=3}\n\n"
 
-// Dead code goes, and its rows with it: what is left of a frame is the frame that called it, places, and names.
+// Dead code goes, and its rows with it: the frame that called it, places and names remain.
 Test(ir_questions, stack_tables_without_what_nothing_refers_to) {
     HloModule *module = compiled_must_parse(
         "HloModule m\n\n" TABLES

@@ -56,7 +56,7 @@ static const RefusedCase cases[] = {
     {"f32[];f32[2];s32[]", "f32[2] clamp(p0,p1,p2)", "", "bound max of element type s32"},
     {"pred[];(f32[2]);(f32[3])", "(f32[2]) select(p0,p1,p2)", "", "select"},
     {"(f32[2]);f32[2]", "f32[2] add(p0,p1)", "", "operand 0 must be an array"},
-    // what stands in the place of an operand, as XLA's verifier has it
+    // operands of a kind that XLA's verifier refuses
     {"f32[2]", "f32[2] custom-call(p0), custom_call_target=\"x\", output_to_operand_aliasing={{}: (1, {})}", "",
      "output_to_operand_aliasing 0 names operand 1 or a part of it that does not exist"},
     {"f32[2]", "f32[2] custom-call(p0), custom_call_target=\"x\", output_to_operand_aliasing={{}: (0, {2})}", "",
@@ -126,7 +126,7 @@ static const RefusedCase cases[] = {
     {"f32[4,4];f32[2];s32[];s32[]", "f32[4,4] dynamic-update-slice(p0,p1,p2,p3)", "", "differ in rank"},
     {"f32[4];s32[2];s32[]", "f32[4] dynamic-update-slice(p0,p1,p2)", "",
      "an update of element type s32 for an array of"},
-    // Numbers with which nobody can count: positions of windows are sums of products of these.
+    // Numbers that overflow: positions of windows are sums of products of these.
     {"f32[4];f32[]", "f32[4] pad(p0,p1), padding=-9223372036854775807_9223372036854775807", "", "padding beyond 2^46"},
     {"f32[1];f32[]", "f32[1] pad(p0,p1), padding=0_0_9223372036854775807", "", "padding beyond 2^46"},
     {"f32[4];f32[]", "f32[1] reduce-window(p0,p1), window={size=1 stride=4611686018427387904}, to_apply=c", ADD,

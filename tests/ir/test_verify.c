@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier finds what is broken by hand. That it accepts what XLA writes is shown by the corpus tests.
+// The verifier finds errors that were made by hand. That it accepts what XLA writes is shown by the corpus tests.
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>

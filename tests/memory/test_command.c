@@ -13,7 +13,7 @@
 
 typedef struct Command {
     const char *program;
-    const char *options[4];  // of `run`, behind the file
+    const char *options[4];  // of `run`, after the file
 } Command;
 
 static const Command commands[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short of memory in calls that the other doors come to late, where one allocation in many is tried: each stands alone
-// here, behind everything that it needs.
+// Short of memory in calls that the other tests reach late, where they try one allocation in many: each is alone here,
+// after all that it needs.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 // ---- programs
 
-// A sum over what is cut, and a call.
+// A sum over a sharded dimension, and a call.
 static const char sum_text[] =
     "HloModule m, num_partitions=4\ntwice {\n a = f32[8,8] parameter(0)\n ROOT b = f32[8,8] add(a, a)\n}\n"
     "ENTRY e {\n x = f32[8,8] parameter(0), sharding={devices=[1,4]<=[4]}\n"
@@ -132,7 +132,7 @@ static HloStatus calls_door(const World *world) {
     return status;
 }
 
-// A name that nobody has, and no other that is near.
+// An unknown name, and no known one that is near.
 static HloStatus name_door(const World *world) {
     EmuTopology *topology = NULL;
     (void)world;

@@ -143,7 +143,7 @@ static HloStatus messages_door(const World *world) {
 #undef MESSAGE
 }
 
-// Devices on threads of their own, which all run short: nobody may wait for one that has ended.
+// Devices on threads of their own, which all run short: none may wait for one that has ended.
 static HloStatus meetings_door(const World *world) {
     (void)world;
     return evaluate_text(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short of memory below the plugin's table: every call answers RESOURCE_EXHAUSTED or does what was asked, and what it
-// gave can be destroyed. The process is the user's.
+// Short of memory below the plugin's table: every call answers RESOURCE_EXHAUSTED or succeeds, and what it gave can be
+// destroyed. The process is the user's.
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -61,7 +61,7 @@ static HloStatus alias_door(const World *world) {
                                                .buffer = ((const Ready *)world->more)->arguments[0],
                                                .promise = open.promise};
     status = status_of(CALL(Client_FulfillAliasBuffer, &fulfil));
-    if (status) {  // the promise stands: it is given up
+    if (status) {  // the promise was made: it is given up
         fulfil.buffer = NULL;
         fulfil.error_code = 1;
         harness_must(CALL(Client_FulfillAliasBuffer, &fulfil), "give up");
@@ -313,13 +313,13 @@ static PjrtError *take_chunk(PjrtChunk *chunk, PjrtCallbackError **make_error, s
     return NULL;
 }
 
-// All at once. `told` keeps the error of a chunk that was taken without an event.
-static void give_stream(PjrtStream *stream, void *told) {
+// All at once. `error` keeps the error of a chunk that was taken without an event.
+static void give_stream(PjrtStream *stream, void *error) {
     PjrtCopyToDeviceStreamTotalBytesArgs total = {.struct_size = sizeof(total), .stream = stream};
     harness_must(CALL(CopyToDeviceStream_TotalBytes, &total), "TotalBytes");
     PjrtChunk chunk = {.data = numbers, .size = (size_t)total.total_bytes};
     PjrtCopyToDeviceStreamAddChunkArgs add = {.struct_size = sizeof(add), .stream = stream, .chunk = &chunk};
-    *(HloStatus *)told = status_of(CALL(CopyToDeviceStream_AddChunk, &add));
+    *(HloStatus *)error = status_of(CALL(CopyToDeviceStream_AddChunk, &add));
     destroy_event(add.transfer_complete);
     PjrtCopyToDeviceStreamDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = stream};
     harness_must(CALL(CopyToDeviceStream_Destroy, &destroy), "Destroy");
@@ -340,9 +340,9 @@ static void open_asking(World *world) {
 }
 
 static HloStatus asking_door(const World *world) {
-    HloStatus told = HLO_SUCCESS;
+    HloStatus refused = HLO_SUCCESS;
     const PjrtSendCallbackInfo send = {.channel_id = 7, .send_callback = take_chunk};
-    const PjrtRecvCallbackInfo recv = {.channel_id = 8, .user_arg = &told, .recv_callback = give_stream};
+    const PjrtRecvCallbackInfo recv = {.channel_id = 8, .user_arg = &refused, .recv_callback = give_stream};
     const PjrtSendCallbackInfo *const send_lists[] = {&send};
     const PjrtRecvCallbackInfo *const recv_lists[] = {&recv};
     const PjrtExecuteOptions options = {.struct_size = sizeof(options),
@@ -351,8 +351,8 @@ static HloStatus asking_door(const World *world) {
                                         .num_send_ops = 1,
                                         .num_recv_ops = 1};
     HloStatus status = run(world->more, 1, &options);
-    if (!status) return told;
-    hlo_status_free(told);
+    if (!status) return refused;
+    hlo_status_free(refused);
     return status;
 }
 

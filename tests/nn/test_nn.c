@@ -332,7 +332,7 @@ Test(nn, training_steps_of_optax) {
 #undef TRAINED
 }
 
-// ---- what is refused
+// ---- refusals
 
 static void refuses(Build *build_wrong, const char *message) {
     HloModule *module = hlo_module_new("wrong");

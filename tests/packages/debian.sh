@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: tests/packages/debian.sh [--debootstrap]     Makes the Debian packages of build/release, unpacks them into an empty root
-# and uses what is in them: the command, C programs against both libraries, the Python module and the plugin's entry point.
+# and uses their contents: the command, C programs against both libraries, the Python module and the plugin's entry point.
 # With --debootstrap (root, network) the root is a Debian 12 of its own, in which apt installs them with what they depend on.
 # PYTHON is a Python with cffi and numpy. The last line is "N passed, N failed".
 set -u

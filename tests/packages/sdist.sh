@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: tests/packages/sdist.sh [PYTHON]    Makes the source distribution of the last commit twice, with a Python that has
-# scikit-build-core. Both must be the same bytes and hold every file of the repository, and CMake must configure what is unpacked
+# scikit-build-core. Both must be the same bytes and hold every file of the repository, and CMake must configure the unpacked files
 # in an empty folder. Run it by hand: .ci/run builds the wheel.
 set -eu
 python=${1:-python3}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes of other compilers change the precision of floats in place, and the verifier lets such programs through
+// Passes of other compilers change the precision of floats in place, and the verifier accepts these programs
 // (tests/support/bent.h). Every pass of ours must leave them as valid as they were.
 #include <criterion/criterion.h>
 

@@ -14,7 +14,7 @@ static HloStatus pad(HloModule *module) {
     return hlo_run_passes(module, names, 3, NULL);
 }
 
-// Only the two calls at the boundary, and what stands in front of and behind them, may still know of dynamic sizes.
+// Only the two calls at the boundary, and what precedes and follows them, may still have dynamic sizes.
 static void expect_static(const HloModule *module, const char *name) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
@@ -109,8 +109,8 @@ CaseTest(const int *index, dynamic_padder, refuses_by_name) {
     hlo_module_free(module);
 }
 
-// What no program of the table above can say: calls whose sides disagree about what is dynamic, and ops with a form of
-// dynamic size that has no static one. A size that is lost here would be an element that does not exist in a result.
+// Beyond the table above: calls whose sides disagree about dynamic sizes, and ops with a form of dynamic size that has
+// no static one. A size that is lost here would be an element that does not exist in a result.
 typedef struct RefusedModule {
     const char *called, *body, *words;
 } RefusedModule;

@@ -65,7 +65,7 @@ static const ExpansionCase cases[] = {
      "  ROOT t = (f32[6], f32[6]) tuple(s, s)\n}\n\n",
      P(0, "f32[6,5]") P(1, "f32[6]") "  ROOT r = (f32[6,5], f32[6]) scan(p0, p1), dimensions={1}, to_apply=c, "
                                      "num_carries=1, is_reverse=true\n"},
-    // Of no steps: there was a step that took a row all the same.
+    // bug: a scan of no steps took a row.
     {"scan-expander", HLO_OP_SCAN, 0,
      "c {\n  x = f32[5] parameter(0)\n  a = f32[5] parameter(1)\n  s = f32[5] add(a, x)\n"
      "  ROOT t = (f32[5], f32[5]) tuple(s, s)\n}\n\n",

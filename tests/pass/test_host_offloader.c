@@ -10,8 +10,8 @@
 #define STATE "(s32[], f32[4]{0}, f32[3,4]{1,0})"
 
 typedef struct OffloadCase {
-    const char *put;    // the update of %stack by %row in the body: what the loop hands on is %u
-    const char *after;  // behind the loop, whose stack is %stack: ends with the root
+    const char *put;    // the update of %stack by %row in the body: the loop returns %u
+    const char *after;  // after the loop, whose stack is %stack: ends with the root
     int64_t transfers;  // asynchronous accesses to host memory
     int64_t in_host;    // values of the entry in host memory, parts of tuples too
 } OffloadCase;
@@ -23,7 +23,7 @@ typedef struct OffloadCase {
     "=\"device\"}\n"
 
 static const OffloadCase cases[] = {
-    // Filled in the loop and read behind it.
+    // Filled in the loop and read after it.
     {PUT, READ "  ROOT o = f32[4]{0} add(d, x)\n", 2, 4},
     // Through a barrier, and read twice.
     {PUT,

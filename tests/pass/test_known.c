@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of the algebraic simplifier for what is known of numbers: constants that meet, counts below their bounds,
-// signs, whole numbers, parts that move. Before, after, and equal results bit for bit; a rule that must not apply has
-// the same text twice.
+// Rules of the algebraic simplifier that use known properties of numbers: constants that meet, counts below their
+// bounds, signs, whole numbers, parts that move. Before, after, and equal results bit for bit; a rule that must not
+// apply has the same text twice.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -134,7 +134,7 @@ static const KnownCase known[] = {
          "  ROOT r = f32[2,3] dynamic-slice(x, j, i), dynamic_slice_sizes={2,3}\n"},
     STAYS(X("f32[8]") P("s32[]", "i", 1) P("s32[]", "j", 2)
               "  a = f32[5] dynamic-slice(x, i), dynamic_slice_sizes={5}\n  ROOT r = f32[2] dynamic-slice(a, j), dynamic_slice_sizes={2}\n"),
-    // What is as it was.
+    // Unchanged values.
     {X("f32[4]") SCALAR("s32", "n", "4") "  ROOT r = f32[4] set-dimension-size(x, n), dimensions={0}\n",
      "  ROOT x = f32[4] parameter(0)\n"},
     {X("f32[4]") "  ROOT r = f32[4] collective-permute(x), source_target_pairs={{0,0}}\n", "  ROOT x = f32[4] parameter(0)\n"},

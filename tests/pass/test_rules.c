@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of the algebraic simplifier for what is repeated, ordered or moved: before, after, and equal results bit for
+// Rules of the algebraic simplifier for repeated, ordered or moved elements: before, after, and equal results bit for
 // bit. A rule that must not apply has the same text twice.
 #include <criterion/criterion.h>
 
@@ -258,7 +258,7 @@ static const RuleCase reductions[] = {
          "  ROOT r = f32[4] add(b, x)\n}\n"},
     {ADDER("f32") X("f32[4,1]") C("f32[]", "z", "-0.0") "  ROOT r = f32[4] reduce(x, z), dimensions={1}, to_apply=add\n}\n",
      "HloModule m\n\nENTRY main {\n" X("f32[4,1]") "  ROOT r = f32[4] reshape(x)\n}\n"},
-    // The reshape cuts through what is reduced.
+    // The reshape splits a dimension that is reduced.
     STAYS(ADDER("f32") X("f32[32]") C("f32[]", "z", "0") "  b = f32[8,4] reshape(x)\n"
               "  ROOT r = f32[8] reduce(b, z), dimensions={1}, to_apply=add\n}\n"),
     {ADDER("f32") X("f32[8]") C("f32[]", "z", "0") "  b = f32[11] pad(x, z), padding=1_2\n"

@@ -112,7 +112,7 @@ CaseList(pass_simplifier, rewrites) {
     return cases_numbered(HLO_COUNT_OF(rules));
 }
 
-// Names are not what is compared: both sides are renamed in order.
+// Names are not compared: both sides are renamed in order.
 CaseTest(const int *index, pass_simplifier, rewrites) {
     check_rewrite(rules[*index].before, rules[*index].after);
 }

@@ -167,7 +167,7 @@ Test(pass_structure, bug_inlining_nested_calls_had_no_end) {
 
 // Programs of MANY instructions are the oracle for "linear": a pass that looks at all users of a value, or joins one
 // neighbour at a time, takes minutes for them and gigabytes, and is found by anybody who runs the tests. No time is
-// asserted, since machines differ; what is left of the program is.
+// asserted, since machines differ; the program that remains is.
 enum { MANY = 20000 };
 
 // Runs `names` on a program of MANY instructions; how many are left of it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the harness that makes programs of HLO text, which wants the library and Criterion.
+// The part of the harness that makes programs of HLO text, which needs the library and Criterion.
 #include <criterion/criterion.h>
 
 #include "hlo/proto/proto.h"

@@ -192,7 +192,7 @@ static PjrtError *await_buffer(PjrtBuffer *buffer) {
     return await_event(ready.event);
 }
 
-// What one launch with this callback gives: 3 x the argument, or an error. A callback that nobody waits for makes both
+// What one launch with this callback gives: 3 x the argument, or an error. A callback that no one waits for makes both
 // known at once, as on XLA's CPU; after an error there are no results.
 static void expect(Callback callback, int code, const char *message) {
     PjrtClient *client = harness_client("v2-8");
@@ -249,13 +249,13 @@ Test(pjrt_callbacks, a_channel_without_callback_is_refused_at_launch) {
     harness_destroy_client(client);
 }
 
-// Like jax.debug.print: nothing comes back.
+// Like jax.debug.print: the host returns nothing.
 static const char kTell[] =
     "HloModule tell\nENTRY e {\n p = f32[2,3] parameter(0)\n t = token[] after-all()\n"
     " s = (f32[2,3], u32[], token[]) send(p, t), channel_id=7, is_host_transfer=true\n"
     " sd = token[] send-done(s), channel_id=7, is_host_transfer=true\n ROOT a = f32[2,3] add(p, p)\n}\n";
 
-// As JAX writes it: the host gives a sign back that nobody reads.
+// As JAX writes it: the host returns a value that is not used.
 static const char kTellWithSign[] =
     "HloModule sign\nENTRY e {\n p = f32[2,3] parameter(0)\n t = token[] after-all()\n"
     " s = (f32[2,3], u32[], token[]) send(p, t), channel_id=7, is_host_transfer=true\n"
@@ -263,7 +263,7 @@ static const char kTellWithSign[] =
     " r = (f32[2,3], u32[], token[]) recv(sd), channel_id=8, is_host_transfer=true\n"
     " rd = (f32[2,3], token[]) recv-done(r), channel_id=8, is_host_transfer=true\n ROOT a = f32[2,3] add(p, p)\n}\n";
 
-// What a callback prints has to stand before what the program prints after its launch.
+// The output of a callback must precede what the program prints after its launch.
 static void expect_over(const char *text, bool late) {
     PjrtClient *client = harness_client("v2-8");
     PjrtLoadedExecutable *executable = harness_compile_text(client, text);
@@ -289,8 +289,8 @@ Test(pjrt_callbacks, bug_an_unread_sign_is_not_an_answer) {
     expect_over(kTellWithSign, true);
 }
 
-// A program that asks is answered by the thread that launched it, afterwards: the launch must not wait for that for
-// ever. Another one is launched while the first waits, and both are answered in the end.
+// The thread that launched a program answers its callback after the launch, so the launch must not wait for the answer.
+// Another program is launched while the first waits, and both are answered in the end.
 Test(pjrt_callbacks, may_be_answered_by_the_launching_thread, .timeout = 60) {
     PjrtClient *client = harness_client("v2-8");
     PjrtLoadedExecutable *executable = harness_compile_text(client, kAsk);
@@ -351,8 +351,8 @@ Test(pjrt_callbacks, late_errors_surface_at_event_and_result) {
     harness_destroy_client(client);
 }
 
-// More than once over, by fits and starts and from whoever: each chunk is taken whole or refused, and what is refused
-// leaves the stream as it was.
+// More than once over, in pieces and from any thread: each chunk is taken whole or refused, and a refused one leaves
+// the stream as it was.
 Test(pjrt_callbacks, chunks_that_do_not_fit_change_nothing) {
     PjrtClient *client = harness_client("v2-8");
     PjrtLoadedExecutable *executable = harness_compile_text(client, kAsk);

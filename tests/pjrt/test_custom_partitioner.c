@@ -132,7 +132,7 @@ static void expect_halves(PjrtClient *client, PjrtLoadedExecutable *executable) 
     }
 }
 
-// What its author answered is part of the executable: one that is serialised and loaded asks nobody, and runs.
+// What its author answered is part of the executable: one that is serialised and loaded runs without asking.
 Test(pjrt_custom_partitioner, a_serialised_executable_has_the_answers) {
     Author author = {0};
     PjrtError *error = NULL;

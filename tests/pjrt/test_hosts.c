@@ -216,7 +216,7 @@ Test(pjrt_hosts, hosts_that_there_are_not_are_refused) {
     options[1] = number_option("num_nodes", 3);
     options[2] = number_option("node_id", 0);
     harness_refused(create(options, 3, &client), 3, "jax.distributed has 3 processes, but v5e-16 has 4 hosts");
-    // As many as hosts, but nothing connects them: each would play a slice of its own.
+    // As many processes as hosts, but without a connection: each would be a slice of its own.
     options[1] = number_option("num_nodes", 4);
     harness_refused(create(options, 3, &client), 9, "jax.distributed has 4 processes, but nothing says how they reach");
     options[1] = text_option("process_index", "one");

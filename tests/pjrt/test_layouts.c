@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts and memories through the C API: what a real slice says of the order and the tiles of arrays.
+// Layouts and memories through the C API: the order and the tiles of arrays are those of a real slice.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,7 +101,7 @@ Test(pjrt_layouts, buffers_carry_layouts) {
     harness_destroy_client(client);
 }
 
-// What the entry layouts say is where results are made, and what is told of them.
+// Results are made, and described, in the entry layouts.
 Test(pjrt_layouts, programs_say_layouts_and_memories) {
     static const char program[] =
         "HloModule m, entry_computation_layout={(f32[2,3]{1,0:S(5)})->(f32[2,3]{0,1}, f32[2,3]{1,0:S(5)})}\n"
@@ -144,7 +144,7 @@ Test(pjrt_layouts, programs_say_layouts_and_memories) {
     "\"unpinned_host\"}) -> tensor<2x3xf32> {\n  %0 = stablehlo.add %a, %a : tensor<2x3xf32>\n" \
     "  return %0 : tensor<2x3xf32>\n}\n"
 
-// Arrays there have one order.
+// Arrays in host memory have one order.
 Test(pjrt_layouts, orders_in_unpinned_host_memory) {
     PjrtClient *client = harness_client("v2-8");
     PjrtError *error;
@@ -193,7 +193,7 @@ CaseTest(DefaultCase *param, pjrt_layouts, default_layouts) {
     expect_layout(layouts, of.layout, param->layout);
     PjrtLayoutDestroyArgs destroy = {.struct_size = sizeof(destroy), .layout = of.layout};
     harness_must(layouts->destroy(&destroy), "Destroy");
-    // A topology that nobody has says the same.
+    // A topology without devices says the same.
     PjrtClientTopologyDescriptionArgs topology = {.struct_size = sizeof(topology), .client = client};
     harness_must(CALL(Client_TopologyDescription, &topology), "TopologyDescription");
     of.owner = topology.topology;

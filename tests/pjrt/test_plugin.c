@@ -160,7 +160,7 @@ Test(pjrt_plugin, programs_may_come_as_text) {
     harness_destroy_client(client);
 }
 
-// An older client's struct ends earlier: nothing behind its end is touched.
+// An older client's struct ends earlier: nothing past its end is touched.
 Test(pjrt_plugin, shorter_structs_stay_untouched_after_their_end) {
     PjrtClient *client = harness_client("v2-8");
     PjrtClientDevicesArgs devices = {.struct_size = sizeof(devices), .client = client};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plugin tells of clients, devices, memories, buffers and programs, as jaxlib asks for it: each answer is that
-// of the thing that was asked about.
+// The plugin's answers about clients, devices, memories, buffers and programs, as jaxlib asks: each is that of the
+// thing that was asked about.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ enum { kF32 = 11 };  // PJRT_Buffer_Type
     Type args = {.struct_size = sizeof(args), __VA_ARGS__}; \
     harness_must(CALL(NAME, &args), #NAME)
 
-// A text that comes with its size.
+// A text with its size.
 static void expect_text(const char *text, size_t size, const char *want) {
     cr_assert_not_null(text, "no text where %s was to come", want);
     cr_expect(size == strlen(want) && memcmp(text, want, size) == 0, "%.*s, not %s", (int)size, text, want);
@@ -49,7 +49,7 @@ Test(pjrt_questions, clients_and_devices) {
     ASK(DeviceDescription_DebugString, PjrtDeviceDescriptionDebugStringArgs, text,
         .device_description = of.device_description);
     cr_expect_not_null(strstr(text.debug_string, "(0,0,0,1)"), "%s", text.debug_string);
-    // Of several slices each device says on which it is.
+    // With several slices each device has the number of its slice.
     ASK(Device_GetAttributes, PjrtDeviceGetAttributesArgs, list, .device = device);
     bool sliced = false;
     for (size_t i = 0; i < list.num_attributes; i++)
@@ -66,7 +66,7 @@ Test(pjrt_questions, clients_and_devices) {
     harness_destroy_client(client);
 }
 
-// The peak goes back to what is in use.
+// The peak falls back to the bytes in use.
 Test(pjrt_questions, the_peak_of_memory_is_cleared) {
     PjrtClient *client = harness_client("v2-8");
     PjrtDevice *device = harness_device(client, 0);
@@ -125,7 +125,7 @@ Test(pjrt_questions, buffers) {
     cr_expect_not(on_cpu.is_on_cpu);
     ASK(Buffer_OpaqueDeviceMemoryDataPointer, PjrtBufferOpaqueDeviceMemoryDataPointerArgs, data, .buffer = buffer);
     cr_expect_eq(((const float *)data.device_memory_ptr)[5], 12);
-    // Whoever holds the address keeps a donation from taking the memory over.
+    // While the address is held, a donation cannot take the memory over.
     ASK(Buffer_IncreaseExternalReferenceCount, PjrtBufferIncreaseExternalReferenceCountArgs, hold, .object = buffer);
     ASK(Buffer_DecreaseExternalReferenceCount, PjrtBufferDecreaseExternalReferenceCountArgs, drop, .object = buffer);
     harness_destroy_buffer(buffer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plugin refuses: every description of an array that has no sense, at every function that takes one. A plugin
-// lives in the user's process: it answers with a code and a message, and never with a crash.
+// Refusals of the plugin: every meaningless description of an array, in every function that takes one. A plugin lives
+// in the user's process: it answers with a code and a message, and never with a crash.
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -222,7 +222,7 @@ Test(pjrt_refused, meaningless_arrays_at_every_entry_point) {
         {"a negative size", {kF32, negative, 2, NULL}, kInvalidArgument, "dimension 1 has negative size -3"},
         {"an unbounded size", {kF32, unbounded, 2, NULL}, kInvalidArgument, "dimension 1 has no size"},
         {"too many bytes", {kF32, immense, 2, NULL}, kInvalidArgument, "does not fit in 62 bits"},
-        {"too many bytes behind a zero", {kF32, hidden, 3, NULL}, kInvalidArgument, "does not fit in 62 bits"},
+        {"too many bytes after a zero", {kF32, hidden, 3, NULL}, kInvalidArgument, "does not fit in 62 bits"},
         {"strides", {kF32, two_by_three, 2, &strides}, kUnimplemented, "strides"},
         {"an order of too few",
          {kF32, two_by_three, 2, &short_order},
@@ -388,7 +388,7 @@ Test(pjrt_refused, devices_that_are_not_there) {
 
 // ---- events
 
-// Whatever number the caller gives for its error, what waits for the event gets a code that PJRT has.
+// Whatever number the caller gives for its error, a waiter of the event gets one of PJRT's codes.
 Test(pjrt_refused, errors_of_the_caller_have_codes_of_absl) {
     static const struct { int32_t given, want; } cases[] = {{5, 5}, {16, 16}, {17, 2}, {-3, 2}, {1 << 20, 2}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -411,7 +411,7 @@ Test(pjrt_refused, errors_of_the_caller_have_codes_of_absl) {
 
 // ---- clients from before a field was added
 
-// The struct of a launch ends where the caller says that it ends: what stands behind is the caller's own.
+// The struct of a launch ends where the caller says: the bytes that follow are the caller's.
 Test(pjrt_refused, bug_a_launch_whose_struct_names_no_device) {
     PjrtClient *client = harness_client("v2-8");
     PjrtLoadedExecutable *executable = harness_compile_text(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plugin refuses of programs: bytes that are none, options without sense, launches that do not fit, functions
-// that are given too little room, structs of clients that are too old.
+// Refusals of programs: bytes that are not a program, meaningless options, launches that do not fit, functions that are
+// given too little room, structs of clients that are too old.
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static PjrtError *load(PjrtClient *client, const char *bytes, size_t size) {
     return error;
 }
 
-// The whole loads; every shorter piece, and every byte of its head that is another one, is refused.
+// The whole file loads; every shorter piece, and every change of a byte in its head, is refused.
 Test(pjrt_refused, serialised_executables_that_are_truncated_or_changed) {
     PjrtClient *client = harness_client("v2-8");
     PjrtLoadedExecutable *loaded;
@@ -232,7 +232,7 @@ Test(pjrt_refused, launches_that_do_not_fit) {
     harness_refused(CALL(LoadedExecutable_Execute, &launch.args), kInvalidArgument,
                     "not portable and belongs to another");
     prepare_launch(&launch, executable, good);
-    harness_must(CALL(LoadedExecutable_Execute, &launch.args), "what is right still runs");
+    harness_must(CALL(LoadedExecutable_Execute, &launch.args), "a right program still runs");
     harness_destroy_buffer(launch.results[0]);
     PjrtBuffer *all[] = {good, turned, elsewhere, foreign, deleted};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) harness_destroy_buffer(all[i]);

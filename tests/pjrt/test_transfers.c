@@ -217,7 +217,7 @@ Test(pjrt_transfers, aliases_get_their_content_later) {
     harness_destroy_client(client);
 }
 
-// A reshaped result lives in the memory of what it was made from; one of another size leaves the argument alone.
+// A reshaped result reuses the memory of its argument; one of another size does not.
 Test(pjrt_transfers, a_donated_array_serves_a_result_of_other_sizes) {
     static const struct {
         const char *text;
@@ -298,7 +298,7 @@ Test(pjrt_transfers, raw_copies_wait_for_their_destination) {
     harness_destroy_client(client);
 }
 
-// What was asked for before the array was given away is still given when the destination comes.
+// A copy that was requested before the array was donated is still made when the destination comes.
 Test(pjrt_transfers, bug_a_raw_copy_whose_destination_comes_after_the_donation) {
     PjrtClient *client = harness_client("v2-8");
     PjrtBuffer *buffer = harness_numbers(client, 2, 2, 3, 3);
@@ -366,7 +366,7 @@ static void count_deletion(void *data, void *argument) {
     atomic_fetch_add((atomic_int *)argument, 1);
 }
 
-// Aligned memory is used as it is and outlives nobody; a donation does not write into it.
+// Aligned memory is used as it is and does not outlive its owner; a donation does not write into it.
 Test(pjrt_transfers, views_do_not_copy) {
     PjrtClient *client = harness_client("v2-8");
     float *data = aligned_alloc(64, 128);
@@ -588,7 +588,7 @@ Test(pjrt_transfers, portable_programs_run_where_they_are_sent) {
     harness_destroy_client(client);
 }
 
-// Its devices are another client's: they were taken for those of this one.
+// bug: the devices of another client were taken for those of this one.
 Test(pjrt_transfers, bug_a_program_of_a_topology_is_loaded_on_a_client) {
     PjrtTopologyDescriptionCreateArgs create = {
         .struct_size = sizeof(create), .topology_name = "v5e-16", .topology_name_size = strlen("v5e-16")};
@@ -636,7 +636,7 @@ static bool program_is_deleted(PjrtLoadedExecutable *loaded) {
     return args.is_deleted;
 }
 
-// One that was loaded again could not be launched any more when the first was deleted.
+// bug: a second executable of a program could not be launched after the first was deleted.
 Test(pjrt_transfers, bug_a_deletion_is_that_of_one_loading) {
     PjrtClient *client = harness_client("v2-8");
     PjrtLoadedExecutable *first = harness_compile_text(client, kTwice);
@@ -653,7 +653,7 @@ Test(pjrt_transfers, bug_a_deletion_is_that_of_one_loading) {
     PjrtBuffer *late = launch(second, argument, 0);
     expect_numbers(early, 2, 2);
     expect_numbers(late, 2, 2);
-    // What is loaded from the program afterwards is not deleted either.
+    // Executables that are loaded from the program afterwards are not deleted either.
     harness_must(CALL(Client_Load, &load), "Client_Load");
     cr_expect_not(program_is_deleted(load.loaded_executable));
     harness_destroy_executable(load.loaded_executable);
@@ -683,7 +683,7 @@ static void *launch_shared(void *argument) {
     for (int i = 0; i < 50; i++) {
         PjrtBuffer *result = NULL;
         PjrtError *error = harness_launch(race->executable, race->shared, NULL, NULL, &result);
-        if (error) {  // somebody has deleted it
+        if (error) {  // another thread has deleted it
             harness_refused(error, 3, "deleted");
             continue;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules in protobuf that say what cannot be, each written out in a small notation of the wire format, and the words
-// that they are refused with. The reader is the first to see them: nobody has verified anything before it.
+// that they are refused with. The reader is the first to see them: nothing was verified before it.
 #include <assert.h>
 #include <criterion/criterion.h>
 #include <ctype.h>
@@ -304,7 +304,7 @@ Test(proto_messages, bug_fields_with_a_meaning_were_passed_over) {
     }
 }
 
-// Orders that writers may leave unsimplified, and tiles on one device, printed as text that nobody reads.
+// Orders that writers may leave unsimplified, and tiles on one device, printed as text that is not read.
 Test(proto_messages, bug_shardings_of_messages_print_as_text_that_reads_back) {
     static const struct {
         const char *sharding, *printed;

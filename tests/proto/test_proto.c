@@ -75,7 +75,7 @@ static void wrap(HloText *bytes, int number, const void *data, size_t length) {
     hlo_text_append(bytes, data, length);
 }
 
-// The arguments of a snapshot stand where another message has its configuration.
+// The arguments of a snapshot have the field number of another message's configuration.
 Test(proto, messages_around_a_module) {
     static const unsigned char config[] = {4 << 3, 2, 5 << 3, 4, 7 << 3, 1};  // 2 replicas of 4 partitions
     HloText proto = {0}, with_config = {0}, snapshot = {0};
@@ -510,7 +510,7 @@ Test(proto, bug_quotes_in_the_name_of_an_origin) {
     }
 }
 
-// Fields of newer writers that were dropped: numbers from what jaxlib 0.10.2 writes for such texts.
+// Fields of newer writers that were dropped: numbers are those that jaxlib 0.10.2 writes for these texts.
 typedef struct KeptField {
     const char *name;
     const char *text;
@@ -599,10 +599,10 @@ Test(proto, bug_an_open_layout_of_the_entry_is_closed) {
     hlo_module_free(module);
 }
 
-// Messages that say what cannot be: bytes of what a program is written as, replaced wherever they stand.
+// Messages that say what cannot be: bytes of a written program, replaced wherever they occur.
 typedef struct Bent {
     const char *name;
-    const char *program;  // of one computation, its root behind "ROOT "
+    const char *program;  // of one computation, its root after "ROOT "
     const char *from, *to;
     size_t length;     // of both
     const char *part;  // of the message
@@ -625,7 +625,7 @@ static const Bent bent_messages[] = {
     BENT("s32[] parameter(0)\n  d = s32[] domain(r), domain={kind=\"sharding\", entry={replicated}, exit={maximal "
          "device=1}}",
          "\xba\x03", "\xf2\x04", "does not give the shardings of both of its sides"),
-    // bug: a buffer without an array was printed by its first element all the same; type 34 is BUFFER
+    // bug: a buffer without an array was printed by its first element; type 34 is BUFFER
     BENT("f32[3] parameter(0)", "\x10\x0b\x1a\x01\x03", "\x10\x22\x7a\x01\x03",
          "a shape of type b has 0 elements, or one that is not an array"),
     BENT("(s32[], s32[]) constant((1, 2))", "\x10\x0d\x22", "\x10\x04\x22", "a shape of type s32 has 2 elements"),
@@ -762,7 +762,7 @@ static int64_t from_hex(const char *digits, unsigned char *bytes) {
     return count;
 }
 
-// Metadata, manual axes, device orders and what is of one kind as a whole were lost or refused.
+// Metadata, manual axes, device orders and whole shardings of one kind were lost or refused.
 Test(proto, shardings_are_those_of_jaxlib_both_ways) {
     for (size_t i = 0; i < HLO_COUNT_OF(shardings); i++) {
         unsigned char bytes[256];
@@ -912,7 +912,7 @@ CaseTest(int *index, proto, schedules_name_every_instruction_once) {
     hlo_text_free(&bytes);
 }
 
-// Numbers may be packed, one a field, or both: protobuf lets writers choose, and joins what was written in pieces.
+// Numbers may be packed, one a field, or both: protobuf lets writers choose, and joins the pieces.
 Test(proto, bug_literals_in_several_fields_counted_as_elided) {
     const char *text = "HloModule m\n\nENTRY e {\n  ROOT c = s32[3] constant({1, 2, 300})\n}\n";
     // Field 4 of the literal: the numbers packed; 2 and 300 alone and 1 packed between; and one too many.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each op family is a function that appends instructions to a program and pushes its result on the pool of values that
+// Each op family is a function that appends instructions to a program and adds its result to the pool of values that
 // later ops draw from.
 #include "tests/spmd/generate.h"
 
@@ -133,7 +133,7 @@ static int64_t dilated(int64_t size, int64_t base) {
     return size ? (size - 1) * base + 1 : 0;
 }
 
-// Mostly f32 and s32; others move, and are summed where sums are exact.
+// Mostly f32 and s32; other types are moved, and summed where sums are exact.
 static HloType random_type(Program *program) {
     static const HloType types[] = {HLO_PRED,   HLO_U8,   HLO_S8,   HLO_S16, HLO_U16, HLO_U32,
                                     HLO_S64,    HLO_U64,  HLO_S4,   HLO_F64, HLO_C64, HLO_C64,
@@ -163,7 +163,7 @@ static Value *index_value(Program *program) {
     return parameter(program, &scalar);
 }
 
-// The value as f32 or s32, for what compares elements or computes with them.
+// The value as f32 or s32, for ops that compare elements or compute with them.
 static Value plain(Program *program, Value value) {
     if (is_plain(value.type)) return value;
     const bool is_complex = hlo_type_is_complex(value.type);
@@ -346,7 +346,7 @@ static Value *put_slice(Program *program, const Value *a, int64_t dim, int64_t s
     return made;
 }
 
-// The end of an array in front of its beginning.
+// The end of an array before its beginning.
 static void add_rotation(Program *program) {
     Value a = value_of_rank(program, 1);
     int64_t dim = a.rank ? pick(program, a.rank) : 0;
@@ -360,7 +360,7 @@ static void add_rotation(Program *program) {
     hlo_text_char(&program->body, '\n');
 }
 
-// A reducer of two scalars; its name.
+// Writes a reducer of two scalars and returns its name.
 static const char *reducer(Program *program, const Value *value, const char *op, char *name) {
     snprintf(name, 32, "r%lld", (long long)program->names++);
     const char *type = type_of(value);
@@ -506,7 +506,7 @@ static void add_dynamic_update(Program *program) {
     hlo_text_string(&program->body, ")\n");
 }
 
-// Rows of an array by an index vector, out of range at times.
+// Rows of an array by an index vector that is sometimes out of range.
 static void add_gather(Program *program) {
     Value a = value_of_rank(program, 1), indices = {.rank = 1, .type = HLO_S32}, result = {.type = a.type};
     if (!a.rank) return;
@@ -570,8 +570,8 @@ static void add_cumulative(Program *program) {
         hlo_text_format(&program->body, d ? "x%lld" : "%lld", d == dim ? (long long)size : 1LL);
     hlo_text_string(&program->body, " pad=");
     for (int64_t d = 0; d < a.rank; d++) {
-        long long before = d == dim && forward ? size - 1 : 0, behind = d == dim && !forward ? size - 1 : 0;
-        hlo_text_format(&program->body, "%s%lld_%lld", d ? "x" : "", before, behind);
+        long long before = d == dim && forward ? size - 1 : 0, after = d == dim && !forward ? size - 1 : 0;
+        hlo_text_format(&program->body, "%s%lld_%lld", d ? "x" : "", before, after);
     }
     hlo_text_format(&program->body, "}, to_apply=%s\n", name);
 }
@@ -626,7 +626,7 @@ static void add_convolution(Program *program) {
     result.dims[3] = kernel.dims[3];
     for (int64_t d = 0; d < 2; d++) {
         input.dims[1 + d] = 4 + pick(program, 10);
-        // Now and then the kernel is as large as the image: so the gradient of a kernel is written.
+        // Sometimes the kernel is as large as the image, as in the gradient of a kernel.
         size[d] = kernel.dims[d] = pick(program, 4) ? 1 + pick(program, 4) : input.dims[1 + d] - pick(program, 2);
         stride[d] = 1 + pick(program, 2);
         low[d] = pick(program, 4) - 1;
@@ -728,7 +728,7 @@ static void add_batched_gather(Program *program) {
         a.name, b.name, rows.name, name);
 }
 
-// Two indices a vector, at one place of the index array or another.
+// Two indices per vector, in any dimension of the index array.
 static void add_two_index_gather(Program *program) {
     Value table = {.rank = 3, .type = random_type(program)}, indices = {.rank = 2, .type = HLO_S32};
     Value result = {.rank = 2, .type = table.type};
@@ -807,7 +807,7 @@ static void add_fft(Program *program) {
     hlo_text_free(&dims);
 }
 
-// A mapped computation, a choice, a clamp, and a change of type and back.
+// A map, a select, a clamp, and a conversion to another type and back.
 static void add_choice(Program *program) {
     Value a = plain(program, random_value(program)), low = {.rank = 0, .type = a.type};
     Value b = *parameter(program, &a), bound = *parameter(program, &low);
@@ -868,7 +868,7 @@ static void add_sort_pairs(Program *program) {
     hlo_text_format(&program->body, "get-tuple-element(pair%lld), index=1\n", id);
 }
 
-// Random bits, the state carried on.
+// Random bits; the state is passed on.
 static void add_random(Program *program) {
     static const char *const algorithms[] = {"rng_three_fry", "rng_philox", "rng_default"};
     static const char *const types[] = {"u32", "u64", "u16"};
@@ -980,8 +980,7 @@ static void add_batch_norm(Program *program) {
     Value a = plain(program, value_of_rank(program, 1)), feature = {.rank = 1};
     if (!a.rank || a.type == HLO_S32) return;
     int64_t dim = pick(program, a.rank);
-    // The mean of nothing is not a number, and which of several such an arg-max keeps depends on the order of its
-    // steps.
+    // The mean of an empty array is NaN, and which of several NaNs an arg-max keeps depends on the order of its steps.
     for (int64_t d = 0; d < a.rank; d++) {
         if (d != dim && a.dims[d] == 0) return;
     }
@@ -993,7 +992,7 @@ static void add_batch_norm(Program *program) {
     hlo_text_format(&program->body,
                     ", f32[%lld], f32[%lld]) batch-norm-training(%s, %s, %s), epsilon=1, feature_index=%lld\n", size,
                     size, a.name, scale.name, offset.name, (long long)dim);
-    // The means, which are rounded once: what is rounded more often decides sorts differently.
+    // The means, which are rounded once: further roundings would decide sorts differently.
     begin(program, &feature);
     hlo_text_format(&program->body, "get-tuple-element(norm%lld), index=1\n", id);
 }

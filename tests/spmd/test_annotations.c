@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Annotations as people and other programs write them, wrong ones among them: each is read, or passed over, or refused
-// with its instruction; none ends the process.
+// Annotations as people and other programs write them, including wrong ones: each is read, or ignored, or refused with
+// its instruction; none crashes the process.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define X "\\\"x\\\""
 #define Y "\\\"y\\\""
 
-// What stands in `#sdy.sharding<@mesh, …>`, and the local rows and columns of f32[8,8] that follow.
+// The text in `#sdy.sharding<@mesh, …>`, and the local rows and columns of f32[8,8] that follow.
 typedef struct ShardyText {
     const char *text;
     int64_t rows, columns;
@@ -26,7 +26,7 @@ static const ShardyText understood[] = {
     {"[{" X "}p1, {" Y "}p0]", 4, 4},
     {"[{" X "}, {}], replicated={" Y "}", 4, 8},
     {"[{" X "}, {}], unreduced={" Y "}", 4, 8},
-    // Spaces and line ends mean nothing.
+    // Spaces and line ends have no meaning.
     {" [ { " X " } ,\\n { } ] ", 4, 8},
 };
 
@@ -63,8 +63,8 @@ CaseTest(int *number, annotations, shardy_text_is_read) {
     hlo_module_free(module);
 }
 
-// What is no sharding of this array is refused, whatever stands beside it. That an axis is named twice once ended the
-// process.
+// An annotation that is not a sharding of this array is refused, whatever is beside it. That an axis is named twice
+// once ended the process.
 static const struct {
     const char *text, *message;
 } not_understood[] = {
@@ -162,7 +162,7 @@ static const struct {
     {"#sdy.sharding<@turned, [{}, {" X ":(1)2}]>", 8, 4, "{devices=[1,2,2]3,2,1,0 last_tile_dim_replicate}"},
     {"#sdy.sharding<@empty, [{}, {}]>", 8, 8, "{replicated}"},
     {"#sdy.sharding<@one, []>", 8, 8, "{replicated}"},
-    // Of a mesh with other devices, what uses no axis is just whole.
+    // On a mesh with other devices, a sharding without axes is replicated.
     {"#sdy.sharding<@wide, [{}, {}]>", 8, 8, "{replicated}"},
     {"#sdy.sharding<@wide, [{}, {}], replicated={" X "}>", 8, 8, "{replicated}"},
     {"#sdy.sharding<mesh<[" X "=3]>, [{}, {}]>", 8, 8, "{replicated}"},
@@ -191,7 +191,7 @@ CaseTest(int *number, annotations, the_mesh_that_a_sharding_names_counts) {
     hlo_module_free(partitioned);
 }
 
-// Meshes of Shardy: what is not a mesh is refused, whether a sharding names it or not.
+// Meshes of Shardy: a text that is not a mesh is refused, whether a sharding names it or not.
 static const struct {
     const char *meshes;
     int64_t rows;         // of f32[8] that is cut by axis x; 0: refused
@@ -239,7 +239,7 @@ CaseTest(int *number, annotations, shardy_meshes) {
     hlo_text_free(&text);
 }
 
-// Lists that do not fit what they stand at, at every place that has one.
+// Lists that do not fit what they annotate, at every place that has one.
 #define LIST "#sdy.sharding_per_value<[<@mesh, [{" X "}]>]>"
 #define ENTER(in, axes)                                                                                                \
     "ENTRY e {\n p = f32[8] parameter(0)\n g = f32[4] custom-call(p), custom_call_target="                             \
@@ -326,7 +326,7 @@ Test(annotations, shardy_lists_of_a_tuple_of_arguments_and_results_are_read) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Inside of manual regions
 
-// A region that is manual over the major half of four devices, with an annotation of what stands in it.
+// A region that is manual over the major half of four devices, with an annotation inside it.
 #define IN_REGION(annotation)                                                                                  \
     "HloModule m, num_partitions=4\nENTRY e {\n"                                                               \
     " p = f32[8,4] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"                    \
@@ -342,7 +342,7 @@ Test(annotations, free_axes_may_shard_inside_of_a_manual_region) {
     check_partitioned(IN_REGION(", sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dims={manual}}"), NULL, 1);
 }
 
-// Two arrays cut in different dimensions, whose border names its axes in Shardy's spelling and in that of JAX's
+// Two arrays cut in different dimensions, whose boundary names its axes in Shardy's spelling and in that of JAX's
 // exports.
 #define BORDER(side, axes)                                                                    \
     "frontend_attributes={xla.sdy." side "_shardings=\"#sdy.sharding_per_value<[<@mesh, [{" X \
@@ -363,8 +363,8 @@ Test(annotations, manual_axes_are_read_in_both_spellings) {
     expect_collectives(TWO_VALUES("#sdy.manual_axes<{" X "}>"), NULL, "1 all-to-all");
 }
 
-// Along a manual axis devices hold arrays of their own: to cut one by it mixed the rows of different arrays, or ended
-// the process.
+// bug: along a manual axis devices hold arrays of their own; cutting one by it mixed the rows of different arrays, or
+// crashed the process.
 static const char *const manual_axes_named[] = {
     IN_REGION(", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}"),
     IN_REGION(", sharding={devices=[4,1]<=[4]}"),
@@ -389,7 +389,7 @@ CaseTest(int *number, annotations, manual_axes_may_not) {
     hlo_module_free(module);
 }
 
-// How the barriers of GSPMD let shardings through, forward and backward.
+// The barriers of GSPMD propagate shardings forward and backward.
 static const struct {
     const char *target;
     bool forward, backward;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of bounded dynamic size on several devices: each op gives what it gives on one, however its arguments and
-// results are cut.
+// Arrays of bounded dynamic size on several devices: each op has the result that it has on one, however its arguments
+// and results are cut.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "tests/support/cases.h"
 #include "tests/support/random.h"
 
-// A sharding of an array as --shard takes it: both axes, in dimensions by chance, or in none.
+// A sharding of an array as --shard takes it: both axes, each in a random dimension or in none.
 static void pick(HloText *spec, Random *random, char kind, int64_t number, const HloShape *shape) {
     const uint64_t x = random_under(random, (uint64_t)shape->rank + 1),
                    y = random_under(random, (uint64_t)shape->rank + 1);

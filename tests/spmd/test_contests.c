@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contests of two dimensions for one axis, where the program does not say which of them is to have it: what follows
-// decides, so that a constraint which a user would write sends no less.
+// Contests of two dimensions for one axis, where the program does not say which of them gets it: the communication that
+// follows decides, so that a constraint which a user would write sends no less.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const Network networks[] = {
     {"two axes, uneven", 14, 31, 10, 18, 2, -1},
 };
 
-// The program, with the constraint or without it, and with the layers in a loop or not.
+// The program, with or without the constraint, and with or without a loop over layers.
 static void write_network(HloText *text, const Network *network, bool constrained, bool loop) {
     const int b = network->rows, t = network->table, w = network->width, h = network->hidden;
     const char *batch = network->axes == 1 ? "{devices=[4,1]<=[4]}" : "{devices=[2,1,2]<=[4] last_tile_dim_replicate}";

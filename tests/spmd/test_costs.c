@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What choosing costs: arrays beyond every machine are weighed without overflow, and ops of many operands are looked at
-// by their kinds.
+// The cost of choosing: the bytes of immense arrays do not overflow, and ops of many operands are examined by kinds of
+// operands.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@
 #include "tests/spmd/check.h"
 #include "tests/support/cases.h"
 
-// Up to 2^62 bytes an array. Bytes of a step, of a path or of all operands together passed 2^63 once, and the
-// partitioner ended the process.
+// Up to 2^62 bytes per array. bug: bytes of a step, of a path or of all operands together exceeded 2^63, and the
+// partitioner crashed.
 #define S "sharding={devices=[2,2]<=[4]}"
 #define ROWS "sharding={devices=[4,1]<=[4]}"
 #define COLUMNS "sharding={devices=[1,4]<=[4]}"
@@ -32,7 +32,7 @@ static const char *const immense[] = {
     "\n ROOT r = s8[999999999,1000000000] slice(p), slice={[1:1000000000], [0:1000000000]}, " ROWS,
     " p = s8[1000000000,1000000000] parameter(0), " ROWS
     "\n ROOT r = s8[1000000000,1000000000] reverse(p), dimensions={0}, " ROWS,
-    // Nothing, in a dimension that is longer than any other.
+    // An empty array with one immense dimension.
     " p = f32[0,1000000000000000000] parameter(0), " COLUMNS "\n ROOT r = f32[0,1000000000000000000] negate(p), " ROWS,
 };
 
@@ -71,7 +71,7 @@ Test(costs, amounts_stop_at_the_most) {
     cr_expect_eq(spmd_times_bytes(SPMD_MOST_BYTES / 2 + 1, 2), SPMD_MOST_BYTES);
 }
 
-// Many operands of a few kinds. Each operand was a leader of candidates of its own: 2,000 of them took 30 seconds.
+// Many operands of a few kinds. bug: each operand led candidates of its own, and 2,000 of them took 30 seconds.
 static const char *const kinds[] = {"{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}", "{devices=[2,2]<=[4]}",
                                     "{replicated}"};
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random sharded programs on slices: all that is partitioned is timed as well, the simulation sends the bytes that the
-// partitioner counted, and its times and sizes bound one another. Half as
-// many are tried as for their numbers.
+// Random sharded programs on slices: every partitioned program can be timed, the simulation sends the bytes that the
+// partitioner counted, and its times and sizes bound one another. Half as many are tried as for their numbers.
 #include <criterion/criterion.h>
 
 #include "emulator/emulator.h"

@@ -20,7 +20,7 @@ static const struct {
 } meshes[] = {{"2", {2}, 1},      {"3", {3}, 1},      {"2x2", {2, 2}, 2},
               {"2x3", {2, 3}, 2}, {"4x2", {4, 2}, 2}, {"2x2x2", {2, 2, 2}, 3}};
 
-// Where each axis of a mesh stands in a cut: of which dimension (-1: none), and behind how many others of it.
+// Where each axis of a mesh is in a cut: in which dimension (-1: none), and after how many others of it.
 typedef struct Cut {
     int dims[3], places[3];
 } Cut;
@@ -98,7 +98,7 @@ CaseList(every_pair, moves_to_every_other_sharding) {
     return each_mesh();
 }
 
-// Larger meshes have thousands of pairs: each cut goes to a few others, told by its number, so that all are reached.
+// Larger meshes have thousands of pairs: each cut goes to a few others, chosen by its number, so that all are reached.
 CaseTest(const int *number, every_pair, moves_to_every_other_sharding) {
     static const int64_t dims[][2] = {{12, 8}, {5, 7}};
     const int64_t *sizes = meshes[*number].sizes;

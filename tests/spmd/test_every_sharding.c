@@ -511,7 +511,7 @@ static const struct {
     {{{"x", 6}, {"y", 1}}, 2},
 };
 
-// A sharding of an array as --shard takes it: each axis of the mesh in some dimension, alone or behind another, or in
+// A sharding of an array as --shard takes it: each axis of the mesh in some dimension, alone or after another, or in
 // none; dimensions without axes are open or closed.
 static void pick_spec(HloText *spec, Random *random, int mesh, char kind, int64_t number, int32_t rank) {
     int of_axis[3];
@@ -530,7 +530,7 @@ static void pick_spec(HloText *spec, Random *random, int mesh, char kind, int64_
     }
 }
 
-// Several arrays of the program cut at once, which contradict each other as they like.
+// Several arrays of the program cut at once, with shardings that may contradict each other.
 static void check_pick(const char *name, const char *text, const HloModule *module, Random *random) {
     const int mesh = (int)random_under(random, HLO_COUNT_OF(meshes));
     HloText specs[8] = {{0}};
@@ -576,9 +576,9 @@ CaseTest(const int *number, every_sharding, odd_meshes_and_contradictions) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Nothing to cut
+// Empty dimensions
 
-// Sizes of which some are 0 or 1, where the op allows it: a shard of nothing, windows over nothing, sums of nothing.
+// Sizes of which some are 0 or 1, where the op allows it: empty shards, empty windows, empty sums.
 CaseList(every_sharding, nothing_to_shard) {
     return cases_numbered(HLO_COUNT_OF(cuts));
 }

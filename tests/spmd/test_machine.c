@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans priced by a machine: what it says of a transfer is what the transfer costs, and programs compute the same
-// whatever the prices are. The machine is made up: its links are as fast as a test needs them.
+// Plans priced by a machine: a transfer costs what the machine says, and programs compute the same whatever the prices
+// are. The machine is invented: its links are as fast as a test needs.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ Test(machine, costs_are_what_it_says) {
     cr_expect_eq(spmd_permutes_cost(&costs, &none, 100, 0, false), 100);
     cr_expect_eq(costs.flops_per_byte, 2000);
     spmd_costs_close(&costs);
-    // Without a machine, and with one that has no model, bytes are all that counts.
+    // Without a machine, or with one that has no model, only bytes count.
     const Links closed = {.is_closed = true};
     const SpmdMachine unknown = machine_of(&closed);
     for (int i = 0; i < 2; i++) {

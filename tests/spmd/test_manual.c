@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual regions (shard_map): what stands inside of one without an operand that comes from it.
+// Manual regions (shard_map): instructions inside of one without an operand that comes from it.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static const char *const regions[] = {
     // A loop that a collective of constants ends.
     " n = s32[] constant(0)\n z = f32[2] constant({1, 2})\n t = (s32[], f32[2]) tuple(n, z)\n"
     " w = (s32[], f32[2]) while(t), condition=summed, body=grow\n v = f32[2] get-tuple-element(w), index=1\n",
-    // A branch that one chooses, with another in it.
+    // A branch that depends on one, with another inside.
     " n = s32[] constant(1)\n m = s32[] all-reduce(n), channel_id=1, replica_groups={{0,1,2,3}}, "
     "use_global_device_ids=true, to_apply=count\n four = s32[] constant(4)\n"
     " c = pred[] compare(m, four), direction=EQ\n i = f32[2] iota(), iota_dimension=0\n"
@@ -58,7 +58,7 @@ CaseList(manual, bug_a_collective_of_constants_was_taken_to_be_outside) {
     return cases_numbered(2 * HLO_COUNT_OF(regions));
 }
 
-// Once beside an array that enters the region, once where nothing does.
+// Once with an array that enters the region, once without.
 CaseTest(const int *number, manual, bug_a_collective_of_constants_was_taken_to_be_outside) {
     const bool enters = *number % 2 == 0;
     HloText text = {0};
@@ -76,7 +76,7 @@ CaseTest(const int *number, manual, bug_a_collective_of_constants_was_taken_to_b
     hlo_text_free(&text);
 }
 
-// In the words of GSPMD the call that leaves the inner region names the axes of the outer one, as what stays manual.
+// In GSPMD's form the call that leaves the inner region lists the axes of the outer one, which stay manual.
 Test(manual, bug_leaving_an_inner_region_left_the_outer_one) {
     const char *const text =
         "HloModule m, num_partitions=4\n\nENTRY e {\n p = f32[8] parameter(0)\n"

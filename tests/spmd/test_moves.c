@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes from device to device when windows, parts and rotations lie along a cut dimension: as few rounds as there
-// can be, and exactly the elements that are missing.
+// The data that devices exchange for windows, parts and rotations along a cut dimension: as few rounds as there can be,
+// and exactly the elements that are missing.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -197,14 +197,14 @@ CaseTest(const int *number, moves, carry_only_what_is_missing) {
     hlo_module_free(module);
 }
 
-// ---- places beyond 2^31
+// ---- positions beyond 2^31
 
-// Nobody has the memory to run these: the places in the program of one device are those that arithmetic says.
+// These are too large to run: the indices in the program of one device are those that arithmetic gives.
 static const struct {
     const char *body;
     const char *tables[3];  // that the program must have
 } long_programs[] = {
-    // First and last element that each device gets from its neighbour, and where they come to lie.
+    // First and last element that each device gets from its neighbour, and their positions there.
     {"p = pred[12884901888] parameter(0)" LONG
      "\n ROOT s = pred[9663676416] slice(p), slice={[3221225472:12884901888]}" LONG,
      {"s64[4]{0} constant({0, 805306368, 1610612736, 0})",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which collectives programs get, what is refused and how, what reports say.
+// Which collectives programs get, the errors of programs that are refused, and reports.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,22 +32,22 @@ static const struct {
     {"p = f32[8,8] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
      " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}",
      ""},
-    // Rows of a sharded table: nobody gathers the table.
+    // Rows of a sharded table: the table is not gathered.
     {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n i = s32[3] parameter(1), sharding={replicated}\n"
      " ROOT g = f32[3,8] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
      "index_vector_dim=1, slice_sizes={1,8}, "
      "sharding={replicated}",
      "1 all-reduce"},
-    // An update at a run-time place of a sharded array needs nothing.
+    // An update at a dynamic index of a sharded array needs no communication.
     {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n u = f32[3,8] parameter(1), sharding={replicated}\n"
      " i = s32[] parameter(2), sharding={replicated}\n z = s32[] constant(0)\n"
      " ROOT g = f32[64,8] dynamic-update-slice(p, u, i, z), sharding={devices=[4,1]<=[4]}",
      ""},
-    // Neighbours' borders only.
+    // Only elements at the boundaries of neighbours.
     {"p = f32[32] parameter(0), sharding={devices=[4]<=[4]}\n z = f32[] constant(0)\n"
      " ROOT g = f32[32] pad(p, z), padding=1_-1, sharding={devices=[4]<=[4]}",
      "1 collective-permute"},
-    // Parts one behind the other: each device is sent what it lacks, nobody gathers.
+    // Consecutive parts: each device is sent what it lacks, and nothing is gathered.
     {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n q = f32[64,8] parameter(1), "
      "sharding={devices=[4,1]<=[4]}\n"
      " ROOT c = f32[128,8] concatenate(p, q), dimensions={0}, sharding={devices=[4,1]<=[4]}",
@@ -84,12 +84,12 @@ static const struct {
     {"p = f32[8,8] parameter(0), sharding={mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)), [{'a'}, {}], unreduced={'b'}}\n"
      " ROOT c = f32[8,8] copy(p), sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
      "1 all-reduce"},
-    // What only keeps an array alive takes its parts (jax.lax.dce_sink; the call has no result to read a rank from).
+    // A call that only keeps an array alive takes its shards (jax.lax.dce_sink; it has no result to read a rank from).
     {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n s = f32[8,8] sine(p)\n"
      " k = () custom-call(s), custom_call_target=\"dce_sink\", custom_call_has_side_effect=true\n"
      " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}",
      ""},
-    // The best of a row: candidates, unless it sends less to exchange rows, or to gather a row. Of nothing, nothing.
+    // The best of a row: candidates, unless exchanging rows or gathering a row sends less. Empty arrays send nothing.
     {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " ROOT t = (f32[8,2], s32[8,2]) topk(p), k=2, largest=true",
      "1 all-gather"},
@@ -106,7 +106,7 @@ static const struct {
     {"p = f32[8,16] parameter(0), sharding={devices=[2,2]<=[4]}\n"
      " ROOT r = f32[8,16] reverse(p), dimensions={0,1}, sharding={devices=[2,2]<=[4]}",
      "1 collective-permute"},
-    // Shards of other elements on both sides of a reshape: what is missing comes from the neighbours.
+    // Shards of other elements on both sides of a reshape: missing elements come from the neighbours.
     {"p = f32[60] parameter(0), sharding={devices=[4]<=[4]}\n"
      " ROOT r = f32[10,6] reshape(p), sharding={devices=[4,1]<=[4]}",
      "1 collective-permute"},
@@ -136,12 +136,12 @@ static const struct {
      " d = f32[6,61,63] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
      "rhs_contracting_dims={1}\n ROOT e = f32[6,61,63] exponential(d), sharding={devices=[2,2,1]<=[4]}",
      "1 all-to-all 1 all-gather"},
-    // A result that only leaves the program is added up, though exchanging operands would send half.
+    // A result that only leaves the program is all-reduced, though exchanging operands would send half.
     {"p = f32[64,8] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " q = f32[8,64] parameter(1), sharding={devices=[4,1]<=[4]}\n"
      " ROOT d = f32[64,64] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}",
      "1 all-reduce"},
-    // Gradients over a batch as long as the features: nothing is saved.
+    // Gradients over a batch as long as the features: there is nothing to save.
     {"p = f32[64,64] parameter(0), sharding={devices=[4,1]<=[4]}\n"
      " q = f32[64,64] parameter(1), sharding={devices=[4,1]<=[4]}\n"
      " ROOT d = f32[64,64] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}, sharding={replicated}",
@@ -159,7 +159,7 @@ static const struct {
      "sharding={devices=[1,4]<=[4]}\n b = f32[8,16,1] broadcast(p), dimensions={0,1}\n r = f32[8,16] reshape(b)\n"
      " s = f32[8,16] sine(r)\n ROOT d = f32[8,8] dot(s, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
      "1 all-gather"},
-    // The largest of each row with its place: the places alone are gathered, of the rows that a device has decided.
+    // The largest of each row with its index: only the indices are gathered, for the rows that a device has decided.
     {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n i = s32[8,64] iota(), iota_dimension=1\n"
      " z = f32[] constant(-inf)\n o = s32[] constant(0)\n"
      " t = (f32[8], s32[8]) reduce(p, i, z, o), dimensions={1}, to_apply=first\n"
@@ -190,8 +190,8 @@ Test(partition, minimal_collectives) {
     }
 }
 
-// A loop that slices an array along a cut dimension, round by round: summing the slices would send twice as much as
-// gathering the array once in front of the loop. An array of which little is taken stays as it is.
+// A loop that slices an array along a cut dimension in each iteration: summing the slices would send twice as much as
+// gathering the array once before the loop. An array of which little is read stays sharded.
 Test(partition, gathers_once_for_a_loop) {
     static const struct {
         int rounds;
@@ -303,7 +303,7 @@ static void print_partitioned(const char *source, HloText *text) {
     hlo_module_free(module);
 }
 
-// The partitioned program has all of these words.
+// Expects all of these words in the partitioned program.
 static void expect_words(const char *source, const char *const *words, size_t count) {
     HloText text = {0};
     print_partitioned(source, &text);
@@ -311,7 +311,7 @@ static void expect_words(const char *source, const char *const *words, size_t co
     hlo_text_free(&text);
 }
 
-// A call that nobody knows is one device's own business inside of a manual region; elsewhere it gets whole arrays.
+// An unknown call runs on each device alone inside of a manual region; elsewhere it gets whole arrays.
 Test(partition, unknown_calls) {
     HloText text = {0};
     print_partitioned(
@@ -356,7 +356,7 @@ Test(partition, one_device_feeds_for_all) {
         NULL, HLO_INVALID_ARGUMENT, "device 4");
 }
 
-// Between devices only where each of them is on its own: the halves stay apart, so that nobody waits for what the other
+// Between devices only where each of them is on its own: the halves stay apart, so that none waits for what the other
 // has not begun.
 Test(partition, transfers_between_devices_stay_in_manual_regions) {
     static const char *const words[] = {"s = (f32[2]{0}, u32[], token[]) send(p, t)",
@@ -502,7 +502,7 @@ Test(partition, memory_failures_are_statuses) {
     hlo_module_free(module);
 }
 
-// A dot as a TPU compiler writes it: a convolution without spatial dimensions has no window (it was read all the same).
+// A dot as a TPU compiler writes it: a convolution without spatial dimensions has no window (it was read nevertheless).
 // An annotated call is partitioned as one, and control edges keep a normalisation from being spelled out.
 Test(partition, calls_and_normalisations_that_stay) {
     expect_collectives(
@@ -534,7 +534,7 @@ Test(partition, a_convolution_without_a_window) {
         NULL, 1);
 }
 
-// It was cut like a reshape, as if layouts did not say in which order the elements are read.
+// bug: it was cut like a reshape, although layouts determine the order in which the elements are read.
 Test(partition, bug_a_bitcast_to_another_order_was_taken_for_a_reshape) {
     check_partitioned(
         "HloModule m, num_partitions=6\n\nENTRY e {\n"
@@ -543,7 +543,7 @@ Test(partition, bug_a_bitcast_to_another_order_was_taken_for_a_reshape) {
         NULL, 1);
 }
 
-// Parts of a float sum were to be added up as the integers that it becomes; complex maxima were refused.
+// bug: parts of a float sum were added as the integers that it is converted to; complex maxima were refused.
 Test(partition, products_are_converted_when_they_are_whole) {
     check_partitioned(
         "HloModule m, num_partitions=4\n\nENTRY e {\n a = f32[3,10] parameter(0), sharding={devices=[1,4]<=[4]}\n"
@@ -557,7 +557,8 @@ Test(partition, products_are_converted_when_they_are_whole) {
         NULL, 3);
 }
 
-// Positions were counted with the stride, up to overflow; it takes the first element, however long it is.
+// bug: positions were counted with the stride, up to overflow; the slice takes the first element, however long the
+// stride is.
 Test(partition, bug_a_slice_with_an_immense_stride) {
     check_partitioned(
         "HloModule m, num_partitions=4\n\nENTRY e {\n p = f32[40] parameter(0), sharding={devices=[4]<=[4]}\n"
@@ -565,7 +566,7 @@ Test(partition, bug_a_slice_with_an_immense_stride) {
         NULL, 1);
 }
 
-// The number behind the largest was counted on from; now it is one that nobody has.
+// bug: numbers were counted on from the largest in use; now an unused one is taken.
 Test(partition, bug_the_largest_channel_has_no_next) {
     HloModule *module = parse_text(
         "HloModule m, num_partitions=2\n\nENTRY e {\n a = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n"
@@ -585,7 +586,7 @@ Test(partition, bug_the_largest_channel_has_no_next) {
     hlo_module_free(module);
 }
 
-// The last shard of an uneven cut holds elements that nobody asked for: they must lose against everything.
+// The last shard of an uneven cut holds elements beyond the array: they must lose against everything.
 static const struct {
     const char *type, *op;
 } reductions[] = {{"f8e4m3fn", "maximum"},      {"f8e4m3fn", "minimum"}, {"f8e4m3fnuz", "maximum"},
@@ -610,7 +611,7 @@ CaseTest(const int *number, partition, bug_padding_of_types_without_infinities) 
     hlo_text_free(&text);
 }
 
-// In total order NaNs stand beyond the infinities, and padding beyond those.
+// In total order NaNs are beyond the infinities, and padding beyond those.
 static const struct {
     const char *type, *values, *largest;
 } choices[] = {{"f32", "nan, 1, nan, 2, 5, nan, 4", "false"},      {"f32", "-nan, 1, -nan, 2, -inf, -nan, 4", "true"},
@@ -626,7 +627,7 @@ CaseList(partition, bug_padding_is_taken_after_nans) {
 CaseTest(const int *number, partition, bug_padding_is_taken_after_nans) {
     const char *t = choices[*number].type;
     HloText text = {0};
-    // The places alone: NaNs are all the same to the comparison. What is taken last comes first in each list: the last
+    // The indices alone: all NaNs are equal to the comparison. The last one taken comes first in each list: the last
     // shard has one of it, and ten elements of padding.
     hlo_text_format(
         &text,
@@ -642,7 +643,7 @@ CaseTest(const int *number, partition, bug_padding_is_taken_after_nans) {
     hlo_text_free(&text);
 }
 
-// Programs whose elements have no number that stands for nothing.
+// Programs whose elements have no neutral number.
 static const char *const without_nothing[] = {
     // A power of two is never zero: a sum of what one device has and of zeros is NaN.
     " p = u8[7,3] parameter(0), sharding={devices=[4,1]<=[4]}\n q = f8e8m0fnu[7,3] bitcast-convert(p)\n"
@@ -652,7 +653,7 @@ static const char *const without_nothing[] = {
     " i = s32[4,1] constant({{6},{0},{3},{3}})\n g = f8e8m0fnu[4,3] gather(q, i), offset_dims={1}, "
     "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}\n"
     " ROOT r = u8[4,3] bitcast-convert(g)",
-    // Zeros are the least of unsigned numbers, and equal to what stood outside of the array: it was selected.
+    // Zeros are the least of unsigned numbers, and equal to the padding outside of the array, which was selected.
     " p = u8[9,4] parameter(0), sharding={devices=[4,1]<=[4]}\n z = u8[] constant(0)\n"
     " zs = u8[9,4] broadcast(z), dimensions={}\n q = u8[9,4] minimum(p, zs)\n s = u8[5,4] parameter(1)\n"
     " ROOT c = u8[9,4] select-and-scatter(q, s, z), window={size=2x1 stride=2x1 pad=1_0x0_0}, select=least, "
@@ -716,7 +717,7 @@ Test(partition, bug_topk_of_nothing) {
         NULL, 5);
 }
 
-// Its updates are added where no index says: one of padding, which an uneven cut has, would be added too.
+// Its updates are added without an index, so that the padding of an uneven cut would be added too.
 Test(partition, bug_padding_of_updates_without_an_index_was_added) {
     static const char text[] =
         "HloModule m\n"
@@ -790,7 +791,7 @@ CaseTest(const int *number, partition, bug_elementwise_steps_beside_dynamic_size
     hlo_text_free(&text);
 }
 
-// Found by fuzzing: nobody had divided a constant that is a tuple.
+// Found by fuzzing: a constant that is a tuple could not be divided.
 Test(partition, bug_constants_that_are_tuples) {
     check_partitioned(
         "HloModule m, num_partitions=4\n\nENTRY e {\n c = (f32[4], (s32[3,2], f32[])) constant(({1, 2, 3, 4}, "
@@ -802,7 +803,7 @@ Test(partition, bug_constants_that_are_tuples) {
         NULL, 1);
 }
 
-// Found by fuzzing: layouts of a tuple were asked for, which it has not; copies of tuples and tokens were refused.
+// Found by fuzzing: layouts of a tuple were asked for, which has none; copies of tuples and tokens were refused.
 CaseList(partition, bug_copies_and_bitcasts_of_tuples_and_tokens) {
     return cases_numbered(2);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes after partitioning: what they make of small programs, and that programs still compute the same.
+// The passes after partitioning: their results for small programs, and that programs still compute the same.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +95,8 @@ Test(passes, bug_users_of_both_twins_stayed_apart) {
     hlo_text_free(&text);
 }
 
-// bug: the one without a channel is a sum over replicas, the other one over partitions; they were taken for equal.
+// bug: an all-reduce without a channel sums over replicas, one with a channel over partitions; they were merged as
+// equal.
 Test(passes, bug_collectives_of_replicas_and_of_partitions_merged) {
     HloModule *module = parse_text("HloModule m, replica_count=2, num_partitions=2\n" SUM
                                    "ENTRY e {\n p = f32[4] parameter(0)\n"
@@ -113,7 +114,7 @@ Test(passes, bug_collectives_of_replicas_and_of_partitions_merged) {
 }
 
 // As x.mean(0) beside x.var(0), which takes the mean again: two reductions of two computations, one with a reshape
-// behind it, and what follows from both. Four sums become two.
+// after it, and what follows from both. Four sums become two.
 Test(passes, what_is_computed_twice_is_exchanged_once) {
     static const char *const text =
         "HloModule m, num_partitions=4\n" SUM
@@ -184,7 +185,7 @@ Test(passes, invariant_collectives_leave_loops) {
     hlo_module_free(module);
 }
 
-// Sums that do not need each other travel together; one that needs another does not.
+// All-reduces that do not depend on each other are combined; one that depends on another is not.
 Test(passes, independent_all_reduces_combine) {
     static const char *const text = "HloModule m, num_partitions=2\n" SUM
                                     "ENTRY e {\n p = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}\n q = "
@@ -205,8 +206,8 @@ Test(passes, independent_all_reduces_combine) {
     check_partitioned(text, NULL, 1);
 }
 
-// Collectives of one kind that do not need each other, of arrays of different shapes and types: `want` is what is left
-// of them, `alone` what they are without the pass.
+// Collectives of one kind that do not need each other, of arrays of different shapes and types: `want` is the number
+// left of them, `alone` their number without the pass.
 static void expect_joined(const char *body, const char *want, const char *alone) {
     HloText text = {0};
     hlo_text_format(&text, "HloModule m, num_partitions=4\n" SUM "ENTRY e {\n%s}\n", body);
@@ -425,7 +426,7 @@ Test(passes, programs_compute_the_same_with_async_pairs) {
     }
 }
 
-// The start of a part as a program of its own may compute it, behind a device's number `i`.
+// The start of a part as a program of its own may compute it, from a device's number `i`.
 static void expect_scatters(const char *index, const char *start, int want) {
     HloText text = {0};
     hlo_text_format(&text,
@@ -462,7 +463,7 @@ Test(passes, indices_are_recognised_in_any_spelling) {
         "s", 0);
 }
 
-// 2 * 64 is -128 in eight bits, and the third device's part begins at 0: the numbers were taken as if they did not
+// bug: 2 * 64 is -128 in eight bits, and the third device's part begins at 0; the numbers were read as if they did not
 // wrap.
 Test(passes, indices_that_wrap_around_are_not_a_separate_part) {
     expect_scatters(" j = s8[] convert(i)\n k = s8[] constant(64)\n s = s8[] multiply(j, k)\n", "s", 0);
@@ -473,7 +474,7 @@ Test(passes, indices_that_wrap_around_are_not_a_separate_part) {
         "s", 0);
 }
 
-// Each value of a chain of doublings is used twice; walking it once for each use took 2^38 steps.
+// bug: each value of a chain of doublings is used twice, and walking it once for each use took 2^38 steps.
 Test(passes, indices_of_shared_values_end) {
     HloText index = {0};
     hlo_text_string(&index, " a0 = u64[] convert(i)\n");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reshards are searched once: what is kept is what a search gives, for random shardings that come again and again.
+// Reshards are searched once: a kept answer is the one that a new search gives, for random shardings that come again
+// and again.
 #include <criterion/criterion.h>
 
 #include "spmd_partitioner/reshard.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs and options that cannot be partitioned, and what the message says.
+// Programs and options that cannot be partitioned, and their messages.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -41,13 +41,13 @@ static const RefusedProgram programs[] = {
         " ROOT r = f32[<=8] negate(d), sharding={devices=[4]<=[4]}\n"),
      HLO_UNIMPLEMENTED, "instruction %r: dimension 0 has dynamic size and cannot be sharded"},
     {ON(100000000, " ROOT p = f32[8] parameter(0)\n"), HLO_INVALID_ARGUMENT, "more than 8388608 devices"},
-    // what is not spelled out before it is partitioned
+    // ops that are not expanded before partitioning
     {ON(2,
         " p = f32[8] parameter(0)\n s = (f32[8], f32[8], u32[]) copy-start(p)\n"
         " t = ((f32[8], f32[8], u32[])) tuple(s)\n g = (f32[8], f32[8], u32[]) get-tuple-element(t), index=0\n"
         " ROOT d = f32[8] copy-done(g)\n"),
      HLO_UNIMPLEMENTED, "%s: copy-start whose halves something else refers to cannot be partitioned"},
-    // what the verifier leaves open, and rules would count with
+    // values that the verifier does not check and rules compute with
     {ON(4, " p = f32[8] parameter(0)\n q = f32[?] parameter(1)\n ROOT t = (f32[8], f32[?]) tuple(p, q)\n"),
      HLO_UNIMPLEMENTED, "%q: an array with an unbounded dimension cannot be partitioned"},
     {ON(4, " p = f32[4,4] parameter(0)\n ROOT r = f32[9] custom-call(p), custom_call_target=\"Sharding\"\n"),
@@ -99,7 +99,7 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "instruction %r: complex numbers have no order"},
     {ON(4, " a = pred[] constant(0)\n b = pred[] constant(1)\n ROOT r = pred[8] rng(a, b), distribution=rng_uniform\n"),
      HLO_UNIMPLEMENTED, "instruction %r: rng of pred cannot be partitioned"},
-    // what has a meaning on one device only
+    // ops that have a meaning on one device only
     {ON(4, " ROOT r = u32[] partition-id()\n"), HLO_UNIMPLEMENTED,
      "partition-id outside of a manual region has no meaning"},
     {"HloModule m, num_partitions=4\n"
@@ -147,7 +147,7 @@ static const RefusedProgram programs[] = {
         "last_tile_dims={manual,replicated}}"
         "\n ROOT r = f32[4] negate(d)\n"),
      HLO_UNIMPLEMENTED, "%d: manual axes come after other axes in dimension 0"},
-    // an order of devices that is no grid, of a sum
+    // an order of devices that is not a grid, of a sum
     {ON(4,
         " p = f32[8,2] parameter(0), sharding={devices=[2,1,2]0,3,1,2 last_tile_dims={unreduced}}\n"
         " ROOT r = f32[8,2] negate(p)\n"),
@@ -190,7 +190,7 @@ Test(refused, programs_name_the_obstacle) {
     }
 }
 
-// bug: half a minute of inlining, and then as many calls again to partition.
+// bug: inlining took half a minute, and partitioning visited as many calls again.
 Test(refused, bug_calls_of_calls_were_inlined_without_end) {
     HloText text = {0};
     cases_call_tree(&text, ", num_partitions=4", 26);
@@ -202,7 +202,7 @@ Test(refused, bug_calls_of_calls_were_inlined_without_end) {
     hlo_text_free(&text);
 }
 
-// bug: num_partitions was blamed, and "the program" said what the mesh of the options did.
+// bug: the message blamed num_partitions, and "the program" for the mesh of the options.
 Test(refused, bug_a_mesh_of_another_size_was_the_programs_fault) {
     const SpmdMeshAxis axes[] = {{"x", 8}};
     const SpmdOptions options = {.mesh = axes, .mesh_axis_count = 1};
@@ -258,7 +258,7 @@ Test(refused, options_name_what_is_wrong_with_them) {
     hlo_module_free(module);
 }
 
-// What is wrong with an instruction is told with its name and the line of the user's program.
+// An error in an instruction names it and the line of the user's program.
 Test(refused, errors_have_the_position_of_their_instruction) {
     HloModule *module = parse_text(
         ON(4,
@@ -366,7 +366,7 @@ Test(refused, annotations_of_other_meshes) {
     hlo_arena_free(arena);
 }
 
-// What --shard may say.
+// The syntax of --shard.
 static const struct {
     const char *shards[2], *part;
 } shard_cases[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardy's words: priorities of dimensions, barriers to propagation, its explicit collectives. The shardings expected
+// Shardy's terms: priorities of dimensions, barriers to propagation, its explicit collectives. The shardings expected
 // are those that jaxlib 0.10.2 gave the results, compiled with Shardy.
 #include <criterion/criterion.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static const struct {
     {"a call with one", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
      CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=4}, custom>", "(" T ")"),
      "{devices=[2,2]<=[4]}"},
-    {"a call with one that needs a dimension whole, which Shardy propagates all the same",
+    {"a call with one that needs a dimension whole, which Shardy propagates nevertheless",
      "%x: " T S "[{\"a\"}, {\"b\"}]>}",
      CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=4} need_replication={j}, custom>",
           "(" T ")"),
@@ -65,7 +65,7 @@ static const struct {
      "refused"},
     {"a call with one of another rank", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
      CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i])->([i, j]) {i=8, j=4}, custom>", "(" T ")"), "refused"},
-    {"a call with one that says what is not a rule", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+    {"a call with a text that is not a rule", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
      CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=4} sideways={j}>", "(" T ")"),
      "refused"},
 };
@@ -106,7 +106,7 @@ CaseTest(const int *number, sdy, propagates_as_shardy_does) {
     hlo_module_free(module);
 }
 
-// Each collective of Shardy says where its result lies; what moves it there is ours to find.
+// Each collective of Shardy gives the sharding of its result; we choose the collectives that produce it.
 static const struct {
     const char *op, *want;
 } collectives[] = {

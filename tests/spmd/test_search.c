@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search for shardings with made-up costs, so that the best plan is known.
+// The search for shardings with invented costs, so that the best plan is known.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static SpmdSearchOptions options_for(Wanted *wanted) {
     return (SpmdSearchOptions){.mesh = mesh, .mesh_axis_count = 2, .cost = cost, .is_over = is_over, .context = wanted};
 }
 
-// w0 and its moment m0 are added, so that they are sharded alike; w1 takes part in the same as w0 but for that.
+// w0 and its moment m0 are added, so that they are sharded alike; w1 has the same uses as w0 except for that.
 Test(search, finds_the_plan_that_costs_least) {
     Wanted wanted = {.shards = {"p0=data,?", "p1=?,model", "p5=?,model", "p2=model,?", "p3=?,model", "p4=model,?"}};
     const SpmdSearchOptions options = options_for(&wanted);

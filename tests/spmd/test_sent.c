@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs whose plan made by hand is known: elements of neighbours are sent once, and only those that are needed.
+// Programs whose best plan is known: elements of neighbours are sent once, and only those that are needed.
 #include <criterion/criterion.h>
 
 #include "tests/spmd/check.h"

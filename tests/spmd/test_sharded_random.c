@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers on meshes: published digits, the same bits everywhere, and nobody talks.
+// Random numbers on meshes: published digits, the same bits everywhere, and no communication.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ CaseTest(const int *number, sharded_random, threefry_gives_the_published_digits)
     hlo_module_free(module);
 }
 
-// Ops whose numbers nobody prescribes are the same on every mesh, too.
+// Ops whose numbers are not prescribed are the same on every mesh, too.
 static const struct {
     const char *name, *body, *spec;
     double low, high;  // all numbers are in low <= x < high
@@ -117,7 +117,7 @@ static const struct {
      -5, 6},
     {"normal", "a = f32[] constant(0)\n b = f32[] constant(1)\n ROOT r = f32[9,7] rng(a, b), distribution=rng_normal",
      "r0=x,y", -9, 9},
-    {"behind one that nobody uses",
+    {"after one that is not used",
      "a = f32[] constant(-1)\n b = f32[] constant(2)\n d = f32[3] rng(a, b), distribution=rng_uniform\n"
      " e = f32[3] negate(d)\n r = f32[6,8] rng(a, b), distribution=rng_uniform\n ROOT s = f32[6,8] copy(r)",
      "r0=x,y", -1, 2},
@@ -131,7 +131,7 @@ CaseList(sharded_random, any_mesh_gives_the_same) {
     return cases_numbered(HLO_COUNT_OF(ops));
 }
 
-// On every mesh, and whole in the evaluator: `rng` drew other numbers where it was partitioned.
+// bug: a partitioned `rng` drew other numbers than the evaluator. They must be equal on every mesh.
 CaseTest(const int *number, sharded_random, any_mesh_gives_the_same) {
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\n\nENTRY e {\n %s\n}\n", ops[*number].body);
@@ -156,7 +156,7 @@ CaseTest(const int *number, sharded_random, any_mesh_gives_the_same) {
     hlo_text_free(&text);
 }
 
-// Two draws are not the same draw.
+// Two draws differ.
 Test(sharded_random, draws_differ) {
     HloModule *module = parse_text(
         "HloModule m\n\nENTRY e {\n a = f32[] constant(0)\n b = f32[] constant(1)\n"

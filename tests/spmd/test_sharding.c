@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Written shardings to the canonical form and back, meshes, specs, and splitting of arrays.
+// Conversion of written shardings to the canonical form and back; meshes, specs, and splitting of arrays.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ Test(sharding, device_lists_are_recognised) {
         spmd_annotation_from_hlo(arena, mesh, sharding_of(arena, "{devices=[2,4]0,2,4,6,1,3,5,7}"), 2, &annotation));
     cr_expect_str_eq(spmd_sharding_text(arena, mesh, annotation.sharding), "[{y}, {x}]");
     cr_expect_null(annotation.devices);
-    // An order that no product of strides gives: the same tiles, and where each belongs.
+    // An order that is not a product of strides: the same tiles, and the place of each.
     cr_assert_null(
         spmd_annotation_from_hlo(arena, mesh, sharding_of(arena, "{devices=[8]0,1,2,3,7,6,5,4}"), 1, &annotation));
     cr_assert_not_null(annotation.devices);
@@ -103,8 +103,8 @@ Test(sharding, conflicting_factors_get_a_second_order) {
         NULL, 1);
 }
 
-// Halves and thirds of one axis, which no order of atoms holds at once: whatever the mesh cannot hold keeps an order of
-// its own. They were refused, even where one of them stood alone.
+// Halves and thirds of one axis, which no order of atoms can express at once: a sharding that the mesh cannot express
+// keeps an order of its own. bug: they were refused, even where one of them was alone.
 Test(annotations, bug_sub_axes_that_the_mesh_was_not_split_for) {
     check_partitioned(
         "HloModule m, num_partitions=6\nENTRY e {\n"

@@ -32,7 +32,7 @@ static const struct {
     {"few integers", 8,
      "p = s32[64] parameter(0)" CUT(8) "\n ROOT s = s32[64] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
      "1 all-gather"},
-    // Padding needs places beside the elements, which makes gathering cheaper.
+    // Padding needs indices besides the elements, which makes gathering cheaper.
     {"integers, uneven", 8,
      "p = s32[1021] parameter(0)" CUT(8) "\n ROOT s = s32[1021] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
      "1 all-gather"},
@@ -58,7 +58,7 @@ static const struct {
     {"rows", 8,
      "p = f32[16,24] parameter(0)" COLUMNS "\n ROOT s = f32[16,24] sort(p), dimensions={1}, to_apply=less" COLUMNS,
      "2 all-to-all"},
-    // Only the first are wanted: those of each shard are enough.
+    // Only the first elements are needed: those of each shard are enough.
     {"the first of rows", 8,
      "p = f32[4,64] parameter(0)" COLUMNS "\n s = f32[4,64] sort(p), dimensions={1}, to_apply=greater\n"
      " ROOT t = f32[4,3] slice(s), slice={[0:4], [0:3]}, sharding={replicated}",
@@ -70,7 +70,7 @@ static const struct {
      " c = f32[4,5] slice(a), slice={[0:4], [0:5]}\n d = s32[4,2] slice(b), slice={[0:4], [0:2]}\n"
      " ROOT t = (f32[4,5], s32[4,2]) tuple(c, d), sharding={{replicated}, {replicated}}",
      "1 all-gather"},
-    // So do the calls that keep the first.
+    // The calls that keep the first do the same.
     {"TopK", 8,
      "p = f32[4,64] parameter(0)" COLUMNS "\n c = (f32[4,3], s32[4,3]) custom-call(p), custom_call_target=\"TopK\", "
      "called_computations={coarse}\n a = f32[4,3] get-tuple-element(c), index=0\n"

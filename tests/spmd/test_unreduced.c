@@ -15,7 +15,7 @@
 static const struct {
     const char *body, *want;
 } cases[] = {
-    // A product whose partial sums are wanted as they are, and the reduction that another program makes of them.
+    // A product that returns partial sums, and their reduction by another program.
     {"p = f32[6,8] parameter(0), sharding={devices=[1,4]<=[4]}\n q = f32[8,6] parameter(1), " R
      "\n ROOT d = f32[6,6] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, " U,
      ""},
@@ -23,15 +23,15 @@ static const struct {
     {"p = f32[8,8] parameter(0), " U "\n ROOT c = f32[8,8] copy(p), " R, "1 reduce-scatter"},
     {"p = f32[7,8] parameter(0), " U "\n ROOT c = f32[7,8] copy(p), " R, "1 reduce-scatter"},
     {"p = f32[8,8] parameter(0), " V "\n ROOT c = f32[8,8] copy(p), " R, "1 reduce-scatter"},
-    // One device has everything, the others nothing.
+    // One device has the whole value, the others zeros.
     {"p = f32[6,8] parameter(0), sharding={replicated}\n ROOT c = f32[6,8] copy(p), " U, ""},
     {"p = f32[6,8] parameter(0), " V "\n ROOT c = f32[6,8] copy(p), " V, ""},
     {"ROOT i = f32[6,8] iota(), iota_dimension=1, " V, ""},
-    // The shards of an array are a sum, too.
+    // The shards of an array form a sum, too.
     {"p = f32[8,8] parameter(0), " R "\n ROOT c = f32[8,8] copy(p), " U, ""},
     {"p = f32[7,8] parameter(0), " R "\n ROOT c = f32[7,8] copy(p), " U, ""},
     {"p = f32[8,8] parameter(0), sharding={devices=[2,2]<=[4]}\n ROOT c = f32[8,8] copy(p), " V, ""},
-    // A loop adds sums to a sum: one reduction behind it.
+    // A loop adds sums to a sum: one reduction after it.
     {"i = s32[] constant(0)\n p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), " U
      "\n t = (s32[], f32[6,8], f32[6,8]) tuple(i, p, q)\n w = (s32[], f32[6,8], f32[6,8]) while(t), condition=more, "
      "body=step\n g = f32[6,8] get-tuple-element(w), index=1\n ROOT r = f32[6,8] custom-call(g), "
@@ -77,7 +77,7 @@ static const struct {
      "collapsed_slice_dims={1}, start_index_map={1}, index_vector_dim=1, slice_sizes={3,1}\n"
      " ROOT c = f32[2,3] custom-call(g), custom_call_target=\"Sharding\", " U,
      "1 all-gather"},
-    // Everything else takes the finished sum.
+    // All other ops take the finished sum.
     {"p = f32[6,8] parameter(0), " U "\n ROOT s = f32[6,8] exponential(p), sharding={replicated}", "1 all-reduce"},
     {"p = f32[6,8] parameter(0), " U "\n ROOT s = f32[6,8] exponential(p), " U, "1 all-reduce"},
     {"p = s32[6,8] parameter(0), " U "\n z = s32[] constant(0)\n ROOT s = s32[6] reduce(p, z), dimensions={1}, "
@@ -124,8 +124,8 @@ CaseTest(const int *number, unreduced, needs_only_these_collectives) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Init values count once
 
-// A reduction with an init value that is not an identity, whose result is wanted as a sum over the axes: each device
-// added the init value to its part once.
+// bug: in a reduction with an init value that is not an identity, whose result is left as a sum over the axes, each
+// device added the init value to its part once.
 typedef struct InitCase {
     char op[12], type[8], init[8];
 } InitCase;
@@ -140,7 +140,7 @@ CaseList(unreduced, init_values_count_once) {
     return cr_make_param_array(InitCase, inits, sizeof(inits) / sizeof(inits[0]));
 }
 
-// In each form: as the program's result, gathered behind, cut elsewhere, with the init value as a parameter.
+// In each form: as the program's result, gathered afterwards, cut elsewhere, with the init value as a parameter.
 CaseTest(InitCase *one, unreduced, init_values_count_once) {
     static const char *const wanted[] = {"{devices=[1,4]<=[4] last_tile_dims={unreduced}}",
                                          "{devices=[2,2]<=[2,2]T(1,0) last_tile_dims={unreduced}}", "{replicated}",

@@ -7,7 +7,7 @@ what `meshlo run` computes.
     python3 tests/stablehlo/conformance.py MESHLO STABLEHLO_SOURCES --verdicts [--only REGEX]
 
 STABLEHLO_SOURCES is a checkout of openxla/stablehlo (nothing of it is kept here): its folders stablehlo/tests/interpret and
-stablehlo/testdata are read. A check becomes two results of the program, the value and what is expected of it. Programs
+stablehlo/testdata are read. A check becomes two results of the program, the value and the expected one. Programs
 that Meshlo refuses as unsupported (exit code 4) are counted by what it says; any other outcome but equality is a failure,
 and the script exits 1 when there is one.
 
@@ -15,7 +15,7 @@ With --plugin (libmeshlo_pjrt.so, under a Python that has JAX), what `interprete
 partitions, one function on all of them, runs on as many devices of the plugin, each with the arrays that its process gets.
 
 With --verdicts every piece of stablehlo/tests is read and verified (`meshlo convert`), and what both sides think of it is
-compared: pieces with an expected error that are taken, and pieces without one that are refused, by what is said of them
+compared: pieces with an expected error that are taken, and pieces without one that are refused, by their messages
 (docs/stablehlo.md goes through both lists). Only a crash is a failure."""
 import argparse
 import collections
@@ -45,7 +45,7 @@ FUNCTION = re.compile(r"^\s*func\.func\s+(?:public\s+)?@(\w+)\((.*)")
 
 
 def split_types(text):
-    """The types of a list, whose commas may also stand inside of them."""
+    """The types of a list, whose commas may also be inside of them."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c in "<({[") - (c in ">)}]")
@@ -158,7 +158,7 @@ def parallel_programs(path):
             continue
         functions = dict(whole_functions(text))
         name = started_functions.pop().lstrip("@")
-        # Without the start, main says what goes in and what is expected of the results.
+        # Without the start, main has the arguments and the expected results.
         rewriter, checked = Rewriter(), []
         for operand, kind in zip(names_of(operands), split_types(types)):
             rewriter.values.append(operand)
@@ -179,7 +179,7 @@ def parallel_programs(path):
 
 
 def manual(text):
-    """The functions as programs of one device each: the partitioner leaves alone what is manual."""
+    """The functions as programs of one device each: the partitioner does not change manual regions."""
     mark = 'mhlo.sharding = "{manual}"'
     lines = text.split("\n")
     for i, line in enumerate(lines):
@@ -326,7 +326,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", metavar="FOLDER", help="where to write the programs that are not equal")
     parser.add_argument("--plugin", metavar="LIBRARY", help="libmeshlo_pjrt.so, for programs of several processes")
-    parser.add_argument("--verdicts", action="store_true", help="compare what is refused instead")
+    parser.add_argument("--verdicts", action="store_true", help="compare refusals instead")
     options = parser.parse_args()
     if options.verdicts:
         sys.exit(verdicts(options.meshlo, options.sources, options.only))

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs with everything that may be written on an instruction beside what it computes: shardings of all
-// forms, frontend attributes with awkward characters, names and places, results of another float precision, aliased and
-// donated arguments. Text and protobuf give all of it back; StableHLO, through text, generic text and bytecode, gives
-// back the same from each door, and all that its operations have a place for. MESHLO_RANDOM_PROGRAMS and
-// MESHLO_RANDOM_SEED as elsewhere.
+// Random programs with all annotations that an instruction may have: shardings of all forms, frontend attributes with
+// awkward characters, names and places, results of another float precision, aliased and donated arguments. Text and
+// protobuf keep all of it; StableHLO, through text, generic text and bytecode, keeps the same in each form, and all
+// that its operations have a place for. MESHLO_RANDOM_PROGRAMS and MESHLO_RANDOM_SEED as elsewhere.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ static uint64_t next(uint64_t *state) {
     return *state >> 33;
 }
 
-// ---- what is written on the instructions
+// ---- annotations of instructions
 
 // A sharding of an array over four devices: one of the forms that fit any rank, or a tiling of a random dimension.
 static void write_sharding(uint64_t *state, int32_t rank, char *out, size_t size) {
@@ -162,7 +161,7 @@ static HloModule *annotated(uint64_t seed) {
 
 // ---- what has to come back
 
-// True for instructions that become one operation each, which becomes the same instruction. Broadcasts are none of
+// True for instructions that become one operation each, which is read as the same instruction. Broadcasts are none of
 // them: those of a clamp's scalar bounds, which are made on the way, get its frontend attributes, as in XLA.
 static bool stays_itself(const HloInstruction *instruction) {
     switch (instruction->opcode) {
@@ -189,8 +188,8 @@ static int compare_lines(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// A line an instruction of the entry that stays itself and has annotations: what it is, and what is written on it. In
-// the order of the alphabet, because the order of instructions is not part of a program.
+// A line an instruction of the entry that stays itself and has annotations: its op, and its annotations. In the order
+// of the alphabet, because the order of instructions is not part of a program.
 static void list_annotations(const HloModule *module, HloText *list) {
     char *lines[256];
     size_t count = 0;
@@ -213,7 +212,7 @@ static void list_annotations(const HloModule *module, HloText *list) {
     }
 }
 
-// The line in which two texts part ways.
+// The first line in which two texts differ.
 static int line_from(const char *text, size_t at, const char **start) {
     while (at > 0 && text[at - 1] != '\n') at--;
     *start = text + at;
@@ -326,7 +325,7 @@ static void check_stablehlo(const HloModule *module, uint64_t seed) {
     }
     // A reduction that is written as the name of its operation has no place for the names of its arguments.
     expect_same(read[GENERIC], read[BYTECODE], true, seed, "two doors");
-    // What was read once is written and read as itself.
+    // The module that was read is written and read as itself.
     HloModule *again = through(read[BYTECODE], BYTECODE);
     expect_same(read[BYTECODE], again, true, seed, "bytecode again");
     hlo_module_free(again);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one door lets in, the others do: a program with bent attributes (tests/support/bent.h) that the verifier accepts
-// is written as text, as protobuf and, where StableHLO has its operations, as MLIR, and each is read and verified again
+// All readers accept the same: a program with bent attributes (tests/support/bent.h) that the verifier accepts is
+// written as text, as protobuf and, where StableHLO has its operations, as MLIR, and each is read and verified again
 // with the same meaning. An attribute that only one reader refuses, or that a writer changes, fails here.
 #include <criterion/criterion.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void through_every_door(const HloModule *module, const HloInstruction *be
     (void)text;
     HloText written = print(module), bytes = {0}, mlir = {0};
     HloModule *once = NULL, *read = NULL;
-    // What is written is read as a module whose text stays: the first text may leave an order open.
+    // The output is read as a module whose text stays: the first text may leave an order open.
     HloStatus status = hlo_parse(written.data, written.length, NULL, &once);
     if (status) {
         check(status, NULL, "text", bent, &written, NULL);

@@ -44,7 +44,7 @@ CaseTest(const int *index, stablehlo_bytecode, reads_and_verifies) {
     cr_assert(hlo_looks_like_proto(proto.data, proto.length));
     must(hlo_module_from_proto(proto.data, proto.length, &again), golden->name);
     must(hlo_verify(again), golden->name);
-    again->num_partitions = module->num_partitions;  // these stand in HloModuleConfig
+    again->num_partitions = module->num_partitions;  // these are fields of HloModuleConfig
     again->replica_count = module->replica_count;
     HloText first = print(module), second = print(again);
     cr_assert_str_eq(second.data, first.data, "%s changes through protobuf", golden->name);
@@ -84,7 +84,7 @@ CaseList(stablehlo_bytecode, every_release_says_the_same) {
     return cases_numbered(HLO_COUNT_OF(versions));
 }
 
-// The attributes of operations whose sizes are operands, and of those given up, were lost.
+// bug: the attributes of operations whose sizes are operands, and of obsolete ones, were lost.
 CaseTest(const int *index, stablehlo_bytecode, every_release_says_the_same) {
     const Version *version = &versions[*index];
     HloModule *read = NULL, *expected = NULL;
@@ -99,7 +99,7 @@ CaseTest(const int *index, stablehlo_bytecode, every_release_says_the_same) {
     hlo_module_free(expected);
 }
 
-// The dimension stands in a dictionary of the call and was not read: the last one was sorted.
+// bug: the dimension is in a dictionary of the call and was not read; the last one was sorted.
 Test(stablehlo_bytecode, approximate_top_k_sorts_the_dimension_it_names) {
     int found = 0;
     for (size_t i = 0; i < HLO_COUNT_OF(goldens); i++) {
@@ -133,7 +133,8 @@ static const Golden *golden_named(const char *name) {
     return &goldens[i];
 }
 
-// What a tiling cannot say is kept beside it, from native sdy operations and from the custom-calls of artifacts.
+// Facts that a tiling cannot express are kept beside it, from native sdy operations and from the custom-calls of
+// artifacts.
 Test(stablehlo_bytecode, keeps_axis_names_and_open_dimensions) {
     const char *const parts[] = {"xla.sdy.meshes={mesh = #sdy.mesh<[\"a\"=4, \"b\"=2]>}",
                                  "<@mesh, [{\\\"a\\\"}, {?}]>"};
@@ -188,7 +189,7 @@ static void put_section(HloText *file, unsigned id, const HloText *content) {
 // location.
 static HloText module_of(const HloText *region) {
     HloText file = {0}, ir = {0};
-    hlo_text_append(&ir, "\5\1\x10\1\7\4", 6);  // the module, whose one region stands in a section of its own
+    hlo_text_append(&ir, "\5\1\x10\1\7\4", 6);  // the module, whose one region has a section of its own
     put_varint(&ir, (unsigned)region->length);
     hlo_text_append(&ir, region->data, region->length);
     hlo_text_append(&file, "ML\xEFR\x0Dx\0", 7);
@@ -225,7 +226,7 @@ Test(stablehlo_bytecode, regions_that_nest_too_deep) {
 }
 
 // An operation of 1,000 regions, side by side, each of which says that it owns 8,000 values: they took 80 bytes each
-// before anybody looked whether the file can hold them, which made gigabytes of kilobytes.
+// before the reader checked whether the file can hold them, which made gigabytes of kilobytes.
 Test(stablehlo_bytecode, bug_regions_claim_more_values_than_there_are) {
     enum { REGIONS = 1000, BYTES = 9000 };
     HloText regions = {0}, inner = {0};
@@ -256,8 +257,8 @@ Test(stablehlo_bytecode, bug_no_results_where_there_are_no_values) {
     hlo_status_free(status);
 }
 
-// MLIR's own bytecode, which jaxlib writes when it is not asked for an artifact, was said to have a function without a
-// name.
+// bug: the message about MLIR's own bytecode, which jaxlib writes when it is not asked for an artifact, was about a
+// function without a name.
 Test(stablehlo_bytecode, native_bytecode_is_refused_by_name) {
     HloText file = {0};
     hlo_text_append(&file, "ML\xEFR\x0Dx\0", 7);

@@ -125,7 +125,7 @@ Test(stablehlo_chlo, formulas_are_near_the_functions) {
     }
 }
 
-// What is asked about a number, and the next one.
+// Questions about a number, and the next one.
 Test(stablehlo_chlo, questions_about_numbers) {
     const Function numbers = {.x = {-INFINITY, -1, -0.0, 0, 1, INFINITY, NAN}, .count = 7};
     static const struct {

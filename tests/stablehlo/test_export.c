@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HLO as MLIR text and bytecode: what is written reads back as the same program, through both doors; the golden texts
-// in export/ are ours, and MLIR (jaxlib 0.10.2) prints each of them byte for byte the same after parsing it.
+// HLO as MLIR text and bytecode: the output reads back as the same program, in both forms; the golden texts in export/
+// are ours, and MLIR (jaxlib 0.10.2) prints each of them byte for byte the same after parsing it.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,8 +168,8 @@ Test(stablehlo_export, rare_operations) {
     }
 }
 
-// Algorithms of products have types in StableHLO, one of which no array has (tf32): that one was refused, and the
-// algorithm lost where it was read. Any type of 8 bits stands for any of them, whatever the operands are.
+// bug: algorithms of products have types in StableHLO, one of which no array has (tf32); that one was refused, and the
+// algorithm lost where it was read. Any type of 8 bits means any of them, whatever the operands are.
 Test(stablehlo_export, bug_dot_algorithms_that_were_lost) {
     for (int32_t a = HLO_DotAlgorithm_UNSET + 1; a < hlo_enum_DotAlgorithm.count; a++) {
         const char *name = hlo_enum_DotAlgorithm.texts[a];
@@ -191,7 +191,7 @@ Test(stablehlo_export, bug_dot_algorithms_that_were_lost) {
     }
 }
 
-// Orders and tiles of arguments and results stand in attributes of the module, as XLA writes them; they were lost.
+// Orders and tiles of arguments and results are attributes of the module, as XLA writes them. bug: they were lost.
 Test(stablehlo_export, layouts_of_the_entry) {
     static const char header[] =
         "entry_computation_layout={(f32[4,6]{0,1:T(8,128)(2,1)}, f32[2]{0}, f32[])->(f32[4,6]{0,1}, f32[2]{0:T(256)})}";
@@ -217,8 +217,8 @@ Test(stablehlo_export, layouts_of_the_entry) {
     hlo_module_free(module);
 }
 
-// Copies between memories became nothing, and arguments and results lost their memory kinds: a program that keeps its
-// activations in the host's memory had them in the device's once it was converted.
+// bug: copies between memories were dropped, and arguments and results lost their memory kinds; a program that keeps
+// its activations in the host's memory had them in the device's once it was converted.
 Test(stablehlo_export, bug_placement_in_host_memory_was_lost) {
     static const char program[] =
         "HloModule m, entry_computation_layout={(f32[8,128]{1,0:S(5)}, f32[8,128]{1,0})->(f32[8,128]{1,0:S(6)}, "
@@ -251,8 +251,8 @@ Test(stablehlo_export, bug_placement_in_host_memory_was_lost) {
     hlo_module_free(module);
 }
 
-// What the pretty form leaves out (the body of a short reduction, the arguments of a loop) had no number in the table
-// of locations, and the generic form, which has all of it, named another place.
+// bug: the parts that the pretty form leaves out (the body of a short reduction, the arguments of a loop) had no number
+// in the table of locations, and the generic form, which has all of it, named another place.
 Test(stablehlo_export, source_positions_of_the_generic_form) {
     static const char program[] =
         "HloModule m\nadd { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
@@ -327,7 +327,7 @@ Test(stablehlo_export, operations_that_repeat) {
     hlo_module_free(again);
 }
 
-// Every release that these programs can be said in.
+// Every release that can express these programs.
 Test(stablehlo_export, releases) {
     static const char *const releases[] = {
         "0.9.0",  "0.10.0", "0.11.0", "0.12.0", "0.13.0", "0.14.0", "0.15.0", "0.16.0", "0.17.0", "0.18.0", "0.19.0",
@@ -504,8 +504,8 @@ Test(stablehlo_export, bug_random_numbers_grow_a_program) {
     hlo_module_free(again);
 }
 
-// bug: nobody's group stands for everybody's, which were counted as all devices; and it was written as nobody's beside
-// the number of its members, which nobody reads again.
+// bug: an empty group means all devices, which were counted; and it was written as an empty one beside the number of
+// its members, which no reader accepts.
 Test(stablehlo_export, bug_all_to_all_among_everybody) {
     static const char text[] =
         "HloModule m, replica_count=2, num_partitions=3\nENTRY main {\n  p = f32[4,6] parameter(0)\n"
@@ -548,7 +548,7 @@ Test(stablehlo_export, collectives_of_several_arrays_are_written_one_by_one) {
     hlo_module_free(module);
 }
 
-// bug: how many take part was read off the first operand alone, of which nothing is gathered.
+// bug: the number of participants was inferred from the first operand alone, which is empty.
 Test(stablehlo_export, bug_an_empty_operand_hid_how_much_the_others_grow) {
     static const char text[] =
         "HloModule m, replica_count=4\nENTRY main {\n  a = f32[5,0] parameter(0)\n  b = s32[5,2] parameter(1)\n"
@@ -560,7 +560,7 @@ Test(stablehlo_export, bug_an_empty_operand_hid_how_much_the_others_grow) {
     hlo_module_free(module);
 }
 
-// Each get-tuple-element copied the list of all values in the tuple: of these, 29 GB of lists.
+// bug: each get-tuple-element copied the list of all values in the tuple: here 29 GB of lists.
 Test(stablehlo_export, bug_wide_tuples_took_their_square_of_memory) {
     enum { WIDTH = 60000 };
     HloText text = {0};
@@ -585,7 +585,7 @@ Test(stablehlo_export, bug_wide_tuples_took_their_square_of_memory) {
     hlo_module_free(again);
 }
 
-// The digits that reading makes of a callback's bytes were written as the bytes themselves, and read as other digits.
+// bug: the digits that the reader makes of a callback's bytes were written as bytes, and read as other digits.
 Test(stablehlo_export, bug_configuration_of_bytes_changed_with_each_writing) {
     static const char source[] =
         "func.func @main(%a: tensor<4xf32>) {\n  stablehlo.custom_call @InspectSharding(%a) {backend_config = "
@@ -602,7 +602,7 @@ Test(stablehlo_export, bug_configuration_of_bytes_changed_with_each_writing) {
     hlo_module_free(module);
 }
 
-// The device of a recv came back as three shardings for two results, and was dropped by the next reading.
+// bug: the device of a recv was read as three shardings for two results, and dropped by the next reader.
 Test(stablehlo_export, bug_device_of_a_recv_was_lost) {
     static const char source[] =
         "HloModule m\n\nENTRY e {\n  t = token[] after-all()\n  r = (f32[4]{0}, u32[], token[]) recv(t), channel_id=1, "
@@ -625,8 +625,7 @@ Test(stablehlo_export, bug_device_of_a_recv_was_lost) {
     hlo_module_free(again);
 }
 
-// Each looked through all that had been written for the lists of its sizes: 20,000 of each took more than half a
-// minute.
+// bug: each searched all that had been written for the lists of its sizes; 20,000 of each took more than half a minute.
 Test(stablehlo_export, bug_many_dynamic_reshapes_and_random_numbers_took_the_square_of_their_number) {
     enum { MANY = 20000 };
     HloText text = {0};
@@ -656,7 +655,7 @@ Test(stablehlo_export, bug_many_dynamic_reshapes_and_random_numbers_took_the_squ
     hlo_module_free(module);
 }
 
-// Stacks of more than a hundred calls were cut short without a word, and those of as many calls as fit in a file could
+// bug: stacks of more than a hundred calls were truncated silently, and those of as many calls as fit in a file could
 // have overflowed ours. The innermost line is what HLO keeps of them when it is read again.
 Test(stablehlo_export, bug_the_outer_callers_of_deep_calls_were_dropped) {
     static const int depths[] = {1, 100, 101, 250, 3000};

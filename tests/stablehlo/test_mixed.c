@@ -13,7 +13,7 @@
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
-// The arguments and computations that the instructions below speak of.
+// The arguments and computations that the instructions below use.
 static const char head[] =
     "HloModule m\n"
     "add { ax = f32[] parameter(0)\n ay = f32[] parameter(1)\n ROOT as = f32[] add(ax, ay) }\n"
@@ -99,7 +99,7 @@ static HloModule *through(const HloModule *module, Door door, const char *what) 
     return again;
 }
 
-// NULL for what is refused by name: most of these are for other compilers.
+// NULL for calls that are refused by name: most of these are for other compilers.
 static HloLiteral *evaluate(const HloModule *module, const char *what) {
     const HloLiteral *arguments[16];
     const int64_t count = module->entry->parameters.count;
@@ -145,7 +145,7 @@ CaseTest(const int *index, stablehlo_mixed, comes_back_as_it_was) {
     hlo_module_free(module);
 }
 
-// Copies, tuples and their elements become no operation; one that changed the precision was lost with its conversion.
+// Copies, tuples and their elements become no operation. bug: one that changed the precision lost its conversion.
 static const char *const silent[] = {"bf16[4,4] copy(b)", "f32[4,4] copy(a)"};
 
 CaseList(stablehlo_mixed, what_becomes_no_operation_converts) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs with a few words changed: numbers become extreme ones, types others, words go, change places or come twice.
-// Most are refused; those that are taken leave through every door, and what leaves as HLO text or protobuf is read
-// again. Always the same changes: what one of them breaks once, it breaks again.
+// Programs with a few words changed: numbers become extreme, types change, words are removed, exchanged or repeated.
+// Most are refused; those that are accepted are written in every form, and the HLO text and protobuf are read again.
+// The changes are always the same, so that failures can be repeated.
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations without a counterpart in HLO: sizes that are computed, implicit broadcasts, legacy and chlo operations.
-// Each program has no arguments; what the evaluator makes of it is compared with values worked out by hand. And
-// composites: chlo operations come back from bytecode as themselves, and their decompositions compute the same.
+// Operations without a counterpart in HLO: sizes that are computed, implicit broadcasts, legacy and chlo operations. No
+// program has arguments; the evaluator's result is compared with values computed by hand. And composites: chlo
+// operations come back from bytecode as themselves, and their decompositions compute the same.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -354,7 +354,7 @@ CaseTest(const int *index, stablehlo_operations, computes) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What cannot be told
+// What cannot be known
 
 typedef struct Refusal {
     const char *text;
@@ -604,7 +604,7 @@ static void check_same_values(const HloModule *a, const HloModule *b) {
     hlo_literal_free(second);
 }
 
-// A reader that does not know the composites' names runs what they are decomposed into.
+// A reader that does not know the composites' names runs their decompositions.
 static void check_decompositions(const char *program, int64_t least) {
     HloModule *module = read_program(program, "chlo");
     HloText bytes = bytecode_of(module, NULL);
@@ -698,8 +698,8 @@ Test(stablehlo_operations, bug_large_splats_were_arrays_of_their_own) {
     hlo_module_free(module);
 }
 
-// Each was written out as it was read, also in functions that nobody calls: erf of 4 M numbers took 0.4 s to compile
-// through JAX, and these would take 60 TB.
+// Each was written out as it was read, also in functions that are never called: erf of 4 M numbers took 0.4 s to
+// compile through JAX, and these would take 60 TB.
 Test(stablehlo_operations, bug_splats_of_large_arrays_took_their_memory) {
     HloText text = {0};
     hlo_text_string(&text, "func.func private @unused() -> tensor<16384x16384xf32> {\n");
@@ -766,7 +766,7 @@ Test(stablehlo_operations, loops_have_their_own_splats) {
     hlo_module_free(module);
 }
 
-// What jax.export writes of a function with symbolic shapes: sizes are open, conditions on them are checked by name.
+// The output of jax.export for a function with symbolic shapes: sizes are open, conditions on them are checked by name.
 static const char kOpen[] =
     "module @open {\n"
     "  func.func public @main(%arg0: tensor<?x3xf32>, %arg1: tensor<3xf32>) -> tensor<?xf32> {\n"

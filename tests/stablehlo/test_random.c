@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs through the doors of StableHLO: each one written as MLIR text (pretty and generic) and as bytecode,
-// read again, computes the same bits, on one device and on many, and is written again as it was. MESHLO_RANDOM_PROGRAMS
-// sets how many are tried, MESHLO_RANDOM_SEED the first.
+// Random programs through the readers and writers of StableHLO: each one written as MLIR text (pretty and generic) and
+// as bytecode, read again, computes the same bits, on one device and on many, and is written again as it was.
+// MESHLO_RANDOM_PROGRAMS sets how many are tried, MESHLO_RANDOM_SEED the first.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,9 +65,9 @@ static void check(Door door, uint64_t seed) {
     hlo_text_free(&written);
 }
 
-// What is written again after it was read is the same, text and bytes: a trip adds nothing and loses nothing. The first
-// one gives a program its form (scalar bounds of a clamp, which HLO has as arrays), so that it is the later ones which
-// are compared.
+// A module that is read and written again is the same, text and bytes: a round trip adds nothing and loses nothing. The
+// first one gives a program its form (scalar bounds of a clamp, which HLO has as arrays), so that it is the later ones
+// which are compared.
 static void check_fixed(Door door, uint64_t seed, const HloText *text) {
     enum { TRIPS = 3 };
     HloText written[TRIPS] = {0};
@@ -94,7 +94,7 @@ static void check_devices(Door door, uint64_t seed, const HloText *text) {
     HloText written = {0}, message = {0};
     HloModule *module = compiled_must_parse(text->data), *again = NULL;
     HloStatus status = write_through(door, module, &written);
-    if (status) {  // what StableHLO has no form for is refused as such
+    if (status) {  // ops without a form in StableHLO are refused by this code
         cr_assert_eq(hlo_status_code(status), HLO_UNIMPLEMENTED, "seed %llu, %s: %s\n%s", (unsigned long long)seed,
                      kDoors[door], hlo_status_message(status), text->data);
         hlo_status_free(status);
@@ -116,8 +116,8 @@ static void check_devices(Door door, uint64_t seed, const HloText *text) {
     cr_assert(compiled_run(module, &check, expected, &message), "seed %llu: %s\n%s", (unsigned long long)seed,
               message.data, text->data);
     const bool ran = compiled_run(again, &check, got, &message);
-    // StableHLO's messages are not begun and ended: what is received before it is sent is never there, and that is
-    // said.
+    // StableHLO's messages are not begun and ended: a message that is received before it is sent never arrives, and
+    // that is said.
     const bool waits = !ran && strstr(text->data, " recv(") && strstr(message.data, "deadlock");
     cr_assert(ran || waits, "seed %llu, %s: %s\n%s", (unsigned long long)seed, kDoors[door], message.data, text->data);
     for (int64_t d = 0; d < devices; d++) {

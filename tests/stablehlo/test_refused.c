@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two doors of StableHLO must refuse: text that is no program, programs that HLO has no form for, modules that
-// StableHLO has no form for. @@ marks the place that the message must name; without one the message names none.
+// Refusals of StableHLO's readers and writers: text that is not a program, programs that HLO has no form for, modules
+// that StableHLO has no form for. @@ marks the place that the message must name; without one the message names none.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ typedef struct RefusedText {
     "func.func private @two(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}"
 
 static const RefusedText imports[] = {
-    // what is passed over unread, and numbers of operands and results
+    // parts that are skipped, and numbers of operands and results
     {"func.func @main() attributes {x = #foo.bar@@<[", "'<' is not closed"},
     {MAIN("%0 = @@\"chlo.next_after\"(%a, %i) : (tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>"),
      "2 operands of one shape are needed"},
@@ -63,7 +63,7 @@ static const RefusedText imports[] = {
     {MAIN("%0 = @@\"stablehlo.optimization_barrier\"(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, "
           "tensor<4xf32>)"),
      "1 of 2 results are named"},
-    // one of each place that makes an error
+    // one for each error that is made
     {MAIN("%0 = stablehlo.abs %a : tensor<4xf32>\n  %@@0 = stablehlo.abs %a : tensor<4xf32>"), "%0 is defined twice"},
     {MAIN("%0 = stablehlo.abs %a : tensor<4x@@f99>"), "'f99' is not a type"},
     {MAIN("%0 = stablehlo.constant dense<@@[1.0, "), "unterminated tensor"},
@@ -134,7 +134,7 @@ static const RefusedText imports[] = {
           "tensor<f32>"),
      "expected a commutative operation of two operands"},
     {MAIN("%0 = stablehlo.slice %a [@@x:4] : (tensor<4xf32>) -> tensor<4xf32>"), "expected an integer, not 'x'"},
-    // what an operation needs besides its operands, and what its regions give
+    // what an operation needs besides its operands, and the results of its regions
     {"func.func @main() attributes {x = @@\"abc\\", "unterminated string"},
     {"func.func @main(%a: tensor<4xf32>, %b: tensor<3x4xf32>) {\n  %0 = @@\"chlo.broadcast_add\"(%a, %b) "
      "<{broadcast_dimensions = array<i64: 2>}> : (tensor<4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>\n  return\n}",
@@ -317,7 +317,7 @@ static const RefusedText imports[] = {
      "stablehlo.if: conditional: operand 0 must be pred[] or s32[], not s32[4]"},
     {MAIN("%0 = @@\"stablehlo.while\"(%a) ({ }, { }) : (tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.while: the regions of a while must take as many values as the while"},
-    // bug: the types of arguments and results were not looked at.
+    // bug: the types of arguments and results were not checked.
     {MAIN("%0 = @@\"stablehlo.while\"(%a) ({ ^bb0(%x: tensor<5xf32>): stablehlo.return %i : tensor<4xi32> }, { "
           "^bb0(%x: tensor<4xf32>): stablehlo.return %x : tensor<4xf32> }) : (tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.while: the condition's argument 0 is f32[5], and the operand f32[4]"},
@@ -534,7 +534,7 @@ static const RefusedText imports[] = {
     {MAIN("%0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0], precision = [@@FOO, DEFAULT] : "
           "(tensor<4xf32>, tensor<4xf32>) -> tensor<f32>"),
      "expected one of DEFAULT HIGH HIGHEST"},
-// bug: only the left type, the sums' and the number of products were looked at
+// bug: only the left type, the sums' and the number of products were checked
 #define DOT(lhs, rhs, parts, products, imprecise)                                                                    \
     MAIN("%0 = @@stablehlo.dot_general %a, %a, contracting_dims = [0] x [0], algorithm = <lhs_precision_type = " lhs \
          ", rhs_precision_type = " rhs ", accumulation_type = f32, lhs_component_count = " parts                     \
@@ -557,7 +557,7 @@ static const RefusedText imports[] = {
      "this value was defined with a different type"},
     {("#a = loc(unknown) @@#b = loc(unknown)\nfunc.func @main() {\n  return\n}"), "an alias must begin a line"},
     {MAIN("%0 = \"stablehlo.abs\"(%a) {x = @@\"abc"), "unterminated string"},
-    // what was read as something else, or not at all
+    // attributes that were misread, or not read at all
     {MAIN("@@\"stablehlo.custom_call\"() <{call_target_name = \"shape_assertion\"}> : () -> ()"),
      "@shape_assertion takes a condition"},
     {("sdy.mesh @m = <[\"x\"=2]>\n" MAIN("%0 = @@\"sdy.manual_computation\"(%a) <{in_shardings = [\"{replicated}\"], "
@@ -600,7 +600,7 @@ static const RefusedText imports[] = {
           "tensor<4xf32>\n  "
           "}) : (tensor<4xf32>) -> !stablehlo.future<tensor<5xf32>>"),
      "it changes the type of a value"},
-    // meshes, results and regions that do not fit what they stand at
+    // meshes, results and regions that do not fit what they belong to
     {"sdy.mesh @m = <[\"x\"=0]>\n" MAIN(
          "%0 = @@\"stablehlo.all_reduce\"(%a) <{replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @m, axes = "
          "[#stablehlo.axis_ref<name = \"x\">]>}> ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  %s = stablehlo.add "
@@ -661,7 +661,7 @@ static const RefusedText imports[] = {
      "f]x[0, i, o]->[b, 0, f]>, feature_group_count = 1 : i64, batch_group_count = 1 : i64}> : (tensor<2x9x3xf32>, "
      "tensor<2x3x4xf32>, tensor<2x1xi64>) -> tensor<2x10x4xf32>\n  return\n}",
      "padding is not a matrix of two columns"},
-    // bug: reducers of collectives were not looked at (one of no results ended the process when it was compiled).
+    // bug: reducers of collectives were not checked (one of no results ended the process when it was compiled).
     {ALL_REDUCE("f32", "f32", "stablehlo.return"), "computation region returns () instead of a scalar"},
     {ALL_REDUCE("f32", "f32", "stablehlo.return %x, %y : tensor<f32>, tensor<f32>"),
      "computation region returns (f32[], f32[]) instead of a scalar"},
@@ -691,7 +691,7 @@ static const RefusedText imports[] = {
     {"func.func @main(%a: tensor<1x4xf32>, %b: tensor<4xf32>) {\n  %0 = @@chlo.broadcast_add %a, %b "
      "{broadcast_dimensions = array<i64: 1, 2>} : (tensor<1x4xf32>, tensor<4xf32>) -> tensor<1x4xf32>\n  return\n}",
      "2 broadcast dimensions for an operand of rank 1"},
-    // bug: the operand that says the sizes was not looked at.
+    // bug: the operand with the sizes was not checked.
     {MAIN(
          "%s = stablehlo.constant dense<5> : tensor<1xi64>\n  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = "
          "@@stablehlo.rng %z, %z, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
@@ -702,7 +702,7 @@ static const RefusedText imports[] = {
          "= @@stablehlo.rng %z, %z, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1x1xi64>) -> "
          "tensor<4xf32>"),
      "the sizes are s64[1,1], not a list"},
-    // bug: what was said twice was not compared.
+    // bug: a fact that is written twice was not compared.
     {MAIN("%0 = @@\"chlo.constant_like\"(%i) {value = 3.2 : f32} : (tensor<4xi32>) -> tensor<4xi32>"),
      "a value of type f32 in an array of s32"},
     {MAIN("%z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0:2 = @@\"chlo.scan\"(%a, %z) <{dimension = 0 : i64, "
@@ -710,7 +710,7 @@ static const RefusedText imports[] = {
           "array<i32: 1, 1>}> ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  stablehlo.return %x, %y : tensor<f32>, "
           "tensor<f32>\n  }) : (tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<f32>)"),
      "input 0 has 4 elements, but 3 are scanned"},
-    // bug: a dimension that is no number was dimension 0.
+    // bug: a dimension that is not a number was dimension 0.
     {APPROX("reduction_dim = \"0\", top_k = 2 : i64"), "reduction_dim of an ApproxTopK has the wrong kind"},
     {APPROX("reduction_dim = 0 : i64, top_k = 2.0 : f32"), "top_k of an ApproxTopK has the wrong kind"},
     {APPROX("reduction_dim = 0 : i64, top_k = 2 : i64, aggregate_to_topk = 1 : i64"),
@@ -790,7 +790,7 @@ static const RefusedText imports[] = {
      "the axis \"q\", which its mesh does not have"},
 };
 
-// Takes the mark out of `marked`; where it stood, 1-based, 0 without a mark.
+// Takes the mark out of `marked`, and returns its position, 1-based, 0 without a mark.
 static void unmark(const char *marked, HloText *text, int64_t *line, int64_t *column) {
     const char *mark = strstr(marked, "@@");
     *line = *column = mark != NULL;
@@ -824,7 +824,7 @@ Test(stablehlo_refused, text_is_refused_with_its_position) {
     for (size_t i = 0; i < HLO_COUNT_OF(imports); i++) expect_refused(imports[i].text, imports[i].part);
 }
 
-// What is refused because there is too much of it.
+// Texts that are refused because they are too large.
 Test(stablehlo_refused, limits_of_text) {
     enum { AXES = 1025, LEVELS = 200, SHAPES = 10001 };
     HloText axes = {0}, levels = {0}, shapes = {0};
@@ -884,7 +884,7 @@ Test(stablehlo_refused, bug_texts_that_share_their_parts_took_for_ever) {
     hlo_text_free(&resources);
 }
 
-// Each entry copied the list of those before it: 100000 would have taken 80 GB.
+// bug: each entry copied the list of those before it: 100000 would have taken 80 GB.
 Test(stablehlo_refused, bug_many_frontend_attributes_took_all_memory) {
     enum { MANY = 100000 };
     HloText text = {0};
@@ -920,7 +920,7 @@ static const RefusedText exports[] = {
     {ENTRY("i = s32[2] constant({0,0})\n  ROOT r = f32[2,2] dynamic-slice(p, i), dynamic_slice_sizes={2,2}"),
      "start indices in one array"},
     {ENTRY("ROOT r = (f32[], f32[]) constant((1, 2))"), "a constant of a structure"},
-    // bug: attributes of a composite that are none, and a name that no reader takes, came out as nothing.
+    // bug: invalid attributes of a composite, and a name that no reader takes, were written as nothing.
     {ENTRY("ROOT r = f32[] call(z, z), to_apply=c, is_composite=true, frontend_attributes={composite.attributes=\"{n = "
            "\",composite.name=\"a.b\"}"),
      "composite.attributes is no dictionary of MLIR: {n = "},
@@ -945,7 +945,7 @@ static const RefusedText exports[] = {
      "call(p), "
      "to_apply=main\n}\n",
      "a called computation has the name of the entry, main"},
-    // bug: these were written as a word that is not there
+    // bug: these were written as a word that does not exist
     {ENTRY("ROOT r = f32[8,8] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
            "operand_precision={packed_nibble,default}"),
      "dot r: the precision packed_nibble"},
@@ -958,7 +958,7 @@ static const RefusedText exports[] = {
     {ENTRY("ROOT r = f32[8] rng(z, z), distribution=rng_invalid"), "rng r: random numbers of an unknown distribution"},
 };
 
-// Releases that have no word for something, and what none has.
+// Releases that have no form for an op, and ops that none has a form for.
 static const struct {
     const char *text, *release, *part;
 } versions[] = {

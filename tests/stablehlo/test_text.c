@@ -68,7 +68,7 @@ CaseList(stablehlo_text, hostile_text) {
     return each_golden();
 }
 
-// Whatever the text: a module that can be verified, or an error that says something, and never both.
+// Any text gives a module that can be verified, or an error with a message, and never both.
 static void try_text(const char *text, size_t length) {
     HloModule *module = NULL;
     HloStatus status = hlo_module_from_stablehlo_text(text, length, NULL, &module);
@@ -292,7 +292,7 @@ static const Form forms[] = {
     "]>, use_global_device_ids} : (tensor<8xf32>) -> tensor<8xf32>\n    return %0 : tensor<8xf32>\n  }\n}"
     {"replica groups by an axis of a mesh", GROUPS("@mesh", "#stablehlo.axis_ref<name = \"b\">"),
      "replica_groups=mesh['a'=2,'b'=2] {'b'}"},
-    {"replica groups by a part of an axis of a mesh that stands there",
+    {"replica groups by a part of an axis of a mesh that is written there",
      GROUPS("#stablehlo.mesh<axes=[<name = \"c\", size = 4>], device_ids=dense<[3, 2, 1, 0]> : tensor<4xi64>>",
             "#stablehlo.axis_ref<name = \"c\", sub_axis_info = (2)2>"),
      "{'c':(2)2}"},
@@ -380,7 +380,7 @@ static const Refusal refusals[] = {
     {"func.func @main(%a: tensor<2xf32>) -> (tensor<2xf32> {a}, tensor<f32> {mhlo.sharding = \"{replicated}\"}) {\n"
      "  return %a : tensor<2xf32>\n}",
      1, 1, "types that differ from its declaration"},
-    // Errors of what a program means have the place of the operation, that inside of regions too.
+    // Semantic errors have the place of the operation, that inside of regions too.
     {BODY("  %0 = stablehlo.reshape %a : (tensor<2xf32>) -> tensor<3xf32>"), 2, 8, "reshape"},
     {BODY("  %p = stablehlo.constant dense<true> : tensor<i1>\n  %0 = \"stablehlo.if\"(%p) ({\n    stablehlo.return %a "
           ": "
@@ -550,8 +550,8 @@ Test(stablehlo_text, bug_composites_in_decompositions_of_others) {
     check_nested_composite("absent", "there is no function @absent");
 }
 
-// What a composite and a call are told came out as nothing, without its quotes' escapes, or as an integer where it
-// was 1.0.
+// The attributes of a composite and of a call came out as nothing, without its quotes' escapes, or as an integer where
+// it was 1.0.
 Test(stablehlo_text, bug_options_of_composites_and_calls_keep_their_types) {
     const char *options =
         "{f = 1.000000e+00 : f32, l = [1 : i64, true], n = 1 : i32, s = \"a\\22b\", t = dense<1> : tensor<2xi32>}";
@@ -626,8 +626,8 @@ Test(stablehlo_text, bug_transfers_have_empty_lists_of_pairs) {
     }
 }
 
-// The order of devices behind {"a":(2)2, "b"} was written with a dimension for each part of an axis, which the next
-// reading joined: two texts of one program.
+// The order of devices of {"a":(2)2, "b"} was written with a dimension for each part of an axis, which the next reading
+// joined: two texts of one program.
 Test(stablehlo_text, bug_orders_over_parts_of_axes_were_not_the_shortest) {
     HloModule *module = read_text(
         "module attributes {mhlo.num_partitions = 8 : i32} {\n  sdy.mesh @mesh = <[\"a\"=4, \"b\"=2]>\n"
@@ -684,7 +684,7 @@ Test(stablehlo_text, numbers_at_the_ends_of_their_types) {
 
 #define IDENTITY "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}"
 
-// White space, comments and marks where MLIR takes them; `notes` is what is said of what is passed over.
+// White space, comments and marks where MLIR takes them; `notes` are the notes about skipped parts.
 static const struct {
     const char *text, *notes;
 } spellings[] = {

@@ -75,7 +75,7 @@ static HloModule *make_form(const Form *form, HloType type, HloText *text) {
     return module;
 }
 
-// Enough elements that what is written past their end is no padding.
+// Enough elements that bytes written past their end are not padding.
 static HloModule *make_elementwise(HloOpcode opcode, HloType type, HloText *text) {
     const HloOpInfo *info = hlo_op_info(opcode);
     HloText message = {0};

@@ -12,7 +12,7 @@ typedef struct BoundedCase {
 // The largest size: sizes are 0 … BOUNDED_SIZE.
 enum { BOUNDED_SIZE = 6, BOUNDED_ARGUMENTS = 5 };
 
-// Case number `index`, or NULL behind the last.
+// Case number `index`, or NULL after the last.
 const BoundedCase *bounded_case(size_t index);
 // How many cases there are.
 size_t bounded_count(void);

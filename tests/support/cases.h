@@ -78,7 +78,7 @@ int64_t cases_count(const char *name, int64_t usual);
 const char *cases_path(const char *file);
 
 // Appends the program of one instruction: `root` (which may say its shape), on parameters p0, p1 ... of the shapes that
-// `parameters` lists with semicolons between, behind the computations `called`.
+// `parameters` lists with semicolons between, after the computations `called`.
 void cases_program(HloText *text, const char *parameters, const char *root, const char *called);
 
 // Appends `text` with the name of the element type for every dollar sign.

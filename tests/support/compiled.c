@@ -14,9 +14,9 @@ HloModule *compiled_parse(const char *text, HloText *message) {
     HloModule *module = NULL;
     HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
     if (!status) return module;
-    char *told = hlo_status_to_text(status);
-    hlo_text_string(message, told ? told : "no memory");
-    hlo_free(told);
+    char *complaint = hlo_status_to_text(status);
+    hlo_text_string(message, complaint ? complaint : "no memory");
+    hlo_free(complaint);
     hlo_status_free(status);
     return NULL;
 }
@@ -144,7 +144,7 @@ HloLiteral *compiled_extremes(const HloShape *shape, uint64_t seed) {
     return literal;
 }
 
-static bool told(HloStatus status, const char *what, HloText *message) {
+static bool passed(HloStatus status, const char *what, HloText *message) {
     if (!status) return true;
     hlo_text_format(message, "%s: %s: %s", what, hlo_code_name(hlo_status_code(status)), hlo_status_message(status));
     hlo_status_free(status);
@@ -236,7 +236,7 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
                           const CompiledCheck *check, HloLiteral **results, HloText *message) {
     const TargetCompileOptions options = {.numerics = check->numerics};
     TargetExecutable *executable = NULL;
-    if (!told(target_compile(client, module, &options, &executable), "compile", message)) return false;
+    if (!passed(target_compile(client, module, &options, &executable), "compile", message)) return false;
     const char *fallbacks = target_executable_fallbacks(executable);
     if (check->fallbacks) hlo_text_string(check->fallbacks, fallbacks);
     if (*fallbacks && !check->allow_fallback) {
@@ -259,25 +259,26 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
         for (int64_t i = 0; i < module->entry->parameters.count && ok; i++) {
             const int64_t leaves = hlo_shape_leaf_count(arguments[d][i]->shape);
             for (int64_t k = 0; k < leaves && ok; k++, next++)
-                ok = told(target_buffer_from_literal_bounded(
-                              leaf_of(arguments[d][i], k), target_executable_argument_shape(executable, next),
-                              target_device_default_memory(target_executable_device(executable, d)), &inputs[d][next]),
-                          "argument", message);
+                ok =
+                    passed(target_buffer_from_literal_bounded(
+                               leaf_of(arguments[d][i], k), target_executable_argument_shape(executable, next),
+                               target_device_default_memory(target_executable_device(executable, d)), &inputs[d][next]),
+                           "argument", message);
         }
     }
-    ok = ok && told(target_execute(executable, NULL, (TargetBuffer *const *const *)inputs, count, outputs, NULL),
-                    "execute", message);
+    ok = ok && passed(target_execute(executable, NULL, (TargetBuffer *const *const *)inputs, count, outputs, NULL),
+                      "execute", message);
     for (int64_t d = 0; d < devices; d++) {
         if (ok && target_device_is_local(target_executable_device(executable, d))) {
             HloArena *arena = hlo_arena_new();
             int64_t first = 0;
             const HloShape *shape = NULL;
-            ok = told(result_shape(arena, module->entry->root->shape, outputs[d], &first, &shape), "result", message);
+            ok = passed(result_shape(arena, module->entry->root->shape, outputs[d], &first, &shape), "result", message);
             results[d] = ok ? hlo_literal_new(shape) : NULL;
             for (int64_t k = 0; k < result_count && ok; k++) {
                 HloLiteral *to = leaf_of(results[d], k);
-                ok = told(target_buffer_to_host_raw(outputs[d][k], to->data, 0, hlo_shape_bytes(to->shape)), "result",
-                          message);
+                ok = passed(target_buffer_to_host_raw(outputs[d][k], to->data, 0, hlo_shape_bytes(to->shape)), "result",
+                            message);
             }
             hlo_arena_free(arena);
         }
@@ -302,8 +303,8 @@ bool compiled_run_with(const HloModule *module, HloLiteral ***arguments, const C
     char spec[32];
     snprintf(spec, sizeof spec, "cpu:%lld", (long long)device_count(module));
     TargetClient *client = NULL;
-    if (!told(target_client_new_with_threads(check->spec ? check->spec : spec, check->threads, &client), "client",
-              message))
+    if (!passed(target_client_new_with_threads(check->spec ? check->spec : spec, check->threads, &client), "client",
+                message))
         return false;
     const bool ok = run_on_client(client, module, arguments, check, results, message);
     target_client_release(client);
@@ -383,9 +384,9 @@ bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, H
     HloLiteral **have = calloc((size_t)devices, sizeof *have), **want = calloc((size_t)devices, sizeof *want);
     const HloEvalOptions options = {.numerics =
                                         check->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};
-    bool ok = told(hlo_evaluate_partitioned(module, devices, (const HloLiteral *const *const *)arguments,
-                                            module->entry->parameters.count, &options, want),
-                   "evaluate", message);
+    bool ok = passed(hlo_evaluate_partitioned(module, devices, (const HloLiteral *const *const *)arguments,
+                                              module->entry->parameters.count, &options, want),
+                     "evaluate", message);
     if (check->refused) *check->refused = !ok;
     ok = ok && compiled_run_with(module, arguments, check, have, message);
     for (int64_t d = 0; d < devices; d++) {

@@ -174,8 +174,7 @@ static char *compare_results(Trial *trial) {
     return NULL;
 }
 
-// Refused by the partitioner, or by the evaluator as a whole: such a program is no finding. What goes wrong behind is
-// one.
+// Refused by the partitioner, or by the evaluator as a whole: that is not a finding. What goes wrong after that is one.
 static char *run_trial(Trial *trial, const SpmdOptions *options, uint64_t seed, bool *refused) {
     *refused = true;
     HloStatus status = spmd_partition(trial->module, options, &trial->partitioned, NULL);

@@ -124,7 +124,7 @@ void random_ragged_dot(Generator *g) {
     const int64_t ragged[] = {rows, summed, batch};
     const int a = random_partner(g, left), b = random_partner(g, right), sizes = group_sizes(g, groups, ragged[mode]);
     out.exact = !is_inexact(type) && g->values[a].exact && g->values[b].exact;
-    const int shift = mode == ROWS;  // the groups stand before the other dimensions
+    const int shift = mode == ROWS;  // the groups precede the other dimensions
     const int result = random_begin(g, out);
     hlo_text_format(g->text, "ragged-dot(v%d, v%d, v%d)", a, b, sizes);
     if (batches) hlo_text_format(g->text, ", lhs_batch_dims={0}, rhs_batch_dims={%d}", shift);
@@ -319,7 +319,7 @@ void random_linear_algebra(Generator *g) {
     if (random_chance(g, 40)) {
         const char *lower = random_chance(g, 50) ? "true" : "false";
         const int factor = random_begin(g, matrix);
-        g->values[factor].unscaled = true;  // what is beside the triangle is nobody's
+        g->values[factor].unscaled = true;  // the other triangle is not defined
         hlo_text_format(g->text, "cholesky(v%d), lower=%s\n", m, lower);
         Value index = matrix, kept = matrix;
         index.type = HLO_S32;

@@ -330,7 +330,7 @@ static int next_state(Generator *g, int number) {
     return number;
 }
 
-// The condition "counter < bound" of a loop with such a state.
+// The condition "counter < bound" of a loop with this state.
 static void print_condition(Generator *g, int number, const Value *forms, int count, int64_t bound) {
     hlo_text_format(g->head, "going%d {\n  state = ", number);
     random_print_forms(g->head, forms, count);

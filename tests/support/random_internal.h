@@ -71,7 +71,7 @@ void random_print_shape(HloText *text, const Value *value);
 int random_begin(Generator *g, Value value);
 // The same with the op, in the words of printf(), and the end of the line.
 int random_put(Generator *g, Value value, const char *format, ...) __attribute__((__format__(__printf__, 3, 4)));
-// The value without NaNs where there may be some: their signs are nobody's business.
+// The value without NaNs where there may be some: their signs are not defined.
 int random_ordered(Generator *g, int number);
 // The value times the number, without rounding errors that grow.
 int random_scaled(Generator *g, int number, const char *factor);

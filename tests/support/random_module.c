@@ -658,7 +658,7 @@ void random_steps(Generator *g, int count) {
     }
 }
 
-// Some values, or nearly all of them: what is no result may become part of a loop.
+// Some values, or nearly all of them: a value that is not a result may become part of a loop.
 static int print_results(Generator *g, int *results) {
     int count = 0;
     const int64_t percent = random_chance(g, 70) ? 25 : 80, most = percent == 25 ? 8 : kMaximumValues;

@@ -36,7 +36,7 @@ void random_any_type(Generator *g) {
     int result = random_begin(g, value);
     hlo_text_format(g->text, "%s(n%d_2)\n", !is_complex ? "convert" : random_chance(g, 50) ? "real" : "imag", number);
     if (!wide && !widest) return;
-    // What was negative is large now, and sums of such numbers lose what a sum in double keeps: below 1 they do not.
+    // Negative numbers are large now, and their sums lose digits that a sum in double keeps: below 1 they do not.
     g->values[result].unscaled = true;
     int scale = random_splat(g, value, widest ? "5.4210108624275222e-20" : "0.0000152587890625");
     random_begin(g, value);
@@ -118,7 +118,7 @@ void random_window(Generator *g) {
         to.dims[d] = padded < reach ? 0 : (padded - reach) / w.stride + 1;
     }
     if (random_elements(&to) > 2 * g->most_elements) return;
-    if (random_is_large(g) && random_elements(&to) == 0) return;  // what is beside a dimension of none may be immense
+    if (random_is_large(g) && random_elements(&to) == 0) return;  // other dimensions of an empty array may be immense
     to.exact = !sum;
     const ReducerName reducer = random_reducer(g, sum ? ADD : random_exact_reducer(g, value.type), value.type);
     const int init = random_parameter(g, random_scalar(value.type));
@@ -236,7 +236,7 @@ void random_loop(Generator *g) {
     hlo_text_format(g->head, " tuple(j, %s) }\n\n", random_chance(g, 50) ? "y, z" : "z, y");
     int start = random_chance(g, 70) ? random_splat(g, scalar, "0") : random_partner(g, scalar);
     if (!g->values[start].exact) start = random_parameter(g, scalar);
-    // From far below zero it would run for ever.
+    // From far below zero it would never end.
     int least = random_splat(g, scalar, "-3"), first = random_begin(g, scalar);
     hlo_text_format(g->text, "maximum(v%d, v%d)\n  i%d = ", start, least, number);
     print_state(g->text, &value);

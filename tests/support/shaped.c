@@ -37,7 +37,7 @@ const char *shaped_custom_call_target(int32_t row) {
 }
 
 // Programs for the signatures that are words, by the word, and for the targets that have no signature, by the target.
-// `@` stands for the target.
+// `@` is the target.
 typedef struct Written {
     const char *key, *called, *body;
 } Written;
@@ -186,8 +186,8 @@ static HloType type_of(HloType type, char letter) {
     }
 }
 
-// What is wrong with the program of a signature: the size of dimension `dimension` of array `array` is one more, or,
-// where `dimension` is negative, its element type is another one. None where `array` is negative.
+// The error in the program of a signature: the size of dimension `dimension` of array `array` is one more, or, where
+// `dimension` is negative, its element type is another one. None where `array` is negative.
 typedef struct Bend {
     int array, dimension;
 } Bend;

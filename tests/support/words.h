@@ -19,7 +19,7 @@ typedef struct Words {
     int64_t count;
 } Words;
 
-// The words of a text; what is behind the last that has room is dropped.
+// The words of a text; those after the last that has room are dropped.
 void words_split(Words *words, const char *text, size_t length);
 // The words in a row. Free with hlo_text_free().
 HloText words_join(const Words *words);

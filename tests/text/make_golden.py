@@ -8,7 +8,7 @@ usage: make_golden.py golden FILE            rewrite FILE in place: texts stay, 
 golden.txt holds records of `@@ text`, then one of
   `@@ long` and the text that to_string() gives, with the hashes of the canonical and short forms on the `@@ hashes` line,
   `@@ rejected`   XLA rejects it (or aborts),
-  `@@ stricter`   XLA accepts it, we refuse it: kept as it stands.
+  `@@ stricter`   XLA accepts it, we refuse it: kept as it is.
 """
 import lzma
 import os

@@ -25,7 +25,7 @@ static void read_records_file(void) {
     cr_assert_null(hlo_file_read(MESHLO_SOURCE_DIR "/tests/text/golden.txt", SIZE_MAX / 2, &content));
 }
 
-// Behind the next line that starts with "@@ ", or NULL; *line is that line without its mark.
+// The text after the next line that starts with "@@ ", or NULL; *line is that line without its mark.
 static const char *next_mark(const char *at, const char *end, const char **line, const char **mark) {
     for (; at < end; at++) {
         if ((at == (const char *)content.data || at[-1] == '\n') && end - at > 3 && memcmp(at, "@@ ", 3) == 0) {
@@ -141,7 +141,7 @@ Test(text_golden, errors_are_found_with_their_position) {
     for_each_record(check_rejected, 700);
 }
 
-// What is printed is accepted, and prints the same again.
+// The printed text is accepted, and prints the same again.
 static void check_round_trip(const Record *record) {
     if (!record->accepted) return;
     HloModule *module = parse(record->text, record->length);

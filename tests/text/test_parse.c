@@ -72,7 +72,7 @@ static char *placed_text(HloStatus status, const char *text) {
     return shown;
 }
 
-// The verifier knows the module, not its text; its errors find their line all the same.
+// The verifier knows the module, not its text; its errors find their line nevertheless.
 Test(text_parse, an_error_of_the_verifier_gets_its_position_in_the_text) {
     const char *text =
         "HloModule m\nf {\n  a = f32[2] parameter(0)\n  ROOT b = f32[2] negate(a)\n}\n"
@@ -257,7 +257,7 @@ Test(text_parse, bug_fingerprints_copy_shapes_from_text_that_is_gone) {
         hlo_module_free(module);
         hlo_text_free(&text);
     }
-    // The entry calls them in another order; what stands before it does not change.
+    // The entry calls them in another order; what precedes it does not change.
     const char *const entry = strstr(printed[0].data, "ENTRY");
     cr_assert_not_null(entry);
     cr_expect_arr_eq(printed[0].data, printed[1].data, (size_t)(entry - printed[0].data), "%s\n%s", printed[0].data,
@@ -301,7 +301,7 @@ static void expect_refusal(const char *text, size_t length) {
     hlo_module_free(module);
 }
 
-// `count` times `piece` behind `start`.
+// `count` times `piece` after `start`.
 static void expect_refusal_of(const char *start, const char *piece, int64_t count) {
     HloText text = {0};
     hlo_text_string(&text, start);
@@ -426,7 +426,7 @@ Test(text_parse, bug_an_asynchronous_tuple_was_not_read_again) {
     expect_refusal(two, strlen(two));
 }
 
-// bug: a shape that had been read before was taken from a table by its text, and the layout behind a blank was left for
+// bug: a shape that had been read before was taken from a table by its text, and the layout after a blank was left for
 // an opcode. XLA reads it as part of the shape whether it is the first of its kind or not.
 Test(text_parse, bug_a_layout_after_a_blank_belongs_to_the_shape) {
     const char *heads[] = {"", "  q = f32[2,3] parameter(1)\n  t = (f32[2,3]) tuple(q)\n"};

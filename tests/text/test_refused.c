@@ -144,7 +144,7 @@ static const RefusedText cases[] = {
     {SHARDED("mesh[a=4], [{@@c:(1)2},{}]"), "the mesh has no axis 'c'"},
     {ONE_OP("f32[8,8] all-gather(p), dimensions={0}, replica_groups=@@[2]<=[2]"),
      "expected [number of groups, devices a group]"},
-    // what is given twice, or in numbers that do not fit
+    // attributes that are given twice, or numbers that do not fit
     {PARAMETER("metadata={op_name=\"a\"}, @@metadata={op_name=\"b\"}"), "attribute metadata is given twice"},
     {PARAMETER("parameter_replication={false}, @@parameter_replication={true}"),
      "attribute parameter_replication is given twice"},
@@ -156,7 +156,7 @@ static const RefusedText cases[] = {
      "too many devices to write out"},
 };
 
-// Takes the mark out of `marked`; where it stood, 1-based.
+// Takes the mark out of `marked`, and returns its position, 1-based.
 static void unmark(const char *marked, HloText *text, int64_t *line, int64_t *column) {
     const char *mark = strstr(marked, "@@");
     *line = *column = 0;

@@ -43,7 +43,7 @@ typedef struct Shared {
     PjrtClient *client;
     PjrtDevice *const *devices;
     PjrtLoadedExecutable *twice, *sum, *ask;
-    PjrtBuffer *_Atomic buffers[kShared];  // anybody may read and delete them; destroyed by whoever swaps them out
+    PjrtBuffer *_Atomic buffers[kShared];  // any thread may read or delete one; who takes it out destroys it
     atomic_int readers[kShared];           // threads that hold the address now
     atomic_long checked;                   // numbers compared
     int rounds;
@@ -114,7 +114,7 @@ static void share_buffer(Shared *shared, int thread, int round) {
     }
     atomic_fetch_sub(&shared->readers[slot], 1);
     if (round % 7 != 0) return;
-    // The handle is freed when nobody holds its address: that is the caller's duty in the C API.
+    // The handle is freed when no thread holds its address: that is the caller's duty in the C API.
     PjrtBuffer *fresh = harness_numbers(shared->client, slot, kRows, kColumns, (float)slot);
     PjrtBuffer *old = atomic_exchange(&shared->buffers[slot], fresh);
     while (atomic_load(&shared->readers[slot])) sched_yield();

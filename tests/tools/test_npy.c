@@ -381,7 +381,7 @@ Test(tools_npz, checks_the_sum_of_a_member) {
     free(image);
 }
 
-// An archive whose directory entry has these extra fields behind its name.
+// An archive whose directory entry has these extra fields after its name.
 static size_t with_extra(uint8_t *archive, size_t length, const uint8_t *extra, size_t extra_length) {
     memmove(archive + length - 22 + extra_length, archive + length - 22, 22);
     memcpy(archive + length - 22, extra, extra_length);

@@ -147,7 +147,7 @@ def compare(what, got, wanted, text=""):
             a = a.view(b.dtype)
         if a.shape != b.shape or a.dtype != b.dtype:
             raise AssertionError(f"{what} {i}: {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
-        # What is computed in f32 on the way has the accuracy of f32.
+        # Values that pass through f32 have the accuracy of f32.
         mixed = re.search(r"xf32>|tensor<f32>", text)
         tolerance = 1e-5 if mixed and str(b.dtype) == "float64" else TOLERANCES.get(str(b.dtype), 1e-5)
         scale = max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(b), b, 0)), initial=0.0)))

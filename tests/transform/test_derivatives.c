@@ -291,7 +291,7 @@ Test(derivatives, of_random_programs) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What is not differentiated, and by name
+// Ops that have no derivative, which are refused by name
 
 typedef struct Refused {
     const char *parameters, *root, *called, *part;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of exchanges that give devices different parts: <J t, c> summed over the devices is <t, J' c>, where the
-// forward derivative J and its transpose J' run on several devices. And such exchanges mapped over an axis.
+// forward derivative J and its transpose J' run on several devices. The exchanges are mapped over an axis too.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

@@ -38,7 +38,8 @@ void expect_report(Processes *processes, int64_t index, double seconds, const ch
 // Ends the process and waits for it.
 void kill_process(Processes *processes, int64_t index);
 
-// A body that exchanges random messages with all others until an error, or for `exchange_rounds` rounds (0: for ever).
+// A body that exchanges random messages with all others until an error, or for `exchange_rounds` rounds (0: without
+// end).
 ProcessBody exchange_body;
 extern int64_t exchange_rounds;
 

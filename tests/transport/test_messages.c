@@ -234,7 +234,7 @@ TEST_EACH_ENGINE(an_abort_ends_all_with_its_name) {
     release_all(3, list);
 }
 
-// What was sent before still arrives; the others go on among themselves.
+// Messages that were sent before still arrive; the others go on among themselves.
 TEST_EACH_ENGINE(leaving_fails_only_requests_with_the_process) {
     Transport *list[3];
     int64_t sent = 11, received = 0, never;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs over processes that are connected by UCX: the same bits as in one process, and what is left of a launch that
+// Programs over processes that are connected by UCX: the same bits as in one process, and the remains of a launch that
 // failed or of a process that died.
 #ifdef MESHLO_UCX
 

@@ -38,7 +38,7 @@ def comparators():
 def dynamic_sizes():
     for t in each(["f32"], ["s32", "f64", "bf16"]):
         zero = scalar_computation("plus", t, f"{t}[] add(x, y)")
-        # XLA fills what is missing with the first value, so that only neutral ones give what HLO says.
+        # XLA fills missing elements with the first value, so that only neutral ones give what HLO says.
         head = f"ENTRY e {{\n  p0 = {t}[7,4] parameter(0)\n  p1 = {t}[] constant(0)\n  n = s32[] constant(5)\n" \
                f"  d = {t}[<=7,4] set-dimension-size(p0, n), dimensions={{0}}\n"
         case(f"dynamic.reduce.{t}", f"{zero}{head}  ROOT r = {t}[4] reduce(d, p1), dimensions={{0}}, to_apply=plus\n}}\n", "s", 1e-2, 1e-3)

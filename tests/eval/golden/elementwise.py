@@ -58,7 +58,7 @@ def elementwise():
                 continue
             simple(f"compare.{direction}.{t}", "pred[96]", "compare", [f"{t}[96]"] * 2, "ff", f", direction={direction}")
             if t in FLOATS + F8:
-                # In types without -0 XLA puts NaN, which has its bits, right below 0; here it stands above all.
+                # In types without -0 XLA puts NaN, which has its bits, right below 0; here it is above all numbers.
                 modes = "ss" if t.endswith("fnuz") else "ff"
                 simple(f"compare.total.{direction}.{t}", "pred[96]", "compare", [f"{t}[96]"] * 2, modes,
                        f", direction={direction}, type=TOTALORDER")

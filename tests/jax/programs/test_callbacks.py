@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that ask the host: values it gives, effects in their order, prints that stand where the caller expects them."""
+"""Programs that ask the host: values it gives, effects in their order, prints in the order that the caller expects."""
 
 import functools
 

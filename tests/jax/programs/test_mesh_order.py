@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`meshlo topology --mesh` says which device stands where in the meshes that JAX makes of the plugin's devices."""
+"""`meshlo topology --mesh` says where each device is in the meshes that JAX makes of the plugin's devices."""
 
 import math
 import os

@@ -24,7 +24,7 @@ def inputs(dtype, sizes):
 @pytest.mark.parametrize("precision", (None, "highest"))
 @pytest.mark.parametrize("sizes", SIZES)
 def test_ragged_products_equal_cpu(dtype, precision, sizes):
-    """Group sizes that do not fill the rows leave zeros behind them."""
+    """Group sizes that do not fill the rows leave zeros after them."""
     program = lambda *a: jax.lax.ragged_dot(*a, precision=precision, preferred_element_type=np.float32)
     arguments = inputs(dtype, SIZES[sizes])
     assert_same(jax.device_get(jax.jit(program)(*arguments)), on_cpu(program, *arguments), 1e-5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that name their collectives: experts behind all-to-all, a pipeline of permutes, attention around a ring."""
+"""Programs that name their collectives: experts after an all-to-all, a pipeline of permutes, attention around a ring."""
 
 import functools
 

@@ -16,7 +16,7 @@ UNCOUNTED = {"parameter", "constant", "tuple", "get-tuple-element", "fusion", "c
 OPERATION = re.compile(r"^\s+(?:ROOT )?%?[\w.-]+ = \(?[^=]*?\)? ?([a-z][a-z0-9-]*)\(")
 
 
-# The rows of the table that the C tests read: name, computations, body, what is left, what XLA leaves.
+# The rows of the table that the C tests read: name, computations, body, the operations left, those that XLA leaves.
 TABLE = pathlib.Path(__file__).parents[2] / "compile" / "cases.def"
 ROW = re.compile(r'SIMPLIFIES\("(.*?)", "(.*?)",\n\s+"(.*?)",\n\s+"(.*?)", "(.*?)"\)')
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ahead of time, for slices that nobody has: lower, compile, and what the executables say of themselves."""
+"""Ahead of time, for slices that do not exist: lower, compile, and what the executables say of themselves."""
 
 import jax
 import jax.numpy as jnp
