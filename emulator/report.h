@@ -39,7 +39,7 @@ HLO_EXPORT void emu_report_write_out_of_memory(const EmuReport *report, HloText 
 
 // A byte count with a binary unit as XLA prints it: "1.50G", "40.5M", "512B". For reports in XLA's words.
 HLO_EXPORT void emu_print_bytes(int64_t bytes, HloText *text);
-// A byte count of at least 0 with a unit of powers of 1024: "1.5 GiB", "512 B". Every table of the command uses it.
+// As hlo_text_size(): "1.5 GiB", "512 B". Every table of the command uses it.
 HLO_EXPORT void emu_print_size(int64_t bytes, HloText *text);
 // A time with a suitable unit: "11.342 s", "15.500 ms", "3.210 us". Every table of the command uses it.
 HLO_EXPORT void emu_print_time(int64_t picoseconds, HloText *text);

@@ -14,16 +14,26 @@ static PjrtError *no_memory(void) {
 // ---- shapes of arguments
 
 typedef struct WantedShape {
-    HloShape shape;  // with the caller's dims
-    HloText layout;  // to be freed
+    TargetMemory *memory;  // in which the array is wanted
+    HloShape shape;        // with the caller's dims
+    HloText layout;        // to be freed
 } WantedShape;
 
 // On an error there is nothing to free.
-static HloStatus read_shape(const TargetMemory *memory, int32_t type, const int64_t *dims, size_t num_dims,
-                            const PjrtMemoryLayout *layout, WantedShape *wanted) {
-    *wanted = (WantedShape){0};
+static HloStatus choose_layout(int32_t type, const int64_t *dims, size_t num_dims, const PjrtMemoryLayout *layout,
+                               WantedShape *wanted) {
     HLO_TRY(pjrt_shape_read(type, dims, num_dims, &wanted->shape));
-    return pjrt_layout_choose(memory, &wanted->shape, layout, &wanted->layout);
+    return pjrt_layout_choose(wanted->memory, &wanted->shape, layout, &wanted->layout);
+}
+
+// Reads the arguments that describe a new buffer; of these `memory`, `device` and `layout` may be NULL.
+static PjrtError *read_shape(PjrtMemory *memory, PjrtDevice *device, int32_t type, const int64_t *dims, size_t num_dims,
+                             const PjrtMemoryLayout *layout, WantedShape *wanted) {
+    *wanted = (WantedShape){0};
+    PjrtError *refused = pjrt_choose_memory(memory, device, &memory);
+    if (refused) return refused;
+    wanted->memory = memory->memory;
+    return pjrt_error_from(choose_layout(type, dims, num_dims, layout, wanted));
 }
 
 // Returns a buffer of a shape through *out, and frees what read_shape() made; with `buffer` NULL, only the latter.
@@ -39,13 +49,12 @@ static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, WantedSh
 PjrtError *pjrt_client_create_uninitialized_buffer(void *arguments) {
     PjrtClientCreateUninitializedBufferArgs *args = arguments;
     PJRT_CHECK_SIZE(args, buffer);
-    PjrtMemory *memory;
-    PjrtError *refused = pjrt_choose_memory(args->memory, args->device, &memory);
-    if (refused) return refused;
     WantedShape wanted;
     TargetBuffer *buffer;
-    PJRT_TRY(read_shape(memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
-    HloStatus status = target_buffer_uninitialized(&wanted.shape, memory->memory, &buffer);
+    PjrtError *refused =
+        read_shape(args->memory, args->device, args->type, args->dims, args->num_dims, args->layout, &wanted);
+    if (refused) return refused;
+    HloStatus status = target_buffer_uninitialized(&wanted.shape, wanted.memory, &buffer);
     if (!status) return give_buffer(args->client, buffer, &wanted, &args->buffer);
     hlo_text_free(&wanted.layout);
     return pjrt_error_from(status);
@@ -57,12 +66,10 @@ PjrtError *pjrt_client_create_error_buffer(void *arguments) {
     PJRT_CHECK_SIZE(args, buffer);
     WantedShape wanted;
     TargetBuffer *buffer;
-    PjrtMemory *memory;
-    PjrtError *refused = pjrt_choose_memory(args->memory, NULL, &memory);
+    PjrtError *refused = read_shape(args->memory, NULL, args->type, args->dims, args->num_dims, args->layout, &wanted);
     if (refused) return refused;
-    PJRT_TRY(read_shape(memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
     HloStatus error = pjrt_status_of(args->error_code, args->error_message, args->error_message_size);
-    HloStatus status = target_buffer_from_error(&wanted.shape, memory->memory, error, &buffer);
+    HloStatus status = target_buffer_from_error(&wanted.shape, wanted.memory, error, &buffer);
     if (!status) return give_buffer(args->client, buffer, &wanted, &args->buffer);
     hlo_text_free(&wanted.layout);
     return pjrt_error_from(status);
@@ -79,12 +86,10 @@ PjrtError *pjrt_client_create_alias_buffer(void *arguments) {
     PJRT_CHECK_SIZE(args, promise);
     WantedShape wanted;
     TargetBuffer *buffer;
-    PjrtMemory *memory;
-    PjrtError *refused = pjrt_choose_memory(args->memory, NULL, &memory);
+    PjrtError *refused = read_shape(args->memory, NULL, args->type, args->dims, args->num_dims, args->layout, &wanted);
     if (refused) return refused;
-    PJRT_TRY(read_shape(memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
     PjrtPromise *promise = hlo_allocate(sizeof(*promise));
-    HloStatus status = promise ? target_buffer_pending(&wanted.shape, memory->memory, &buffer)
+    HloStatus status = promise ? target_buffer_pending(&wanted.shape, wanted.memory, &buffer)
                                : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
     if (status) {
         hlo_text_free(&wanted.layout);

@@ -58,8 +58,7 @@ PjrtError *pjrt_error_from(HloStatus status) {
 }
 
 HloStatus pjrt_status_of(int32_t code, const char *message, size_t size) {
-    const bool known = code > HLO_OK && code <= HLO_UNAUTHENTICATED;
-    return hlo_error(known ? (HloCode)code : HLO_UNKNOWN, "%.*s", (int)size, message ? message : "");
+    return hlo_error(hlo_code_from_number(code), "%.*s", (int)size, message ? message : "");
 }
 
 PjrtError *pjrt_fail(HloCode code, const char *format, ...) {

@@ -87,6 +87,16 @@ static HloStatus run(const Python *python, const char *script, const char *name,
 
 static const char without_python[] = "no Python interpreter runs in this process";
 
+// Runs the script with the variable `data` set to bytes.
+static HloStatus run_on_bytes(const char *script, const void *data, size_t size, HloText *result) {
+    Python python;
+    HLO_FAIL_IF(!find_python(&python), HLO_FAILED_PRECONDITION, "%s", without_python);
+    const int state = python.PyGILState_Ensure();
+    HloStatus status = run(&python, script, "data", python.PyBytes_FromStringAndSize(data, (ptrdiff_t)size), result);
+    python.PyGILState_Release(state);
+    return status;
+}
+
 HloStatus pjrt_interpreter_register_partitioner(const PjrtApi *api) {
     // The arguments are those that JAX's own registration has.
     static const char script[] =
@@ -125,13 +135,7 @@ HloStatus pjrt_interpreter_make_portable(const void *bytes, size_t size, HloText
         "except BaseException as exception:\n"
         "    del result\n"
         "    error = f'{type(exception).__name__}: {exception}'.encode(errors='replace')\n";
-    Python python;
-    HLO_FAIL_IF(!find_python(&python), HLO_FAILED_PRECONDITION, "%s", without_python);
-    const int state = python.PyGILState_Ensure();
-    PyObject *data = python.PyBytes_FromStringAndSize(bytes, (ptrdiff_t)size);
-    HloStatus status = run(&python, script, "data", data, portable);
-    python.PyGILState_Release(state);
-    return status;
+    return run_on_bytes(script, bytes, size, portable);
 }
 
 HloStatus pjrt_interpreter_distributed(PjrtDistributed *distributed) {
@@ -150,12 +154,8 @@ HloStatus pjrt_interpreter_distributed(PjrtDistributed *distributed) {
         "    del result\n"
         "    error = f'{type(exception).__name__}: {exception}'.encode(errors='replace')\n";
     *distributed = (PjrtDistributed){0};
-    Python python;
-    HLO_FAIL_IF(!find_python(&python), HLO_FAILED_PRECONDITION, "%s", without_python);
-    const int state = python.PyGILState_Ensure();
     HloText result = {0};
-    HloStatus status = run(&python, script, "data", python.PyBytes_FromStringAndSize("", 0), &result);
-    python.PyGILState_Release(state);
+    HloStatus status = run_on_bytes(script, "", 0, &result);
     int known = 0;
     long long count = 0, index = 0;
     const bool read = !status && sscanf(result.data ? result.data : "", "%d %lld %lld %31s", &known, &count, &index,

@@ -16,8 +16,7 @@
 // For callbacks, which build their errors through the function pointer that they are given: codes that absl does not
 // have are UNKNOWN.
 PjrtError *pjrt_make_error(int32_t code, const char *message, size_t message_size) {
-    if (code <= HLO_OK || code > HLO_UNAUTHENTICATED) code = HLO_UNKNOWN;
-    return pjrt_fail((HloCode)code, "%.*s", (int)message_size, message);
+    return pjrt_fail(hlo_code_from_number(code), "%.*s", (int)message_size, message);
 }
 
 // The status of an error that a callback returned, which may have a table of its own; destroys the error.
@@ -30,9 +29,7 @@ HloStatus pjrt_status_from_foreign(PjrtError *error) {
     PjrtErrorDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = error};
     table->message(&message);
     (void)table->get_code(&code);
-    const bool known = code.code > HLO_OK && code.code <= HLO_UNAUTHENTICATED;
-    HloStatus status = hlo_error(known ? (HloCode)code.code : HLO_UNKNOWN, "%.*s", (int)message.message_size,
-                                 message.message ? message.message : "");
+    HloStatus status = pjrt_status_of((int32_t)code.code, message.message, message.message_size);
     table->destroy(&destroy);
     return status;
 }

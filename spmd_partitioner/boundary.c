@@ -14,10 +14,9 @@
 #include "spmd_partitioner/boundary.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char partitioned_key[] = "meshlo.partitioned", dims_key[] = "meshlo.global_dims";
+static const char partitioned_key[] = "meshlo.partitioned", dims_key[] = HLO_GLOBAL_DIMS_KEY;
 
 // The first attribute of that name counts; "false" means no.
 bool spmd_is_partitioned(const HloModule *module) {
@@ -170,26 +169,6 @@ void spmd_boundary_mark(HloModule *module) {
 
 // ---- reading ----
 
-// Reads the dims of one leaf from "8,128;4". NULL when there are not `rank` of them, or when a number is negative: the
-// attribute may come from a file that was written by hand.
-static const int64_t *read_dims(HloArena *arena, const char *text, int64_t leaf, int64_t rank) {
-    assert(leaf >= 0 && rank >= 0); /* of a shape */
-    if (!text) return NULL;
-    for (int64_t i = 0; i < leaf; i++) {
-        text = strchr(text, ';');
-        if (!text) return NULL;
-        text++;
-    }
-    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank + 1);
-    for (int64_t d = 0; d < rank; d++) {
-        char *end;
-        dims[d] = strtoll(text, &end, 10);
-        if (end == text || dims[d] < 0) return NULL;
-        text = *end == ',' ? end + 1 : end;
-    }
-    return dims;
-}
-
 // An array's sharding may apply to all leaves of a tuple. NULL where the sharding has fewer elements than the shape has
 // leaves; such a leaf counts as replicated.
 static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t leaf) {
@@ -208,7 +187,8 @@ static HloStatus read_array(HloArena *arena, const HloInstruction *at, int64_t l
     if (!array->sharding) array->sharding = hlo_sharding_simple(arena, HLO_SHARDING_REPLICATED);
     array->global = array->local;
     if (!hlo_shape_is_array(array->local)) return HLO_SUCCESS;
-    const int64_t *dims = read_dims(arena, hlo_instruction_frontend_attribute(at, dims_key), leaf, array->local->rank);
+    const char *text = hlo_instruction_frontend_attribute(at, dims_key);
+    const int64_t *dims = hlo_global_dims(arena, text, leaf, array->local->rank);
     if (!dims) {
         int64_t *product = HLO_ARENA_NEW(arena, int64_t, array->local->rank + 1);
         for (int32_t d = 0; d < array->local->rank; d++) {

@@ -40,14 +40,7 @@ typedef struct Search {
 } Search;
 
 double spmd_runs(SpmdConsequences *consequences, const HloComputation *computation) {
-    double *iterations = &consequences->iterations[computation->id];
-    if (*iterations > 0) return *iterations;
-    *iterations = 1;
-    if (computation->callers.count != 1) return 1;
-    const HloInstruction *caller = computation->callers.items[0];
-    const int64_t trips = hlo_is(caller, HLO_OP_WHILE) ? hlo_trip_count(caller) : 1;
-    *iterations = spmd_runs(consequences, caller->parent) * (trips > 0 ? (double)trips : 1);
-    return *iterations;
+    return hlo_computation_runs(computation, consequences->iterations);
 }
 
 double spmd_part_bytes(const SpmdConsequences *consequences, const SpmdArray *array, SpmdAtomSet atoms) {

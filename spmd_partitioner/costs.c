@@ -168,19 +168,6 @@ int64_t spmd_permutes_cost(SpmdCosts *costs, const SpmdAxes *axes, int64_t bytes
 
 // ---- whole programs
 
-// How often a computation runs, over all who call it: kept in `runs`, by id; negative where it is not known yet.
-static double runs_of(const HloComputation *computation, double *runs) {
-    double *known = &runs[computation->id];
-    if (*known >= 0) return *known;
-    *known = computation == computation->module->entry ? 1 : 0;
-    for (int64_t i = 0; i < computation->callers.count; i++) {
-        const HloInstruction *caller = computation->callers.items[i];
-        const int64_t trips = hlo_is(caller, HLO_OP_WHILE) ? hlo_trip_count(caller) : 1;
-        *known += runs_of(caller->parent, runs) * (trips > 0 ? (double)trips : 1);
-    }
-    return *known;
-}
-
 // The seconds of one instruction. Elementwise operations are computed inside others and only write.
 static double seconds_of(const SpmdCosts *costs, const HloCostAnalysis *analysis, const HloInstruction *at) {
     const SpmdMachine *machine = costs->machine;
@@ -199,13 +186,12 @@ static double seconds_of(const SpmdCosts *costs, const HloCostAnalysis *analysis
 double spmd_program_seconds(SpmdCosts *costs, const HloModule *module, HloArena *scratch) {
     assert(costs->machine && module->entry);
     double seconds = 0, *runs = HLO_ARENA_NEW(scratch, double, module->computation_limit);
-    for (int64_t i = 0; i < module->computation_limit; i++) runs[i] = -1;
     HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
     for (int64_t c = 0; analysis && c < module->computations.count; c++) {
         const HloComputation *computation = module->computations.items[c];
         double once = 0;
         for (const HloInstruction *at = computation->first; at; at = at->next) once += seconds_of(costs, analysis, at);
-        seconds += once * runs_of(computation, runs);
+        seconds += once * hlo_computation_runs(computation, runs);
     }
     hlo_cost_analysis_free(analysis);
     return seconds;

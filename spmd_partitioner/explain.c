@@ -236,23 +236,10 @@ void spmd_report_free(SpmdReport *report) {
 
 // ---- output ----
 
-// Powers of 1024 by their IEC names; bytes alone have no fraction.
-static void print_bytes(HloText *text, int64_t bytes) {
-    assert(bytes >= 0);
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024 && unit + 1 < HLO_COUNT_OF(units)) {
-        value /= 1024;
-        unit++;
-    }
-    hlo_text_format(text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-}
-
 // One line of facts, then why, where and what to change; lines without content are left out.
 static void print_collective(HloText *text, const SpmdCollective *collective) {
     hlo_text_format(text, "%-19s %%%s  ", collective->opcode, collective->name);
-    print_bytes(text, collective->bytes_per_device);
+    hlo_text_size(text, collective->bytes_per_device);
     hlo_text_format(text, " a device, %lld group%s of %lld", (long long)collective->num_groups,
                     collective->num_groups == 1 ? "" : "s", (long long)collective->group_size);
     if (collective->trip_count < 0) hlo_text_string(text, ", in a loop of unknown length");
@@ -268,7 +255,7 @@ void spmd_report_print(HloText *text, const SpmdReport *report) {
     if (report->mesh && *report->mesh) hlo_text_format(text, "mesh %s (%s): ", report->mesh, report->mesh_source);
     hlo_text_format(text, "%lld collective%s on %lld devices, ", (long long)report->collective_count,
                     report->collective_count == 1 ? "" : "s", (long long)report->num_partitions);
-    print_bytes(text, report->total_bytes_per_device);
+    hlo_text_size(text, report->total_bytes_per_device);
     hlo_text_string(text, " sent by each device\n");
 }
 

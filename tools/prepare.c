@@ -216,12 +216,13 @@ static bool ends_with(const char *text, const char *end) {
     return length >= tail && !strcmp(text + length - tail, end);
 }
 
-// Whether a module for several devices is the output of some compiler's partitioner: it has a schedule, which no
-// compiler makes before it partitions, or its entry has the name that XLA gives to what it partitioned. Explicit
-// partitioning options override this heuristic. A hand-written program may have the same traces: hence the note, and
-// the flag that silences it.
-bool cli_is_foreign_dump(const HloModule *module) {
-    return module->num_partitions > 1 && (module->is_scheduled || ends_with(module->entry->name, "_spmd"));
+// A partitioner's output has a schedule, which no compiler makes before it partitions, or an entry with the name that
+// XLA gives to what it partitioned. A hand-written program may have the same traces: hence the note, and the flag that
+// silences it.
+bool cli_is_per_device(const HloModule *module, bool is_explicit) {
+    if (spmd_is_partitioned(module)) return true;
+    return !is_explicit && module->num_partitions > 1 &&
+           (module->is_scheduled || ends_with(module->entry->name, "_spmd"));
 }
 
 // Rejects what the program of one device can no longer follow: another sharding, another number of devices. A mesh of
@@ -292,11 +293,11 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     HLO_TRY(cli_spmd_options(context, program->original, &options));
     options.async = program->overlap || cli_flag(context, "async");
     context->stage = CLI_STAGE_PROGRAM;
-    program->was_partitioned = cli_flag(context, "partitioned") || spmd_is_partitioned(program->original);
-    const bool explicit_options =
+    const bool is_explicit =
         cli_flag(context, "mesh") || cli_flag(context, "shard") || cli_flag(context, "num-partitions");
-    if (!program->was_partitioned && !explicit_options && cli_is_foreign_dump(program->original)) {
-        program->was_partitioned = true;
+    const bool is_marked = cli_flag(context, "partitioned") || spmd_is_partitioned(program->original);
+    program->was_partitioned = is_marked || cli_is_per_device(program->original, is_explicit);
+    if (program->was_partitioned && !is_marked) {
         hlo_text_format(
             &context->complaint,
             "note: assumed to be the program of one of its %lld devices: %s (--partitioned suppresses this note, "

@@ -18,9 +18,9 @@ extern const CliOptionTable cli_machine_options;
 // "cpu".
 const char *cli_machine(CliContext *context);
 
-// Whether a module for several devices looks like what some compiler's partitioner wrote: the program of one device.
-// --mesh, --shard and --num-partitions say otherwise.
-bool cli_is_foreign_dump(const HloModule *module);
+// Whether a module is the program of one device: `partition` has marked it, or it looks like the output of some
+// compiler's partitioner and nothing explicit (--mesh, --shard, --num-partitions) overrides that guess.
+bool cli_is_per_device(const HloModule *module, bool is_explicit);
 
 // A program that runs on replica_count * num_partitions devices: device number = replica * num_partitions + partition.
 typedef struct CliProgram {

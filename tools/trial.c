@@ -15,8 +15,7 @@ HloStatus cli_trial_run(CliContext *context, const HloModule *module, const CliT
     *trial = (CliTrial){0};
     SpmdMachine machine;
     const bool prices = target_spmd_machine(options->topology, &machine);
-    const bool per_device =
-        spmd_is_partitioned(module) || (!options->mesh.count && !options->shard_count && cli_is_foreign_dump(module));
+    const bool per_device = cli_is_per_device(module, options->mesh.count || options->shard_count);
     CompileOptions compile = {.spmd = {.mesh = options->mesh.axes,
                                        .mesh_axis_count = options->mesh.count,
                                        .shards = options->shards,

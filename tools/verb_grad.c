@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo grad: the derivative of a program, as a program; with --optimizer, a training step.
-#include <stdlib.h>
 
 #include "hlo/nn/optimizer.h"
 #include "hlo/stablehlo/stablehlo.h"
@@ -34,17 +33,9 @@ typedef HloStatus Transform(HloComputation *computation, const HloGradientOption
 static Transform *const kModes[] = {hlo_value_and_gradient, hlo_gradient, hlo_vjp, hlo_jvp};
 
 static HloStatus read_wrt(CliContext *context, HloInts *wrt) {
-    const char *text = cli_text_or(context, "wrt", "0");
     HloInt64Vector numbers = {0};
-    for (const char *at = text; *at;) {
-        char *end;
-        long long number = strtoll(at, &end, 10);
-        if (end == at || number < 0 || (*end && *end != ',') || (*end == ',' && !end[1]))
-            return cli_usage_error(context, "--wrt: '%s' is no list of parameter numbers", text);
-        hlo_vector_push(context->arena, &numbers, number);
-        at = *end ? end + 1 : end;
-    }
-    if (numbers.count == 0) return cli_usage_error(context, "--wrt: the list is empty");
+    HLO_TRY(cli_numbers(context, "wrt", false, "parameter numbers", &numbers));
+    if (!numbers.count) hlo_vector_push(context->arena, &numbers, 0);
     *wrt = (HloInts){numbers.items, numbers.count};
     return HLO_SUCCESS;
 }

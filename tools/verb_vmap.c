@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo vmap: a program mapped over an axis of its parameters.
-#include <stdlib.h>
-#include <string.h>
 
 #include "hlo/transform/transform.h"
 #include "tools/program.h"
@@ -15,27 +13,13 @@ static const CliOption kOptions[] = {
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
-static HloStatus read_axes(CliContext *context, HloInts *axes) {
-    const char *text = cli_text(context, "axes");
-    HloInt64Vector numbers = {0};
-    for (const char *at = text; at && *at;) {
-        char *end = (char *)at + 1;
-        long long axis = *at == '-' ? -1 : strtoll(at, &end, 10);
-        if (end == at || axis < -1 || (*end && *end != ',') || (*end == ',' && !end[1]))
-            return cli_usage_error(context, "--axes: '%s' is no list of axes, as 0,-,1", text);
-        hlo_vector_push(context->arena, &numbers, axis);
-        at = *end ? end + 1 : end;
-    }
-    if (text && numbers.count == 0) return cli_usage_error(context, "--axes: the list is empty");
-    *axes = (HloInts){numbers.items, numbers.count};
-    return HLO_SUCCESS;
-}
-
 static HloStatus run_vmap(CliContext *context) {
     HloVmapOptions options = {.size = cli_integer(context, "size", 0), .axis_name = cli_text(context, "axis-name")};
     HloModule *module = NULL;
     HloComputation *result = NULL;
-    HLO_TRY(read_axes(context, &options.axes));
+    HloInt64Vector axes = {0};
+    HLO_TRY(cli_numbers(context, "axes", true, "axes, as 0,-,1", &axes));
+    options.axes = (HloInts){axes.items, axes.count};
     if (options.axis_name && !hlo_is_attribute_key(options.axis_name))
         return cli_usage_error(context, "--axis-name: '%s' is no name", options.axis_name);
     if (options.size < 1) return cli_usage_error(context, "--size wants a number from 1 on");

@@ -376,9 +376,9 @@ static void hear_refusal(Joining *joining, Candidate *candidate, const Frame *fr
     int code = 0, skipped = 0;
     char text[kMostHelloBytes + 1];
     snprintf(text, sizeof text, "%.*s", (int)frame->bytes, (const char *)frame->data);
-    if (sscanf(text, "%d %n", &code, &skipped) < 1 || code <= HLO_OK || code > HLO_UNAUTHENTICATED) code = HLO_UNKNOWN;
-    fail(joining,
-         hlo_error((HloCode)code, "%s refuses this process: %s", name_of(joining, candidate->process), text + skipped));
+    if (sscanf(text, "%d %n", &code, &skipped) < 1) code = HLO_UNKNOWN;
+    fail(joining, hlo_error(hlo_code_from_number(code), "%s refuses this process: %s",
+                            name_of(joining, candidate->process), text + skipped));
 }
 
 static void hear(Joining *joining, Candidate *candidate, const Frame *frame) {

@@ -41,8 +41,8 @@ HloStatus joined_told(const Frame *frame) {
     int32_t code;
     if (frame->bytes < sizeof code) return hlo_error(HLO_UNAVAILABLE, "a process has failed for want of memory");
     memcpy(&code, frame->data, sizeof code);
-    if (code <= HLO_OK || code > HLO_UNAUTHENTICATED) code = HLO_UNKNOWN;
-    return hlo_error((HloCode)code, "%.*s", (int)(frame->bytes - sizeof code), (const char *)frame->data + sizeof code);
+    return hlo_error(hlo_code_from_number(code), "%.*s", (int)(frame->bytes - sizeof code),
+                     (const char *)frame->data + sizeof code);
 }
 
 // Keeps the first failure, for the thread to raise.

@@ -5,7 +5,6 @@
 #include "emulator/report/parameters.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/vector.h"
@@ -17,17 +16,12 @@ static HloInts tiles_of(const HloSharding *sharding, int64_t rank) {
 }
 
 static const HloShape *whole_shape(HloArena *arena, const HloInstruction *parameter, const HloShape *local) {
-    const char *dims = hlo_instruction_frontend_attribute(parameter, "meshlo.global_dims");
+    const char *text = hlo_instruction_frontend_attribute(parameter, HLO_GLOBAL_DIMS_KEY);
+    const int64_t *dims = hlo_global_dims(arena, text, 0, local->rank);
     const HloInts tiles = tiles_of(parameter->sharding, local->rank);
     int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, local->rank + 1);
-    for (int64_t d = 0; d < local->rank; d++) sizes[d] = local->dims[d] * (tiles.count ? tiles.items[d] : 1);
-    for (int64_t d = 0; dims && *dims && d < local->rank; d++) {
-        char *end;
-        const int64_t size = strtoll(dims, &end, 10);
-        if (end == dims) break;
-        sizes[d] = size;
-        dims = *end ? end + 1 : end;
-    }
+    for (int64_t d = 0; d < local->rank; d++)
+        sizes[d] = dims ? dims[d] : local->dims[d] * (tiles.count ? tiles.items[d] : 1);
     return hlo_shape_array(arena, local->type, sizes, local->rank);
 }
 

@@ -185,15 +185,7 @@ void emu_print_bytes(int64_t bytes, HloText *text) {
 }
 
 void emu_print_size(int64_t bytes, HloText *text) {
-    assert(text);
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024 && unit + 1 < HLO_COUNT_OF(units)) {
-        value /= 1024;
-        unit++;
-    }
-    hlo_text_format(text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    hlo_text_size(text, bytes);
 }
 
 void emu_print_time(int64_t picoseconds, HloText *text) {
@@ -216,7 +208,7 @@ static void print_part(HloText *text, const char *name, int64_t picoseconds, int
 
 static void print_amount(HloText *text, const char *name, int64_t bytes) {
     hlo_text_format(text, "  %-22s ", name);
-    emu_print_size(bytes, text);
+    hlo_text_size(text, bytes);
     hlo_text_char(text, '\n');
 }
 

@@ -195,3 +195,15 @@ int64_t hlo_trip_bound(const HloInstruction *loop) {
     }
     return bound;
 }
+
+double hlo_computation_runs(const HloComputation *computation, double *runs) {
+    double *known = &runs[computation->id];
+    if (*known > 0) return *known;
+    *known = computation == computation->module->entry ? 1 : 0;
+    for (int64_t i = 0; i < computation->callers.count; i++) {
+        const HloInstruction *caller = computation->callers.items[i];
+        const int64_t trips = hlo_is(caller, HLO_OP_WHILE) ? hlo_trip_count(caller) : 1;
+        *known += hlo_computation_runs(caller->parent, runs) * (trips > 0 ? (double)trips : 1);
+    }
+    return *known;
+}

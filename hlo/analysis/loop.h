@@ -26,6 +26,10 @@ HLO_EXPORT int64_t hlo_trip_count(const HloInstruction *loop);
 // The greatest number of times that the body of a while may run, where its condition is `counter OP limit and ...`; -1
 // if none is known. Any thread.
 HLO_EXPORT int64_t hlo_trip_bound(const HloInstruction *loop);
+// How often a computation runs, over all that call it: the sum over its callers of their runs, times the trip count of
+// a while where that is known. `runs` holds the results so far by computation id, 0 at first; the entry runs once.
+// Calls are as deep as the module nests. O(callers) for each computation that is not in `runs` yet.
+HLO_EXPORT double hlo_computation_runs(const HloComputation *computation, double *runs);
 // True when the body returns element `index` of the loop's tuple unchanged.
 HLO_EXPORT bool hlo_loop_element_is_invariant(const HloInstruction *loop, int64_t index);
 

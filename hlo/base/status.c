@@ -125,6 +125,14 @@ HloStatus hlo_status_at_place(HloStatus status, const HloPlace *place) {
     return placed;
 }
 
+HloCode hlo_code_from_number(int64_t number) {
+#define HLO_CODE(name, code, text) \
+    if (number == (code) && number != HLO_OK) return HLO_##name;
+#include "hlo/base/status.def"
+#undef HLO_CODE
+    return HLO_UNKNOWN;
+}
+
 const char *hlo_code_name(HloCode code) {
     switch (code) {
 #define HLO_CODE(name, number, text) \

@@ -60,6 +60,10 @@ HLO_EXPORT const HloPlace *hlo_status_place(const struct HloError *status);
 // ownership; NULL stays NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_status_at_place(HloStatus status, const HloPlace *place);
 
+// Returns the error code with this number, which comes from a file, a callback or another process: HLO_UNKNOWN for
+// numbers that absl does not have, and for 0, which is no error.
+HLO_EXPORT HloCode hlo_code_from_number(int64_t number);
+
 // The absl name of a code ("INVALID_ARGUMENT"). Static storage.
 HLO_EXPORT const char *hlo_code_name(HloCode code);
 

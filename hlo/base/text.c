@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "hlo/base/decimal.h"
+#include "hlo/base/macros.h"
 
 // Grows by half of the current size. Running out of memory is recorded and reported once, by hlo_text_status(): callers
 // need not check each append.
@@ -94,4 +95,17 @@ char *hlo_text_to_arena(HloArena *arena, HloText *text) {
 void hlo_text_free(HloText *text) {
     hlo_free(text->data);
     *text = (HloText){0};
+}
+
+// Bytes alone have no fraction.
+void hlo_text_size(HloText *text, int64_t bytes) {
+    assert(text && bytes >= 0);
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < HLO_COUNT_OF(units)) {
+        value /= 1024;
+        unit++;
+    }
+    hlo_text_format(text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }

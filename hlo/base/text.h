@@ -65,6 +65,9 @@ static inline void hlo_text_char(HloText *text, char character) {
     }
 }
 
+// Appends a byte count of at least 0 with a unit of powers of 1024, by its IEC name: "1.5 GiB", "512 B".
+HLO_EXPORT void hlo_text_size(HloText *text, int64_t bytes);
+
 HLO_END_C
 
 #endif

@@ -432,3 +432,13 @@ bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b)
 bool hlo_instruction_is_root(const HloInstruction *instruction) {
     return instruction->parent && instruction->parent->root == instruction;
 }
+
+bool hlo_is_splat(const HloInstruction *instruction, const HloLiteral **literal) {
+    assert(literal);
+    while (instruction->opcode == HLO_OP_BROADCAST || instruction->opcode == HLO_OP_RESHAPE) {
+        instruction = instruction->operands[0];
+    }
+    if (instruction->opcode != HLO_OP_CONSTANT || !hlo_shape_is_array(instruction->shape)) return false;
+    *literal = hlo_constant_literal(instruction);
+    return *literal && !(*literal)->elided && (*literal)->data && hlo_literal_is_splat(*literal);
+}

@@ -170,6 +170,9 @@ static inline int64_t hlo_parameter_number(const HloInstruction *instruction) {
 static inline const HloLiteral *hlo_constant_literal(const HloInstruction *instruction) {
     return HLO_ATTRIBUTES(instruction, Constant)->literal;
 }
+// True if `instruction` is a constant, or a broadcast or reshape of one, with the same value everywhere; then all
+// elements of *literal have that value.
+HLO_EXPORT bool hlo_is_splat(const HloInstruction *instruction, const HloLiteral **literal);
 
 HLO_END_C
 

@@ -7,6 +7,7 @@
 #include "hlo/ir/sharding.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
@@ -48,6 +49,13 @@ enum { MOST_DIMS = 64 };
 //   [2,3]T(1,0)    0 1 2    transposed   0 3    devices 0 3 1 4 2 5
 //                  3 4 5                 1 4
 //                                        2 5
+// A part covers the factors of the axis from pre_size up to, but without, pre_size * size.
+bool hlo_axis_refs_overlap(const HloAxisRef *a, const HloAxisRef *b) {
+    if (a->axis != b->axis) return false;
+    if (!a->size || !b->size) return true;
+    return a->pre_size < b->pre_size * b->size && b->pre_size < a->pre_size * a->size;
+}
+
 void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices) {
     assert(iota->dims.count > 0);
     assert(iota->permutation.count == 0 || iota->permutation.count == iota->dims.count);
@@ -82,6 +90,23 @@ const int64_t *hlo_sharding_devices(HloArena *arena, const HloSharding *sharding
     int64_t *devices = HLO_ARENA_NEW(arena, int64_t, hlo_sharding_device_count(sharding));
     hlo_iota_devices_expand(&sharding->iota, devices);
     return devices;
+}
+
+const int64_t *hlo_global_dims(HloArena *arena, const char *text, int64_t leaf, int64_t rank) {
+    assert(leaf >= 0 && rank >= 0); /* of a shape */
+    for (int64_t i = 0; text && i < leaf; i++) {
+        text = strchr(text, ';');
+        if (text) text++;
+    }
+    if (!text) return NULL;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank + 1);
+    for (int64_t d = 0; d < rank; d++) {
+        char *end;
+        dims[d] = strtoll(text, &end, 10);
+        if (end == text || dims[d] < 0) return NULL;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return dims;
 }
 
 void hlo_mesh_copy(HloArena *arena, HloMesh *mesh) {

@@ -104,8 +104,16 @@ HLO_EXPORT void hlo_mesh_copy(HloArena *arena, HloMesh *mesh);
 HLO_EXPORT bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b);
 // Hashes a mesh: equal meshes have equal hashes.
 HLO_EXPORT uint64_t hlo_mesh_hash(const HloMesh *mesh);
+// True if two references to axes of one mesh share a part of an axis.
+HLO_EXPORT bool hlo_axis_refs_overlap(const HloAxisRef *a, const HloAxisRef *b);
 // Writes the devices of an iota order to `devices`: as many as the product of its dims.
 HLO_EXPORT void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices);
+// The frontend attribute in which the program of one device keeps the dimensions of a whole parameter or result:
+// "8,128;4" for two leaves.
+#define HLO_GLOBAL_DIMS_KEY "meshlo.global_dims"
+// Returns the `rank` dimensions of leaf `leaf` in the text of such an attribute, which may be NULL; NULL where it does
+// not have as many, or a negative one: the attribute may come from a file that was written by hand.
+HLO_EXPORT const int64_t *hlo_global_dims(HloArena *arena, const char *text, int64_t leaf, int64_t rank);
 // The devices of a tiled sharding, tile by tile, as many as the product of its tile_dims: its own list, or in the arena
 // the order that an iota describes.
 HLO_EXPORT const int64_t *hlo_sharding_devices(HloArena *arena, const HloSharding *sharding);

@@ -106,6 +106,24 @@ HloInstruction *hlo_pass_slice(const HloInstruction *like, HloInstruction *x, Hl
     return make(like, HLO_OP_SLICE, &x, 1, &(HloSliceAttributes){starts, limits, strides});
 }
 
+HloInstruction *hlo_pass_slice_along(const HloInstruction *like, HloInstruction *x, int64_t dim, int64_t start,
+                                     int64_t limit) {
+    assert(dim >= 0 && dim < x->shape->rank);
+    if (start == 0 && limit == x->shape->dims[dim]) return x;
+    const int32_t rank = x->shape->rank;
+    int64_t *starts = hlo_pass_ints(like, rank), *limits = hlo_pass_ints(like, rank);
+    int64_t *strides = hlo_pass_ints(like, rank);
+    for (int32_t d = 0; d < rank; d++) {
+        starts[d] = d == dim ? start : 0;
+        limits[d] = d == dim ? limit : x->shape->dims[d];
+        strides[d] = 1;
+    }
+    HloInstruction *slice =
+        hlo_pass_slice(like, x, (HloInts){starts, rank}, (HloInts){limits, rank}, (HloInts){strides, rank});
+    slice->shape = hlo_shape_with_dims(arena_of(like), x->shape, slice->shape->dims, rank);
+    return slice;
+}
+
 HloInstruction *hlo_pass_get(const HloInstruction *like, HloInstruction *tuple, int64_t index) {
     return make(like, HLO_OP_GET_TUPLE_ELEMENT, &tuple, 1, &(HloTupleIndexAttributes){index});
 }
@@ -248,20 +266,10 @@ bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement) {
 
 // Follows reshapes and broadcasts, which preserve a repeated value. The literal may be larger than a scalar: all of its
 // elements are equal.
-bool hlo_pass_is_splat(const HloInstruction *instruction, const HloLiteral **literal) {
-    assert(literal);
-    while (instruction->opcode == HLO_OP_BROADCAST || instruction->opcode == HLO_OP_RESHAPE) {
-        instruction = instruction->operands[0];
-    }
-    if (instruction->opcode != HLO_OP_CONSTANT || !hlo_shape_is_array(instruction->shape)) return false;
-    *literal = hlo_constant_literal(instruction);
-    return *literal && !(*literal)->elided && (*literal)->data && hlo_literal_is_splat(*literal);
-}
-
 // Compares bits, not numbers: -0 equals 0 and NaN equals nothing, and rules are about bits.
 bool hlo_pass_is_all(const HloInstruction *instruction, double value) {
     const HloLiteral *literal;
-    if (!hlo_pass_is_splat(instruction, &literal)) return false;
+    if (!hlo_is_splat(instruction, &literal)) return false;
     HloShape scalar = {.type = literal->shape->type};
     _Alignas(16) char data[16] = {0};
     HloLiteral wanted = {.shape = &scalar, .data = data};
@@ -273,7 +281,7 @@ bool hlo_pass_is_all(const HloInstruction *instruction, double value) {
 // width.
 bool hlo_pass_is_all_ones(const HloInstruction *instruction) {
     const HloLiteral *literal;
-    if (!hlo_pass_is_splat(instruction, &literal)) return false;
+    if (!hlo_is_splat(instruction, &literal)) return false;
     HloType type = literal->shape->type;
     if (type == HLO_PRED) return hlo_literal_get_int64(literal, 0) != 0;
     if (!hlo_type_is_integer(type)) return false;
@@ -287,7 +295,7 @@ bool hlo_pass_is_all_ones(const HloInstruction *instruction) {
 bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value) {
     assert(value);
     const HloLiteral *literal;
-    if (!hlo_pass_is_splat(instruction, &literal)) return false;
+    if (!hlo_is_splat(instruction, &literal)) return false;
     HloType type = literal->shape->type;
     if (type != HLO_PRED && !hlo_type_is_integer(type)) return false;
     *value = hlo_literal_get_int64(literal, 0);

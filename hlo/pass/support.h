@@ -35,6 +35,9 @@ HloInstruction *hlo_pass_broadcast(const HloInstruction *like, HloInstruction *x
 // x[starts : limits : strides].
 HloInstruction *hlo_pass_slice(const HloInstruction *like, HloInstruction *x, HloInts starts, HloInts limits,
                                HloInts strides);
+// x[start : limit] along one dimension, in x's layout; x itself where that is all of it.
+HloInstruction *hlo_pass_slice_along(const HloInstruction *like, HloInstruction *x, int64_t dim, int64_t start,
+                                     int64_t limit);
 // Element `index` of a tuple.
 HloInstruction *hlo_pass_get(const HloInstruction *like, HloInstruction *tuple, int64_t index);
 // A tuple.
@@ -90,9 +93,6 @@ bool hlo_pass_has_partitioner_attributes(const HloInstruction *instruction);
 // True for equal frontend attributes in the same order.
 bool hlo_pass_same_frontend_attributes(const HloInstruction *a, const HloInstruction *b);
 
-// True if `instruction` is a constant, or a broadcast of one, with the same value everywhere; then all elements of
-// *literal have that value.
-bool hlo_pass_is_splat(const HloInstruction *instruction, const HloLiteral **literal);
 // True if all elements are `value` (a small number that every type can represent). -0 is not 0.
 bool hlo_pass_is_all(const HloInstruction *instruction, double value);
 // True if every bit of every element is one (pred: true).

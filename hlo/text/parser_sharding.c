@@ -259,15 +259,7 @@ static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, HloSha
     return true;
 }
 
-// True if two parts of an axis overlap.
-static bool overlap(const HloMesh *mesh, const HloAxisRef *a, const HloAxisRef *b) {
-    if (a->axis != b->axis) return false;
-    int64_t whole = mesh->axis_sizes.items[a->axis];
-    int64_t a_end = a->size ? a->pre_size * a->size : whole, b_end = b->size ? b->pre_size * b->size : whole;
-    return a->pre_size < b_end && b->pre_size < a_end;
-}
-
-// Each part of an axis may be used once.
+// Each part of an axis may be used once: no more parts than the mesh has axes and their sizes have factors.
 static bool check_axes(HloParser *parser, const char *where, const HloNamedSharding *named) {
     assert(named && where);
     HLO_VECTOR(const HloAxisRef *) used = {0};
@@ -275,9 +267,8 @@ static bool check_axes(HloParser *parser, const char *where, const HloNamedShard
         const HloAxisRefs *others[] = {&named->replicated, &named->unreduced, &named->manual};
         const HloAxisRefs *axes = list < named->dim_count ? &named->dims[list] : others[list - named->dim_count];
         for (int64_t i = 0; i < axes->count; i++) {
-            if (used.count >= 256) return hlo_parser_fail(parser, where, "too many axes in a sharding");
             for (int64_t j = 0; j < used.count; j++) {
-                if (overlap(&named->mesh, used.items[j], &axes->items[i])) {
+                if (hlo_axis_refs_overlap(used.items[j], &axes->items[i])) {
                     return hlo_parser_fail(parser, where, "axis %s is used twice",
                                            named->mesh.axis_names[axes->items[i].axis]);
                 }

@@ -8,10 +8,8 @@
 
 // The real constant of which an array consists; false if it is none.
 static bool constant_value(const HloInstruction *i, double *value) {
-    while (hlo_is(i, HLO_OP_BROADCAST)) i = i->operands[0];
-    if (!hlo_is(i, HLO_OP_CONSTANT)) return false;
-    const HloLiteral *literal = HLO_ATTRIBUTES(i, Constant)->literal;
-    if (!hlo_type_is_float(literal->shape->type) || !hlo_literal_is_splat(literal)) return false;
+    const HloLiteral *literal;
+    if (!hlo_is_splat(i, &literal) || !hlo_type_is_float(literal->shape->type)) return false;
     *value = hlo_literal_get_double(literal, 0);
     return true;
 }

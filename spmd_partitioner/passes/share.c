@@ -9,6 +9,7 @@
 // Ranges that overlap or touch are joined. Others are left to the combiner: what lies between them need not be sent.
 #include <assert.h>
 
+#include "hlo/pass/support.h"
 #include "spmd_partitioner/passes/passes.h"
 
 // The operand of a permute: elements [start, limit) of one dimension of an array. `dim` is -1 for all of the array.
@@ -119,37 +120,24 @@ static int64_t join_first(const Ranges *ranges, int64_t *start, int64_t *limit) 
 }
 
 // A slice of dimension `dim`, before `next`; the array itself where that is all of it.
-static HloInstruction *slice_of(HloInstruction *array, int64_t dim, int64_t start, int64_t limit,
-                                HloInstruction *next) {
-    if (start == 0 && limit == array->shape->dims[dim]) return array;
-    HloArena *arena = next->parent->module->arena;
-    const int32_t rank = array->shape->rank;
-    int64_t *starts = HLO_ARENA_NEW(arena, int64_t, rank), *limits = HLO_ARENA_NEW(arena, int64_t, rank);
-    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, rank), *dims = HLO_ARENA_NEW(arena, int64_t, rank);
-    for (int32_t d = 0; d < rank; d++) {
-        starts[d] = d == dim ? start : 0;
-        limits[d] = d == dim ? limit : array->shape->dims[d];
-        strides[d] = 1;
-        dims[d] = limits[d] - starts[d];
-    }
-    const HloSliceAttributes attributes = {{starts, rank}, {limits, rank}, {strides, rank}};
-    HloInstruction *slice = hlo_instruction_new(
-        next->parent, HLO_OP_SLICE, hlo_shape_with_dims(arena, array->shape, dims, rank), &array, 1, &attributes, NULL);
-    slice->metadata = next->metadata;
-    hlo_instruction_move_before(slice, next);
+static HloInstruction *slice_before(HloInstruction *array, int64_t dim, int64_t start, int64_t limit,
+                                    HloInstruction *next) {
+    HloInstruction *slice = hlo_pass_slice_along(next, array, dim, start, limit);
+    if (slice != array) hlo_instruction_move_before(slice, next);
     return slice;
 }
 
 // Replaces the permutes whose ranges are in [start, limit) by one, which is made before `at`, the first of them.
 static HloInstruction *send_once(HloInstruction *at, const Ranges *ranges, int64_t start, int64_t limit) {
-    HloInstruction *operand = slice_of(ranges->list.items[0].array, ranges->dim, start, limit, at);
+    HloInstruction *operand = slice_before(ranges->list.items[0].array, ranges->dim, start, limit, at);
     HloInstruction *sent = hlo_instruction_clone(at->parent, at, operand->shape, &operand, 1);
     hlo_instruction_move_before(sent, at);
     for (int64_t i = 0; i < ranges->list.count; i++) {
         const Range *range = &ranges->list.items[i];
         if (range->start < start || range->limit > limit) continue;
         if (i) spmd_join_reasons(sent, range->permute);
-        HloInstruction *part = slice_of(sent, ranges->dim, range->start - start, range->limit - start, range->permute);
+        HloInstruction *part =
+            slice_before(sent, ranges->dim, range->start - start, range->limit - start, range->permute);
         hlo_instruction_replace_uses(range->permute, part);
         spmd_remove_unused(range->permute);
     }

@@ -39,3 +39,24 @@ Test(base_text, messages_cannot_be_forged) {
     cr_expect_str_eq(hlo_status_message(status), "Traceback:\n  a line of its own");
     hlo_status_free(status);
 }
+
+Test(base_text, sizes_have_a_unit) {
+    HloText text = {0};
+    static const int64_t kSizes[] = {0, 1023, 1024, 1536, INT64_C(3) << 40, INT64_MAX};
+    for (size_t i = 0; i < sizeof kSizes / sizeof *kSizes; i++) {
+        hlo_text_size(&text, kSizes[i]);
+        hlo_text_char(&text, ' ');
+    }
+    cr_expect_str_eq(text.data, "0 B 1023 B 1.0 KiB 1.5 KiB 3.0 TiB 8388608.0 TiB ");
+    hlo_text_free(&text);
+}
+
+// Numbers of codes come from other processes and callbacks.
+Test(base_status, numbers_of_codes) {
+    for (int64_t number = -2; number <= 20; number++) {
+        const HloCode code = hlo_code_from_number(number);
+        cr_expect_eq((int64_t)code, number >= 1 && number <= 16 ? number : HLO_UNKNOWN, "%lld", (long long)number);
+    }
+    cr_expect_eq(hlo_code_from_number(INT64_MAX), HLO_UNKNOWN);
+    cr_expect_eq(hlo_code_from_number((INT64_C(1) << 32) + HLO_ABORTED), HLO_UNKNOWN);
+}

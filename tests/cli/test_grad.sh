@@ -42,6 +42,7 @@ exits 0 "grad: vjp" meshlo grad squares.hlo --mode vjp -o reverse.hlo
 check "grad: vjp: a cotangent" grep -q "cotangent = f32\[\].* parameter(2)" reverse.hlo
 exits 0 "grad: of a gradient" meshlo grad gradient.hlo --mode vjp --wrt 0 -o second.hlo
 exits 2 "grad: no list" meshlo grad squares.hlo --wrt 0,
+exits 2 "grad: a number that does not fit" meshlo grad squares.hlo --wrt 99999999999999999999
 exits 2 "grad: no mode" meshlo grad squares.hlo --mode backwards
 exits 2 "grad: no policy" meshlo grad squares.hlo --remat some
 exits 3 "grad: no such parameter" meshlo grad squares.hlo --wrt 2

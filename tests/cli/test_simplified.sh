@@ -35,3 +35,26 @@ print("\n".join(wrong))
 sys.exit(bool(wrong))
 PYTHON
 check "simplified: every verb leaves what the table says" python3 simplified.py "$MESHLO" "$SOURCE/tests/compile/cases.def"
+
+# A second run finds nothing to do, whatever the program.
+cat >twice.py <<'PYTHON'
+import pathlib, subprocess, sys
+
+meshlo, source = sys.argv[1:]
+files = [file for folder in ("tests", "benchmarks", "examples") for file in pathlib.Path(source, folder).rglob("*")
+         if file.suffix in (".hlo", ".mlir")]
+simplified, wrong = 0, []
+for file in sorted(files):
+    once = subprocess.run([meshlo, "opt", file, "-o", "once.hlo"], capture_output=True)
+    if once.returncode:
+        continue  # programs that must be refused
+    simplified += 1
+    twice = subprocess.run([meshlo, "opt", "once.hlo", "-o", "twice.hlo"], capture_output=True, text=True)
+    if twice.returncode:
+        wrong.append(f"{file}: {twice.stderr}")
+    elif pathlib.Path("once.hlo").read_bytes() != pathlib.Path("twice.hlo").read_bytes():
+        wrong.append(f"{file}: the second run changes it")
+print("\n".join(wrong))
+sys.exit(bool(wrong) or simplified < 200)
+PYTHON
+check "simplified: opt(opt(p)) == opt(p) for the programs of the repository" python3 twice.py "$MESHLO" "$SOURCE"

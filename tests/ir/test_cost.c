@@ -125,6 +125,28 @@ Test(ir_cost, counts_loops) {
     cr_expect_eq(trips(LOOP("9", "i, l), direction=LT", "2147483647")), -1);
 }
 
+// Computations that several callers share run for each of them; one that a loop calls as often as the loop runs.
+Test(ir_cost, counts_runs_of_computations) {
+    HloModule *module = parse(
+        "HloModule m\n"
+        "f {\n x = f32[] parameter(0)\n ROOT y = f32[] add(x, x)\n}\n"
+        "b {\n s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+        " x = f32[] get-tuple-element(s), index=1\n k = s32[] constant(1)\n n = s32[] add(i, k)\n"
+        " y = f32[] call(x), to_apply=f\n ROOT t = (s32[], f32[]) tuple(n, y)\n}\n"
+        "c {\n s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+        " l = s32[] constant(10)\n ROOT t = pred[] compare(i, l), direction=LT\n}\n"
+        "ENTRY e {\n z = s32[] constant(0)\n x = f32[] parameter(0)\n y = f32[] call(x), to_apply=f\n"
+        " t = (s32[], f32[]) tuple(z, y)\n ROOT w = (s32[], f32[]) while(t), condition=c, body=b\n}\n");
+    double runs[16] = {0};
+    cr_assert_leq(module->computation_limit, 16);
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        const HloComputation *computation = module->computations.items[i];
+        const double expected = strcmp(computation->name, "f") == 0 ? 11 : computation == module->entry ? 1 : 10;
+        cr_expect_eq(hlo_computation_runs(computation, runs), expected, "%s", computation->name);
+    }
+    hlo_module_free(module);
+}
+
 static int64_t bound_of(const char *join) {
     HloText text = {0};
     hlo_text_format(&text,

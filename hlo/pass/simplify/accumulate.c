@@ -75,7 +75,7 @@ static bool has_no_negative_zero(const HloInstruction *i, int *budget) {
     while ((*budget)-- > 0) {
         if (hlo_type_is_integer(i->shape->type)) return true;
         const HloLiteral *literal;
-        if (hlo_pass_is_splat(i, &literal)) return !hlo_pass_is_all(i, -0.0);
+        if (hlo_is_splat(i, &literal)) return !hlo_pass_is_all(i, -0.0);
         const HloInstruction *moved = moved_operand(i);
         if (moved) {
             i = moved;

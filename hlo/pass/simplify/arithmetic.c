@@ -214,7 +214,7 @@ static HloInstruction *multiply_negative(HloInstruction *i) {
             HloInstruction *negative = integers_like(i, (int64_t)(0 - (uint64_t)value));
             return hlo_pass_binary(i, HLO_OP_MULTIPLY, x->operands[0], negative);
         }
-        if (is_signed_float(i) && hlo_pass_is_splat(constant, &literal)) {
+        if (is_signed_float(i) && hlo_is_splat(constant, &literal)) {
             const double negative = -hlo_literal_get_double(literal, 0);
             return hlo_pass_binary(i, HLO_OP_MULTIPLY, x->operands[0],
                                    hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), negative));
@@ -248,7 +248,7 @@ static HloInstruction *divide_by_float_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DIVIDE));
     const HloLiteral *literal;
     if (i->shape->type != HLO_F32 && i->shape->type != HLO_F64) return NULL;
-    if (!hlo_pass_is_splat(i->operands[1], &literal)) return NULL;
+    if (!hlo_is_splat(i->operands[1], &literal)) return NULL;
     double divisor = hlo_literal_get_double(literal, 0);
     int exponent;
     if (!isfinite(divisor) || divisor == 0 || fabs(frexp(divisor, &exponent)) != 0.5) return NULL;
@@ -286,7 +286,7 @@ static bool is_limit(const HloInstruction *value, bool least) {
         return has_infinity && hlo_pass_is_all(value, least ? -(double)INFINITY : (double)INFINITY);
     }
     if (type == HLO_PRED || is_unsigned(value)) return least ? hlo_pass_is_all(value, 0) : hlo_pass_is_all_ones(value);
-    if (!is_integer(value) || !hlo_pass_is_splat(value, &literal)) return false;
+    if (!is_integer(value) || !hlo_is_splat(value, &literal)) return false;
     int64_t lowest = -(INT64_C(1) << (hlo_type_info(type)->bits - 2)) * 2;
     return hlo_literal_get_int64(literal, 0) == (least ? lowest : -(lowest + 1));
 }

@@ -368,8 +368,7 @@ static HloInstruction *reduce_of_thin(HloInstruction *i) {
 static bool same_splat(const HloInstruction *a, const HloInstruction *b) {
     const HloLiteral *first, *second;
     if (a == b) return true;
-    if (!hlo_pass_is_splat(a, &first) || !hlo_pass_is_splat(b, &second) || a->shape->type != b->shape->type)
-        return false;
+    if (!hlo_is_splat(a, &first) || !hlo_is_splat(b, &second) || a->shape->type != b->shape->type) return false;
     return memcmp(first->data, second->data, (size_t)hlo_type_bytes(a->shape->type)) == 0;
 }
 

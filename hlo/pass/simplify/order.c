@@ -56,7 +56,7 @@ static bool is_nonnegative(const HloInstruction *i, int depth) {
     const HloLiteral *literal;
     switch (i->opcode) {
         case HLO_OP_CONSTANT:
-            if (!hlo_pass_is_splat(i, &literal) || hlo_type_is_complex(type)) return false;
+            if (!hlo_is_splat(i, &literal) || hlo_type_is_complex(type)) return false;
             return !signbit(hlo_literal_get_double(literal, 0)) && !isnan(hlo_literal_get_double(literal, 0));
         case HLO_OP_IOTA: {
             int64_t size = i->shape->dims[HLO_ATTRIBUTES(i, Iota)->dimension];
@@ -165,8 +165,7 @@ static HloInstruction *compare_beyond(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     const HloInstruction *x = i->operands[0];
     const HloLiteral *literal;
-    if (!hlo_type_is_float(x->shape->type) || !is_natural(i) || !hlo_pass_is_splat(i->operands[1], &literal))
-        return NULL;
+    if (!hlo_type_is_float(x->shape->type) || !is_natural(i) || !hlo_is_splat(i->operands[1], &literal)) return NULL;
     const double bound = hlo_literal_get_double(literal, 0);
     const Direction direction = direction_of(i);
     const bool below = direction == LT && (bound == -INFINITY || (bound <= 0 && is_nonnegative(x, FAR)));
@@ -177,7 +176,7 @@ static HloInstruction *compare_beyond(HloInstruction *i) {
 static HloInstruction *constant_to_the_right(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     const HloLiteral *literal;
-    if (!hlo_pass_is_splat(i->operands[0], &literal) || hlo_pass_is_splat(i->operands[1], &literal)) return NULL;
+    if (!hlo_is_splat(i->operands[0], &literal) || hlo_is_splat(i->operands[1], &literal)) return NULL;
     HloCompareAttributes attributes = *HLO_ATTRIBUTES(i, Compare);
     attributes.direction = hlo_comparison_exchanged(attributes.direction);
     HloInstruction *operands[] = {i->operands[1], i->operands[0]};
@@ -201,7 +200,7 @@ static bool compare_numbers(Direction direction, double a, double b) {
 // Sets *value for a real splat that a double represents exactly.
 static bool real_value(const HloInstruction *i, double *value) {
     const HloLiteral *literal;
-    if (hlo_type_is_complex(i->shape->type) || !hlo_pass_is_splat(i, &literal)) return false;
+    if (hlo_type_is_complex(i->shape->type) || !hlo_is_splat(i, &literal)) return false;
     *value = hlo_literal_get_double(literal, 0);
     return hlo_type_is_float(i->shape->type) || fabs(*value) < 0x1p53;
 }

@@ -160,13 +160,6 @@ HloStatus hlo_sdy_axes_of_attribute(HloArena *arena, const HloMesh *mesh, const 
 // ---------------------------------------------------------------------------------------------------------------------
 // Shardings
 
-static bool overlap(const HloMesh *mesh, const HloAxisRef *a, const HloAxisRef *b) {
-    if (a->axis != b->axis) return false;
-    const int64_t whole = mesh->axis_sizes.items[a->axis];
-    const int64_t a_end = a->pre_size * (a->size ? a->size : whole), b_end = b->pre_size * (b->size ? b->size : whole);
-    return a->pre_size < b_end && b->pre_size < a_end;
-}
-
 // An axis, or a part of one, may occur only once in a sharding. Parts of size one do not occur.
 static HloStatus check_distinct(HloArena *arena, const HloNamedSharding *named) {
     HLO_VECTOR(const HloAxisRef *) all = {0};
@@ -179,8 +172,7 @@ static HloStatus check_distinct(HloArena *arena, const HloNamedSharding *named) 
             // Overlapping parts of axes of size one would continue forever.
             HLO_FAIL_IF(all.count > 2 * MOST_AXES, HLO_INVALID_ARGUMENT, "a sharding names too many axes");
             for (int64_t j = 0; j < all.count; j++) {
-                const bool same = all.items[j]->axis == axis->axis && !axis->size && !all.items[j]->size;
-                HLO_FAIL_IF(same || overlap(&named->mesh, all.items[j], axis), HLO_INVALID_ARGUMENT,
+                HLO_FAIL_IF(hlo_axis_refs_overlap(all.items[j], axis), HLO_INVALID_ARGUMENT,
                             "a sharding names the axis \"%s\" twice", named->mesh.axis_names[axis->axis]);
             }
             hlo_vector_push(arena, &all, axis);

@@ -301,8 +301,7 @@ static void take_launch(CpuHosts *hosts, int64_t process, Control *control) {
 static void take_failure(CpuHosts *hosts, int64_t process, Control *control) {
     const ControlHead *head = &control->text.head;
     control->text.text[sizeof control->text.text - 1] = 0;
-    const bool known = head->code > HLO_OK && head->code <= HLO_UNAUTHENTICATED;
-    const HloStatus status = hlo_error(known ? (HloCode)head->code : HLO_INTERNAL, "%s", control->text.text);
+    const HloStatus status = hlo_error(hlo_code_from_number(head->code), "%s", control->text.text);
     Peer *peer = &hosts->peers[process];
     LaunchPeer *found;
     CpuLaunch *launch = find_launch(hosts, process, head->number, &found);
