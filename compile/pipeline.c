@@ -11,26 +11,20 @@
 #include "compile/stages.h"
 #include "hlo/base/clock.h"
 
-static const struct {
-    const char *name, *summary;
-} kStages[] = {
-#define COMPILE_STAGE(id, function, name, summary) {name, summary},
+static const char *const kStages[] = {
+#define COMPILE_STAGE(id, function, name, summary) name,
 #include "compile/stages.def"
 #undef COMPILE_STAGE
 };
 
 const char *compile_stage_name(CompileStage stage) {
-    return kStages[stage].name;
-}
-
-const char *compile_stage_summary(CompileStage stage) {
-    return kStages[stage].summary;
+    return kStages[stage];
 }
 
 // Runs one stage, times it, and dumps its result.
 static HloStatus run_stage(Compilation *compilation, CompileStage stage, CompileStageFunction *function) {
     const int64_t start = hlo_clock_nanoseconds();
-    compilation->dumper.stage = kStages[stage].name;
+    compilation->dumper.stage = kStages[stage];
     HLO_TRY(function(compilation));
     compilation->result->stage_nanoseconds[stage] = hlo_clock_nanoseconds() - start;
     const HloModule *module = compilation->result->module ? compilation->result->module : compilation->input;
@@ -95,10 +89,4 @@ void compiled_module_free(CompiledModule *compiled) {
     hlo_module_free(compiled->module);
     hlo_status_free(compiled->dump_failure);
     hlo_free(compiled);
-}
-
-HloModule *compiled_module_take(CompiledModule *compiled) {
-    HloModule *module = compiled->module;
-    compiled->module = NULL;
-    return module;
 }

@@ -46,8 +46,6 @@ typedef enum CompileStage {
 
 // The name of a stage, as --dump-after takes it. Static storage.
 HLO_EXPORT const char *compile_stage_name(CompileStage stage);
-// A one-line description of the stage. Static storage.
-HLO_EXPORT const char *compile_stage_summary(CompileStage stage);
 
 // How to compile. Zero-initialise for the defaults: the program is optimised, and partitioned by its annotations.
 typedef struct CompileOptions {
@@ -81,8 +79,6 @@ HLO_EXPORT HLO_NODISCARD HloStatus compile_module(const HloModule *module, const
                                                   CompiledModule **compiled);
 // Frees the result with its module, report and boundary; accepts NULL.
 HLO_EXPORT void compiled_module_free(CompiledModule *compiled);
-// Passes the module to the caller, who frees it. The rest of `compiled` stays valid only as long as that module.
-HLO_EXPORT HloModule *compiled_module_take(CompiledModule *compiled);
 
 HLO_END_C
 

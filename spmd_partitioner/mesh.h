@@ -36,8 +36,6 @@ HloStatus spmd_mesh_new(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_
 // annotation separates devices.
 HloStatus spmd_mesh_with_splits(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *splits,
                                 int64_t split_count, const SpmdMesh **mesh);
-// The axis called so, or -1.
-int32_t spmd_mesh_axis(const SpmdMesh *mesh, const char *name, size_t length);
 // Product of the sizes of a set of atoms.
 int64_t spmd_atoms_product(const SpmdMesh *mesh, SpmdAtomSet atoms);
 // All atoms of the mesh.

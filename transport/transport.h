@@ -21,6 +21,15 @@
 //     ... else, with nothing else to do:
 //     transport_wait(transport, seen, 1000000);
 //
+// Terms:
+//   process      a host of the machine: a program that has joined the transport, with its number.
+//   engine       the way in which messages move: UCX between processes, or a hub within one (internal.h).
+//   request      one send or receive under way. It is done, with success or an error, before its memory is reused.
+//   event        anything that may have changed a request; events are counted, so that a thread can wait for the next.
+//   control      the TCP connection between two processes, for joining, heartbeats, probes and errors (joined.h).
+//   activity     the text that a process gives of what it does, for the messages of the others.
+//   probe        a question to a process whether it still waits: a deadlock counts only while all answer.
+//
 // Rules that apply to all functions here:
 // - Threads. Every function may be called from any thread, also concurrently, except that a request and a transport are
 //   freed once, with no other call on them running. Messages move only while some thread calls transport_progress()

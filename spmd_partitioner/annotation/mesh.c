@@ -4,7 +4,6 @@
 #include "spmd_partitioner/mesh.h"
 
 #include <assert.h>
-#include <string.h>
 
 // Appends the prime factors of `size` as atoms of `axis`, larger strides first; `stride` is that of the last one.
 static void push_primes(SpmdMesh *mesh, int32_t axis, int64_t size, int64_t stride) {
@@ -77,13 +76,6 @@ HloStatus spmd_mesh_with_splits(HloArena *arena, const SpmdMeshAxis *axes, int64
 
 HloStatus spmd_mesh_new(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const SpmdMesh **mesh) {
     return spmd_mesh_with_splits(arena, axes, axis_count, NULL, 0, mesh);
-}
-
-int32_t spmd_mesh_axis(const SpmdMesh *mesh, const char *name, size_t length) {
-    for (int32_t i = 0; i < mesh->axis_count; i++) {
-        if (strlen(mesh->axes[i].name) == length && !memcmp(mesh->axes[i].name, name, length)) return i;
-    }
-    return -1;
 }
 
 // The number of devices that differ in these atoms.

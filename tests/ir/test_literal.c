@@ -54,6 +54,10 @@ Test(literal_values, are_filled_read_and_converted) {
     double doubles[4];
     hlo_literal_get_floats(narrow, floats);
     for (int i = 0; i < 4; i++) cr_expect_eq(floats[i], given[i]);
+    hlo_literal_set_doubles(narrow, (const double[]){0, 0.1, -1e300, 300});
+    hlo_literal_get_doubles(narrow, doubles);
+    cr_expect(doubles[1] == 0.10009765625 && doubles[2] == -INFINITY);  // rounded to the nearest bf16
+    hlo_literal_set_floats(narrow, given);
     HloLiteral *bytes = hlo_literal_convert(narrow, HLO_S8);
     cr_assert_eq(bytes->shape->type, HLO_S8);
     cr_assert_eq(bytes->shape->rank, 2);
