@@ -17,7 +17,7 @@
 // More iterations than any loop has that is searched.
 enum { MOST_ITERATIONS = 1 << 30 };
 
-// What is known of the value of an instruction.
+// The known facts about the value of an instruction.
 typedef struct Finding {
     AdviceValue value;
     HloInstruction *instruction;
@@ -95,7 +95,7 @@ static HloStatus compare(Search *search, int64_t index, HloDifference *differenc
     return HLO_SUCCESS;
 }
 
-// What is printed of the value that differs first; its values are those of the last run.
+// The printed description of the value that differs first; its values are those of the last run.
 static void note_first(Search *search, const AdviceValue *value, const HloLiteral *literal,
                        const HloDifference *difference) {
     AdviceDifference *result = search->result;
@@ -144,7 +144,7 @@ static double operand_error(const Search *search, const HloInstruction *instruct
     return worst;
 }
 
-// Compares the values of a group. Stops nowhere: later errors show how the first one grows.
+// Compares the values of a group. Does not stop at an error: later ones show how the first one grows.
 static HloStatus compare_group(Search *search, Group *group) {
     HLO_TRY(probe_run(&search->probe, group->arrays.items, group->arrays.count));
     HLO_TRY(compare_results(search));
@@ -259,7 +259,7 @@ static HloInstruction *first_differing(const Search *search) {
 
 // ---- entering a value
 
-// Removes a limited loop, and what was made for it after `last`.
+// Removes a limited loop, and the instructions made for it after `last`.
 static void remove_limited(Search *search, HloInstruction *limited, const HloInstruction *last) {
     const HloComputation *computation = last->parent;
     while (computation->last != last) {

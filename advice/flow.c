@@ -197,7 +197,7 @@ static void enter_user(Walk *walk, const HloInstruction *user, const AdviceValue
     }
 }
 
-// What is the root of the entry is a result; what is the root of a loop's body comes out of the loop.
+// The root of the entry is a result; the root of a loop's body comes out of the loop.
 static void leave_root(Walk *walk, const AdviceValue *value) {
     const HloComputation *computation = value->op->parent;
     if (computation->root != value->op) return;

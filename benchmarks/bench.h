@@ -13,7 +13,7 @@ typedef struct BenchResult {
     bool skipped;  // what it needs is not there
 } BenchResult;
 
-// A case: what is measured, and the goal. benchmarks/cases.def lists them.
+// A case: the measurement, and the goal. benchmarks/cases.def lists them.
 typedef struct BenchCase {
     const char *name;
     const char *unit;

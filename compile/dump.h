@@ -30,8 +30,7 @@ typedef struct CompileDump {
 
 // Reads MESHLO_DUMP ("DIR" or "DIR:STAGE,STAGE") and, where that is not set, XLA_FLAGS (--xla_dump_to,
 // --xla_dump_hlo_as_text, --xla_dump_hlo_as_proto, --xla_dump_hlo_pass_re, --xla_dump_hlo_module_re). Texts live in
-// `arena`. XLA_FLAGS is never fatal: what is unknown or unreadable in it is ignored. Memory errors jump to
-// hlo_protect().
+// `arena`. XLA_FLAGS is never fatal: unknown and unreadable parts are ignored. Memory errors jump to hlo_protect().
 HLO_EXPORT void compile_dump_from_environment(HloArena *arena, CompileDump *dump);
 // INVALID_ARGUMENT for an unknown stage in `stages` (with the nearest name) or an invalid regular expression.
 HLO_EXPORT HLO_NODISCARD HloStatus compile_dump_check(const CompileDump *dump);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts of arguments and results: what JAX leaves to the machine ("default") or to the compiler ("auto") is chosen
 // here, once the program of one device and so the sizes of its arrays are known.
-// What was given stays, defaults follow the machine's tiling, and those that the compiler may choose follow the data
+// Given layouts stay, defaults follow the machine's tiling, and those that the compiler may choose follow the data
 // through transposes, so that none of those would move anything.
 #include "compile/layouts.h"
 

@@ -503,7 +503,7 @@ static void time_groups(Timing *timing, const TransferKey *key) {
     if (transfer->group_size <= 1) timing->latency = 0;
 }
 
-// Adds up what has been loaded.
+// Adds up the loads.
 static HloStatus finish_transfer(Timing *timing, const HloInstruction *collective) {
     EmuTransfer *transfer = timing->transfer;
     transfer->bytes_per_device = emu_collective_bytes(collective, transfer->group_size);

@@ -128,7 +128,7 @@ const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const 
     if (choice.second >= 0) order[count++] = choice.second;
     for (int64_t dim = shape->rank - 1; dim >= 0; dim--)
         if (dim != choice.minor && dim != choice.second) order[count++] = dim;
-    assert(count == shape->rank); /* every dimension stands in the order once */
+    assert(count == shape->rank); /* every dimension is in the order once */
     layout->minor_to_major = (HloInts){order, count};
     set_tiles(arena, &choice, layout);
     return layout;

@@ -33,7 +33,7 @@ HLO_EXPORT int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape);
 // The padded bytes of an array in HBM: 0 for arrays whose layout puts them into VMEM or the host's memory.
 HLO_EXPORT int64_t emu_hbm_bytes(const EmuChip *chip, const HloShape *shape);
 
-// The bytes of the tables of addresses, 4 bytes for each element, that stand for a tuple and the tuples in it in HBM,
+// The bytes of the tables of addresses, 4 bytes for each element, that represent a tuple and the tuples in it in HBM,
 // each rounded up to the chip's granule. 0 for arrays, empty tuples, and without a chip. Results of the entry that are
 // tuples have such tables; tuples inside of a program have none.
 HLO_EXPORT int64_t emu_tuple_table_bytes(const EmuChip *chip, const HloShape *shape);

@@ -624,7 +624,7 @@ static void collect_results(Liveness *liveness, BufferVector *buffers) {
     }
 }
 
-// The tables of addresses that stand for the tuples of the result.
+// The tables of addresses that represent the tuples of the result.
 static int64_t collect_tables(Liveness *liveness, BufferVector *buffers) {
     const HloModule *module = liveness->program->module;
     const int64_t bytes = emu_tuple_table_bytes(liveness->chip, result_shape(module));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written about a simulated step. Everything is appended to a HloText; running out of memory is remembered
-// there (hlo_text_status()).
+// Reports of a simulated step. Everything is appended to a HloText; running out of memory is remembered there
+// (hlo_text_status()).
 //
 // Stability: stable.
 #ifndef MESHLO_EMULATOR_REPORT_H_

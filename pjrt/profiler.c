@@ -108,7 +108,7 @@ static bool has_room(PjrtProfiler *profiler) {
 
 static void record(void *context, const TargetDevice *device, const char *name, bool program, int64_t begin,
                    int64_t end) {
-    assert(name); /* but `end` may lie before `begin`: somebody may set this clock back */
+    assert(name); /* but `end` may lie before `begin`: this clock may be set back */
     PjrtProfiler *profiler = context;
     Naming naming = {.profiler = profiler, .name = name, .device = device};
     pthread_mutex_lock(&profiler->lock);

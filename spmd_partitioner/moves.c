@@ -227,7 +227,7 @@ static Round round_of(SpmdPartitioner *partitioner, const SpmdMoves *moves, int6
     for (int64_t i = 0; i < moves->items.count; i++) {
         const SpmdMove *move = &moves->items.items[i];
         if (move->round != number) continue;
-        // Everybody sends as much as the longest move: shorter ones begin earlier where the end would be passed.
+        // All devices send as much as the longest move: shorter ones begin earlier where the end would be passed.
         int64_t start = move->source;
         if (start + moves->sizes[number] > length) start = length - moves->sizes[number];
         assert(start >= 0); /* no move is longer than the array that it comes from */
@@ -295,7 +295,7 @@ HloInstruction *spmd_emit_moves(SpmdPartitioner *partitioner, HloInstruction *lo
         made = made ? overlay(partitioner, made, given, dim, axes, moves, &round) : given;
     }
     if (made) return made;
-    // Nobody needs anything: any array of that size will do.
+    // No device needs anything: any array of that size will do.
     HloInstruction *padded = spmd_emit_pad(partitioner, local, dim, 0, size, NULL);
     return spmd_emit_slice(partitioner, padded, dim, 0, size, 1);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates of a large part of an array at a place that is known (`x.at[1:-1].set(u)`). A scatter, or a
 // dynamic-update-slice, along a sharded dimension needs the update on every device. What it computes is
-//     select(inside, update moved to its place, x)         or, where updates are combined with what is there,
+//     select(inside, update moved to its place, x)         or, where updates are combined with the old elements,
 //     select(inside, combine(x, update moved), x)
 // and of an update moved to its place each device needs its own shard. Elements outside of the place do not matter. So
 // an update that is computed of slices of an array need not be moved after that: the slices become shifts of the array.
@@ -24,7 +24,7 @@ enum {
 // An update and where it goes.
 typedef struct Placed {
     HloInstruction *array, *update;
-    const HloComputation *combiner;  // NULL: updates replace what is there
+    const HloComputation *combiner;  // NULL: updates replace the old elements
     int64_t starts[INDICES], sizes[INDICES];
 } Placed;
 
@@ -157,7 +157,7 @@ static HloInstruction *write_splat(const Writer *writer, HloInstruction *scalar)
     return write_op(writer, HLO_OP_BROADCAST, whole_shape(writer, scalar->shape->type), &scalar, 1, &attributes);
 }
 
-// An array moved so that its first element is at `low`, in the size of the updated one. What is beside it is zero.
+// An array moved so that its first element is at `low`, in the size of the updated one. The rest is zero.
 static HloInstruction *write_moved(const Writer *writer, HloInstruction *array, const int64_t *low) {
     const int32_t rank = writer->shape->rank;
     HloPadDimension *amounts = HLO_ARENA_NEW(writer->arena, HloPadDimension, rank);
@@ -186,7 +186,7 @@ static bool shift_of(const Writer *writer, const HloInstruction *slice, const in
     return true;
 }
 
-// `at` in the size of the updated array, at `starts` of it. What is beside it is anything.
+// `at` in the size of the updated array, at `starts` of it. The rest is undefined.
 static HloInstruction *write_placed(const Writer *writer, HloInstruction *at, const int64_t *starts, int32_t depth) {
     int64_t low[INDICES];
     const bool plain = !at->sharding && !at->control_predecessors.count && !at->control_successors.count && depth > 0;

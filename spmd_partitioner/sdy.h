@@ -29,7 +29,7 @@ typedef struct SpmdShardy {
 // Reads all of them. INVALID_ARGUMENT naming the instruction for text that is malformed, names a mesh or an axis that
 // does not exist, or does not fit the shapes.
 HloStatus spmd_shardy_read(HloArena *arena, const HloModule *module, const SpmdShardy **shardy);
-// What is written at an instruction, or NULL.
+// The annotation of an instruction, or NULL.
 const SpmdShardyText *spmd_shardy_text(const SpmdShardy *shardy, const HloInstruction *op);
 // The annotation that counts: Shardy's, else the instruction's own `sharding=`; NULL if it has neither.
 const HloSharding *spmd_shardy_sharding(const SpmdShardy *shardy, const HloInstruction *op);

@@ -214,7 +214,7 @@ static int64_t weighed(int64_t sent, int64_t count) {
     return count > 3 ? 2 * sent : sent;
 }
 
-// What is to be done so that every position has its interval.
+// The steps after which every position has its interval.
 // Messages are weighed in (weighed()), so `sent` of the way that wins need not be the least.
 static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval interval) {
     assert(interval.divisor > 0 && interval.size >= 0 && interval.step > 0); /* the caller's arithmetic */

@@ -337,7 +337,7 @@ typedef struct TargetCompileOptions {
     // The program is only asked about, for a machine that need not exist, and never runs: what nothing here could run,
     // such as a kernel for a TPU's cores, is accepted. target_execute() refuses it with FAILED_PRECONDITION.
     bool is_inspected;
-    // The module stays as it is while the executable lives, so that its memory is analysed when somebody asks.
+    // The module stays as it is while the executable lives, so that its memory can be analysed on request.
     bool keeps_module;
 } TargetCompileOptions;
 

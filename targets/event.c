@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: ready once, with an error or without. Ready is an atomic flag, so that checking it costs nothing; status and
-// callbacks are behind a lock until then, and the status never changes afterwards. Publishing and calling back are two
-// steps, because a task makes its results ready while it holds the queue, and callbacks must not run then.
+// callbacks are guarded by a lock until then, and the status never changes afterwards. Publishing and calling back are
+// two steps, because a task makes its results ready while it holds the queue, and callbacks must not run then.
 //
 // References: an event lives as long as it has references, and target_event_call() holds one too, as callbacks release
 // events. Callbacks that were never called (an event fully released before it was set) are dropped with it. Only

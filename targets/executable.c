@@ -409,7 +409,7 @@ void target_executable_memory_analysis(const TargetExecutable *executable, Targe
 }
 
 void target_executable_forget_module(TargetExecutable *executable) {
-    // Nobody asks for the memory of a program that only its owner knows.
+    // The memory of a program that only its owner knows is never asked for.
     TargetMemoryAnalysis analysis;
     if (atomic_load(&executable->references) > 1) target_executable_memory_analysis(executable, &analysis);
     pthread_mutex_lock(&executable->lock);

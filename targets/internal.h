@@ -157,7 +157,7 @@ struct TargetExecutable {
     CpuSharePlan *sharing;  // of the last execution; used only by the queue's running task
     TargetCostAnalysis cost;
     HloArena *arena;          // of the signature of a program that is only inspected (`program` is NULL then)
-    const HloModule *module;  // if it stays: its memory on a slice is analysed when somebody asks
+    const HloModule *module;  // if it stays: its memory on a slice is analysed on request
     pthread_mutex_t lock;     // guards the following members
     bool is_analysed;
     TargetMemoryAnalysis memory;  // on a slice

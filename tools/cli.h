@@ -101,7 +101,7 @@ struct CliContext {
     bool progress;  // stderr is a terminal
     bool log;       // MESHLO_LOG: each step is a line with its time
     double start;   // cli_seconds() when the run began
-    // Of cli_progress_share(): what is under way, since when, and when it was shown last.
+    // Of cli_progress_share(): the work under way, since when, and when it was shown last.
     const char *under_way;
     double under_way_since, shown;
 };
@@ -171,7 +171,7 @@ const char *cli_printable(CliContext *context, const char *text);
 // Seconds on a monotonic clock.
 double cli_seconds(void);
 
-// Shows what is being done on one line of a terminal; does nothing when stderr is not one. "" clears the line.
+// Shows the current work on one line of a terminal; does nothing when stderr is not one. "" clears the line.
 void cli_progress(const CliContext *context, const char *what);
 
 // The same with the share that is done, and the time that is left if the rest is as fast; at most ten times a second.

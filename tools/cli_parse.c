@@ -271,9 +271,9 @@ HloStringVector cli_list(CliContext *context, const char *name) {
 
 enum { kMaxNameLength = 40, kShortestPrefix = 3 };
 
-// Edit distance (Levenshtein) of two short names; a large number when one is too long to be a typing error.
-// One row of the table of distances at a time: `diagonal` is what stood left above before it was written over. Names of
-// options have less than 40 letters.
+// Edit distance (Levenshtein) of two short names; a large number when one is too long to be a typing error. One row of
+// the table of distances at a time: `diagonal` is the old value above and to the left. Names of options have less than
+// 40 letters.
 static int64_t edit_distance(const char *a, const char *b) {
     int64_t a_length = (int64_t)strlen(a), b_length = (int64_t)strlen(b);
     if (a_length > kMaxNameLength || b_length > kMaxNameLength) return INT64_MAX;

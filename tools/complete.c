@@ -17,7 +17,7 @@ typedef struct Completion {
     CliContext *context;
     const CliVerb *verb;  // NULL while the verb itself is completed
     const char *prefix;   // the part of the word before it, such as "--on=" or "v5e-8,"
-    const char *part;     // what is completed
+    const char *part;     // the word that is completed
 } Completion;
 
 static void offer(const Completion *completion, const char *candidate, const char *suffix, const char *help) {

@@ -209,7 +209,7 @@ static void drop_shards(Job *job) {
     }
 }
 
-// In the opposite order of making; accepts what was only half made.
+// In the opposite order of making; accepts a half-made one.
 static void job_free(Job *job) {
     drop_shards(job);
     release_table(job->arguments, job->devices, job->argument_count);

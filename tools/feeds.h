@@ -28,7 +28,7 @@ typedef struct CliFeeds {
 HLO_NODISCARD HloStatus cli_feeds_read(CliContext *context, int64_t devices, CliFeeds *feeds);
 // Starts over: everything waits again, nothing has come out.
 void cli_feeds_rewind(CliFeeds *feeds);
-// Frees what has come out.
+// Frees the outfeeds.
 void cli_feeds_free(CliFeeds *feeds);
 
 // The host for an execution: FAILED_PRECONDITION where an infeed has run dry, or for channels of send and recv, which

@@ -75,8 +75,7 @@ static bool is_host_name(const char *name) {
 
 // Chooses a port that is free on this machine, and holds it with a socket that does not listen, so that the system
 // gives it to no other program in the meantime. A socket that may share its address (SO_REUSEADDR), as those of the
-// transport and of gRPC, can listen there all the same. Errors: no free
-// port, or too many open files.
+// transport and of gRPC, can listen there nevertheless. Errors: no free port, or too many open files.
 static HloStatus hold_port(LaunchPlan *plan, int64_t *port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t size = sizeof(address);

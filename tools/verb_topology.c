@@ -83,7 +83,7 @@ static void print_chip(HloText *text, const EmuChip *chip) {
     hlo_text_format(text, " a device, links of %.4g GB/s each way\n", chip->link_bytes_per_second * 1e-9);
 }
 
-// The drawing without its title, which repeats what is above it.
+// The drawing without its title, which repeats the lines above it.
 static void print_drawing(HloText *text, const EmuTopology *topology) {
     HloText drawing = {0};
     emu_draw_topology(topology, &drawing);

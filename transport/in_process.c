@@ -143,7 +143,8 @@ static bool progress(Transport *transport) {
     return atomic_exchange(&own->progressed, events) != events;
 }
 
-// Whoever is told holds the lock. Only this transport's own requests fail here: its sends are in the others' channels.
+// Processes that are informed of a failure hold the lock. Only this transport's own requests fail here: its sends are
+// in the others' channels.
 static void fail(Transport *transport, TransportFailure failure) {
     const bool told = failure == kTransportToldFailure;
     InProcess *own = (InProcess *)transport;

@@ -54,7 +54,7 @@ typedef struct TransportRule {
     uint64_t tag, mask;
 } TransportRule;
 
-// What is known of a process.
+// The known facts about a process.
 typedef struct TransportPeer {
     char *name;                 // for messages; never NULL
     char *activity;             // NULL: none

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joining: every process listens at its address and connects to those of lower numbers, authenticates, compares
-// identity and exchanges addresses of UCX. A process has joined when all its connections stand and all others have said
-// the same, so that either all join or none does.
+// identity and exchanges addresses of UCX. A process has joined when all its connections are established and all others
+// have said the same, so that either all join or none does.
 //
 // What two processes say, the one that connects first:
 //     hello     magic, the two processes' numbers, their count, whether there is a secret, a nonce
 //     proof     with a secret: HMAC of it over both hellos and the role
 //     identity  process id, address, identity text, address of UCX
-//     ready     all connections of this process stand
+//     ready     all connections of this process are established
 // A stranger cannot end the joining of others: what comes on an incoming connection before its proof is at most noted,
 // for the message when the time is over.
 #ifdef MESHLO_UCX
@@ -57,7 +57,7 @@ typedef enum Step {
     kAwaitsIdentity,
 } Step;
 
-// A connection that does not stand yet.
+// A connection that is not established yet.
 typedef struct Candidate {
     struct Candidate *next;
     Link link;
@@ -68,7 +68,7 @@ typedef struct Candidate {
     Hello own, other;
 } Candidate;
 
-// What is known of another process before it has joined.
+// The known facts about another process before it has joined.
 typedef struct Other {
     const char *address_text;  // or NULL
     char *from_store;          // owned
@@ -190,7 +190,7 @@ static void refuse(Joining *joining, Candidate *candidate, HloCode code, const c
     end_candidate(joining, candidate);
 }
 
-// ---- what is said
+// ---- messages that are sent
 
 static void say_hello(Joining *joining, Candidate *candidate) {
     candidate->own = (Hello){.magic = MAGIC,
@@ -244,7 +244,7 @@ static void say_identity(Joining *joining, Candidate *candidate) {
     hlo_text_free(&text);
 }
 
-// ---- what is heard
+// ---- messages that are received
 
 static void hear_nonsense(Joining *joining, Candidate *candidate) {
     if (candidate->is_outgoing)
@@ -503,7 +503,7 @@ static void advance(Joining *joining, Candidate *candidate, short events) {
     end_candidate(joining, candidate);
 }
 
-// ---- connections that stand
+// ---- established connections
 
 static void hear_connected(Joining *joining, int64_t process) {
     Link *link = &joining->joined->controls[process].link;

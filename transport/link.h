@@ -29,11 +29,11 @@ typedef struct Frame {
 // Wraps an open socket, which becomes the link's.
 void link_open(Link *link, int file);
 void link_close(Link *link);
-// Reads what has arrived; afterwards link_next() gives the frames. Sets is_broken at the end.
+// Reads the bytes that have arrived; afterwards link_next() gives the frames. Sets is_broken at the end.
 void link_read(Link *link);
 // Takes the next whole frame of at most `maximum` bytes; false if there is none (yet).
 bool link_next(Link *link, size_t maximum, Frame *frame);
-// Adds a frame to what is to be written.
+// Adds a frame to those to be written.
 void link_queue(Link *link, uint32_t kind, const void *data, size_t bytes);
 // Writes what the socket takes; true if nothing is left.
 bool link_flush(Link *link);

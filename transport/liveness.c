@@ -39,7 +39,7 @@ void joined_tell(Link *link, const struct HloError *error) {
 
 HloStatus joined_told(const Frame *frame) {
     int32_t code;
-    if (frame->bytes < sizeof code) return hlo_error(HLO_UNAVAILABLE, "a process has failed for want of memory");
+    if (frame->bytes < sizeof code) return hlo_error(HLO_UNAVAILABLE, "a process has failed because memory is short");
     memcpy(&code, frame->data, sizeof code);
     return hlo_error(hlo_code_from_number(code), "%.*s", (int)(frame->bytes - sizeof code),
                      (const char *)frame->data + sizeof code);

@@ -35,7 +35,7 @@ enum {
 typedef enum MessageKind {
     kEager,     // a message with its data
     kOffer,     // a large message
-    kWithdraw,  // an offer no longer stands
+    kWithdraw,  // an offer is withdrawn
     kAccept,    // the receive of an offer has been posted
     kDrop,      // no one wants an offer
     kLeave,     // no more messages follow
@@ -50,7 +50,7 @@ typedef struct Header {
     int64_t bytes;    // of kEager and kOffer
 } Header;
 
-// ---- what is pending
+// ---- pending requests
 
 typedef enum Phase {
     kUnmatched,  // a receive without its message; a large send that has not been accepted

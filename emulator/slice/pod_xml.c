@@ -25,7 +25,7 @@
 // The largest description read, in bytes: a pod is a page of text.
 #define MAX_BYTES (1 << 20)
 
-// What is being read.
+// The state of the reader.
 typedef struct PodReader {
     HloArena *arena;
     const char *path;

@@ -14,7 +14,7 @@
 static HloStatus check_shape(const EmuTopologyPlan *plan) {
     const EmuChip *chip = plan->chip;
     const int64_t *shape = plan->shape;
-    assert(shape[0] >= 1 && shape[1] >= 1 && shape[2] >= 1); /* whoever reads a name or a pod sees to it */
+    assert(shape[0] >= 1 && shape[1] >= 1 && shape[2] >= 1); /* the readers of names and pods check it */
     HLO_FAIL_IF(chip->torus_axes == 2 && shape[2] != 1, HLO_INVALID_ARGUMENT, "%s: %s slices have two axes, not three",
                 plan->name, chip->name);
     const int64_t pod = chip->pod_x * chip->pod_y * chip->pod_z;

@@ -34,7 +34,7 @@ typedef enum HloCustomCallKind {
 // The kind of an instruction; HLO_CALL_UNKNOWN if it is not a custom call. Any thread.
 HLO_EXPORT HloCustomCallKind hlo_custom_call_kind(const HloInstruction *instruction);
 
-// The elementwise opcode that a custom call to the target "mhlo.NAME" stands for; HLO_OPCODE_COUNT for other calls. Any
+// The elementwise opcode that a custom call to the target "mhlo.NAME" means; HLO_OPCODE_COUNT for other calls. Any
 // thread.
 HLO_EXPORT HloOpcode hlo_custom_call_opcode(const HloInstruction *call);
 

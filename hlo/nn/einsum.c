@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// einsum. Every dimension has a letter; a list of letters stands for the order of an array's dimensions. Operands are
+// einsum. Every dimension has a letter; a list of letters gives the order of an array's dimensions. Operands are
 // contracted pairwise from left to right: letters that nothing later needs are summed over first (in one operand) or
 // contracted (in both), letters in both that are still needed are batch dimensions. One transpose at the end brings the
 // letters into the order of the result.
@@ -110,7 +110,7 @@ static void sum_unneeded(HloBuilder *builder, Term *term, const char *needed, co
     strcpy(term->letters, kept);
 }
 
-// Contracts `right` into `left`. The result of a dot has the batch dimensions, then what is left of each operand.
+// Contracts `right` into `left`. The result of a dot has the batch dimensions, then the remaining ones of each operand.
 static void contract(HloBuilder *builder, Term *left, Term *right, const char *needed) {
     int64_t lists[4][kLetters], counts[4] = {0};  // batch left, batch right, contracted left, contracted right
     char batch[kLetters + 1] = "", rest[kLetters + 1] = "";

@@ -43,7 +43,7 @@ static HloInstruction *reduce(HloBuilder *builder, HloOpcode opcode, HloInstruct
     return hlo_build_reduce_op(builder, opcode, x, HLO_DIMS(axis));
 }
 
-// x less its greatest element along the axis: exp() of it cannot overflow. The choice of what is subtracted changes no
+// x less its greatest element along the axis: exp() of it cannot overflow. The choice of the subtrahend changes no
 // result, so no derivative goes through it.
 static HloInstruction *shift(HloBuilder *builder, HloInstruction *x, int64_t axis) {
     HloInstruction *greatest = hlo_build_stop_gradient(builder, reduce(builder, HLO_OP_MAXIMUM, x, axis));

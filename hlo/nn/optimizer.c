@@ -62,7 +62,7 @@ static HloInstruction *scalar_like(HloBuilder *b, HloInstruction *scalar, const 
     return hlo_build_broadcast(b, scalar, hlo_build_dims(x), HLO_DIMS());
 }
 
-// ---- updates: what is subtracted from a weight, before the learning rate
+// ---- updates: the change that is subtracted from a weight, before the learning rate
 
 // decay * old + (1 - decay) * x
 static HloInstruction *moment(HloBuilder *b, HloInstruction *old, HloInstruction *x, double decay) {

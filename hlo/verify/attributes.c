@@ -211,7 +211,7 @@ static HloStatus check_replication(const HloInstruction *parameter) {
     return HLO_SUCCESS;
 }
 
-// Checks what XLA demands of a call that stands for an operation of another dialect.
+// Checks XLA's rules for a call that represents an operation of another dialect.
 static HloStatus check_composite(const HloInstruction *call) {
     if (!HLO_ATTRIBUTES(call, Call)->is_composite) return HLO_SUCCESS;
     const char *name = hlo_instruction_frontend_attribute(call, "composite.name");

@@ -129,7 +129,7 @@ static HloComputation *total_order(SpmdPartitioner *partitioner, const HloInstru
     return made;
 }
 
-// ---- sorting what is here
+// ---- sorting the elements that are here
 
 // The arrays that are sorted together on one device: the op's, and their indices where ties or padding need them.
 typedef struct Sorting {

@@ -141,7 +141,7 @@ static HloInstruction *act_recv(const void *context, HloInstruction *argument) {
     return emit_transfer(context, NULL, argument);
 }
 
-// Everything needs a sharding, also what has no dimensions.
+// Everything needs a sharding, also values without dimensions.
 static void define_scalar(const Transfer *transfer, int64_t leaf, HloInstruction *hlo) {
     SpmdLocal local = {.hlo = hlo,
                        .global = hlo_shape_leaf(transfer->op->shape, leaf),

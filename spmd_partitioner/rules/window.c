@@ -77,7 +77,7 @@ static bool is_regular(const SpmdMesh *mesh, const HloWindowDimension *window, c
 
 // The window of a dimension as it is over what was taken for it. The shard's windows are the first ones, or, where
 // shards begin differently, those from each one's phase on.
-// `interval` is what was taken: its elements, dilated again, reach over `spread`.
+// `interval` is the part that was taken: its elements, dilated again, reach over `spread`.
 static HloWindowDimension local_window(const HloWindowDimension *window, const SpmdInterval *interval, int64_t least,
                                        int64_t largest, int64_t size) {
     HloWindowDimension local = *window;
@@ -211,7 +211,7 @@ typedef struct Windows {
     SpmdAxes *factors;
     SpmdSharding *sharding;     // of operands and results
     const HloWindow *whole;     // the program's, from reduced_windows()
-    HloWindow *local;           // over what was taken
+    HloWindow *local;           // over the elements that were taken
     HloWindowDimension *dims;   // of `local`
     HloInstruction **operands;  // arrays, then init values
 } Windows;
@@ -536,7 +536,7 @@ static HloInstruction *send_sums(SpmdPartitioner *partitioner, const Scattering 
     return total;
 }
 
-// The shard of the result, out of what was computed along dimension `d`.
+// The shard of the result, out of the results along dimension `d`.
 static HloInstruction *own_scattered(SpmdPartitioner *partitioner, const Scattering *scattering, HloInstruction *made,
                                      int32_t d) {
     const HloWindowDimension *window = &HLO_ATTRIBUTES(scattering->op, Window)->window->dims[d];

@@ -43,7 +43,7 @@ HloStatus hlo_dims_shape(HloArena *arena, HloType type, const HloDims *dims, con
     return HLO_SUCCESS;
 }
 
-// Messages are for people: what is longer is cut off.
+// Messages are for people: longer lists are cut off.
 enum { MOST_CHARACTERS = 1000, MOST_NUMBERS = 64 };
 
 const char *hlo_shape_message(HloArena *arena, const HloShape *shape) {

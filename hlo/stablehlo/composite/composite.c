@@ -45,7 +45,7 @@ static const MlirAttribute *words_of(Composites *composites, const MlirAttribute
     for (int64_t i = 0; i < precisions->count; i++) {
         size_t length;
         const char *word = mlir_number_word(words, precisions->items[i]->integer, &length);
-        assert(word); /* the exporter refuses precisions that StableHLO has not */
+        assert(word); /* the exporter refuses precisions that StableHLO does not have */
         items[i] = make(composites, (MlirAttribute){.kind = MLIR_STRING,
                                                     .string = hlo_arena_string(composites->arena, word, length)});
     }
@@ -77,7 +77,7 @@ static const MlirAttribute *dimensions_of(Composites *composites, const MlirOper
 // The operation's attributes as the composite's dictionary, in XLA's form; NULL if there are none.
 static const MlirAttribute *options_of(Composites *composites, const MlirOperation *operation) {
     const MlirOpInfo *info = mlir_op_info(operation->name, strlen(operation->name));
-    assert(info); /* the exporter writes no operation that the table has not */
+    assert(info); /* the exporter writes no operation that the table does not have */
     HloArena *arena = composites->arena;
     HLO_VECTOR(const char *) keys = {0};
     HLO_VECTOR(const MlirAttribute *) items = {0};

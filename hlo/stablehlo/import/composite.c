@@ -5,7 +5,7 @@
 // A composite that represents a chlo operation becomes that operation, which we compute better than its decomposition.
 // All others become calls that record their origin in frontend attributes (as in XLA), so that they can be exported
 // again. Either way the composite must be valid, since other readers run its decomposition: where we do not need the
-// function, it is converted all the same, checked, and removed (import_check_composites()).
+// function, it is converted nevertheless, checked, and removed (import_check_composites()).
 #include <stdio.h>
 #include <string.h>
 

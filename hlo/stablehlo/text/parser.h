@@ -159,8 +159,8 @@ bool asm_number_of_bits(AsmParser *parser, const AsmNumber *number, HloType type
 bool asm_integer(AsmParser *parser, int64_t *value);
 // A decimal number.
 bool asm_double(AsmParser *parser, double *value);
-// The number that a decimal stands for in a float type: itself, except that MLIR reads zero as the least value of
-// f8E8M0FNU, which has no zero (conversions make it NaN).
+// The number that a decimal means in a float type: itself, except that MLIR reads zero as the least value of f8E8M0FNU,
+// which has no zero (conversions make it NaN).
 double asm_double_of_type(HloType type, double value);
 // True or false.
 bool asm_bool(AsmParser *parser, bool *value);

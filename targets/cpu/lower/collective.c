@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers collectives: what is exchanged, and the loops of those that reduce.
+// Lowers collectives: the arrays that are exchanged, and the loops of those that reduce.
 //
 // A collective becomes a CpuCollective (graph/collective.h): its groups, its arrays, an exchange function, and for
 // those that reduce, compiled loops over the operands of all members. An exchange reads the operands of all members and

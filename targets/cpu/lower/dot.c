@@ -119,7 +119,7 @@ static DotDim take(DotDims *dims, DotKernel *kernel) {
     return dims->count ? dims->items[best] : (DotDim){.size = 1};
 }
 
-// Returns the precision. An algorithm defines exactly what is computed, so it comes before precision_config; "any" and
+// Returns the precision. An algorithm defines the computation exactly, so it comes before precision_config; "any" and
 // f32 algorithms are exact. The higher of the two operands' precisions counts, as in XLA.
 CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *node, HloPrecisions precisions,
                                  int32_t algorithm, bool matrix_vector) {

@@ -377,7 +377,7 @@ static void take_controls(CpuHosts *hosts, int64_t process) {
     }
 }
 
-// Reads what has come since the last look.
+// Reads the messages that have come since the last call.
 static void look(CpuHosts *hosts) {
     const int64_t events = transport_events(hosts->transport);
     if (atomic_load_explicit(&hosts->seen_events, memory_order_relaxed) == events) return;
@@ -425,7 +425,7 @@ static void free_peer(Peer *peer) {
     }
 }
 
-// Gives what is still being sent a chance to get out: a peer may wait for it.
+// Lets messages that are still being sent go out: a peer may wait for them.
 static void flush(CpuHosts *hosts, int polls) {
     for (int i = 0; i < polls && hosts->sent; i++) {
         transport_progress(hosts->transport);

@@ -32,7 +32,7 @@ void cpu_messages_poll(CpuRun *run);
 void cpu_messages_wait(CpuRun *run);
 // Waits until all that was sent has arrived. Without the lock, after the devices have finished.
 HLO_NODISCARD HloStatus cpu_messages_finish(CpuRun *run);
-// Cancels what is left, after an error.
+// Cancels the remaining messages, after an error.
 void cpu_messages_free(CpuRun *run);
 
 HLO_END_C

@@ -603,7 +603,7 @@ static HloStatus start(CpuRemote *remote, void ***addresses) {
     }
 }
 
-// Computes with what has arrived.
+// Computes with the messages that have arrived.
 static HloStatus proceed(CpuRemote *remote, void ***addresses, CpuPool *pool) {
     const CpuCollective *collective = remote->collective;
     const bool is_first = remote->phase == 1;
