@@ -22,6 +22,7 @@
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
+#include "spmd_partitioner/split.h"
 
 // Whether a slice keeps a dimension as it is: then any sharding of it will do.
 static bool is_whole(const HloSliceAttributes *slice, const HloShape *operand, int32_t dim) {
@@ -135,6 +136,7 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
     const HloInstruction *operand = op->operands[0];
     if (hlo_is(operand, HLO_OP_CONCATENATE) && spmd_is_link(operand) && spmd_assemble(partitioner, factors))
         return HLO_SUCCESS;
+    if (spmd_split(partitioner, factors)) return HLO_SUCCESS;
     Windowed windowed = begin_with(partitioner, op, factors);
     HloArena *arena = partitioner->module->arena;
     int32_t rank = op->shape->rank;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Concatenations of parts of arrays along a sharded dimension: what is exchanged is what the parts are taken from.
+// Concatenations of parts of arrays along a sharded dimension: what is exchanged is what the parts are taken from. And
+// slices that split one: they are exchanged together.
 #include <criterion/criterion.h>
 
 #include "hlo/base/text.h"
@@ -7,9 +8,10 @@
 #include "tests/support/cases.h"
 #include "tests/support/random.h"
 
-#define ROWS(Shape, Body)                                                                                             \
-    "HloModule m, num_partitions=4\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=[4,1]<=[4]}\n" Body "}" \
-                                                                                                                  "\n"
+#define ROWS(Shape, Body)                                                                                         \
+    "HloModule m, num_partitions=4\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=[4,1]<=[4]}\n" Body \
+    "}"                                                                                                           \
+    "\n"
 #define RESULT(Shape, Op) " ROOT t = " Shape " " Op ", sharding={devices=[4,1]<=[4]}\n"
 
 static const SentBytes programs[] = {
@@ -79,6 +81,29 @@ static const SentBytes programs[] = {
           " d = f32[18,1] slice(q), slice={[0:18],[0:1]}\n r = f32[18,5] concatenate(c, q, d), dimensions={1}\n" RESULT(
               "f32[16,3]", "slice(r), slice={[0:16],[2:5]}")),
      3 * 4},
+    // A device sends two of the three parts of its shard: two permutes of two rows.
+    {"a split in three",
+     ROWS("f32[24,3]",
+          " a = f32[8,3] slice(p), slice={[0:8],[0:3]}\n b = f32[8,3] slice(p), slice={[8:16],[0:3]}\n"
+          " c = f32[8,3] slice(p), slice={[16:24],[0:3]}\n d = f32[8,3] multiply(a, b)\n" RESULT("f32[8,3]",
+                                                                                                 "add(c, d)")),
+     2 * 2 * 3 * 4},
+    {"a split in two, uneven",
+     ROWS("f32[13,3]",
+          " a = f32[6,3] slice(p), slice={[0:6],[0:3]}\n b = f32[6,3] slice(p), slice={[7:13],[0:3]}\n" RESULT(
+              "f32[6,3]", "multiply(a, b)")),
+     2 * 2 * 3 * 4},
+    {"a split in rows",
+     ROWS("f32[8,1]",
+          " a = f32[4,1] slice(p), slice={[0:4],[0:1]}\n b = f32[4,1] slice(p), slice={[4:8],[0:1]}\n" RESULT(
+              "f32[4,1]", "multiply(a, b)")),
+     2 * 4},
+    {"a split of one of two axes",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[12,6] parameter(0), sharding={devices=[2,2]<=[4]}\n"
+     " a = f32[4,6] slice(p), slice={[0:4],[0:6]}\n b = f32[4,6] slice(p), slice={[4:8],[0:6]}\n"
+     " c = f32[4,6] slice(p), slice={[8:12],[0:6]}\n d = f32[4,6] multiply(a, b)\n"
+     " ROOT t = f32[4,6] add(c, d), sharding={devices=[2,2]<=[4]}\n}\n",
+     2 * 3 * 4},
 };
 
 CaseList(assembled, plans) {
@@ -176,6 +201,46 @@ Test(assembled, random_parts) {
     for (int trial = 0; trial < 300; trial++) {
         HloText text = {0};
         write_program(&text, &random);
+        check_partitioned(text.data, NULL, 7);
+        hlo_text_free(&text);
+    }
+}
+
+// Up to five slices one after the other, with gaps, as results.
+static void write_split(HloText *text, Random *random) {
+    const long long rows = 2 + (long long)random_under(random, 30), columns = 1 + (long long)random_under(random, 3);
+    const char *sharding = any_sharding(random);
+    long long end = 0, sizes[5];
+    int64_t count = 0;
+    hlo_text_format(text,
+                    "HloModule m, num_partitions=4\nENTRY e {\n p = f32[%lld,%lld] parameter(0), "
+                    "sharding={devices=%s}\n",
+                    rows, columns, sharding);
+    while (count < 5 && end < rows) {
+        const long long start = end + (random_under(random, 3) ? 0 : (long long)random_under(random, 2));
+        if (start >= rows) break;
+        sizes[count] = 1 + (long long)random_under(random, (uint64_t)(rows - start));
+        end = start + sizes[count];
+        hlo_text_format(text, " v%lld = f32[%lld,%lld] slice(p), slice={[%lld:%lld],[0:%lld]}\n", (long long)count,
+                        sizes[count], columns, start, end, columns);
+        count++;
+    }
+    hlo_text_string(text, " ROOT t = (");
+    for (int64_t i = 0; i < count; i++) hlo_text_format(text, "%sf32[%lld,%lld]", i ? ", " : "", sizes[i], columns);
+    hlo_text_string(text, ") tuple(");
+    for (int64_t i = 0; i < count; i++) hlo_text_format(text, "%sv%lld", i ? ", " : "", (long long)i);
+    hlo_text_string(text, "), sharding={");
+    for (int64_t i = 0; i < count; i++)
+        hlo_text_format(text, "%s{devices=%s}", i ? ", " : "",
+                        random_under(random, 8) ? sharding : any_sharding(random));
+    hlo_text_string(text, "}\n}\n");
+}
+
+Test(assembled, random_splits) {
+    Random random = {43};
+    for (int trial = 0; trial < 300; trial++) {
+        HloText text = {0};
+        write_split(&text, &random);
         check_partitioned(text.data, NULL, 7);
         hlo_text_free(&text);
     }
