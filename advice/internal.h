@@ -4,6 +4,7 @@
 #define MESHLO_ADVICE_INTERNAL_H_
 
 #include "advice/classify.h"
+#include "advice/plan.h"
 #include "advice/trial.h"
 
 // A report in the making. `report` and what it points to live in report->arena.
@@ -24,5 +25,7 @@ typedef struct AdviceRequest {
 HloStatus advice_suggest(AdviceRequest *request);
 // The share of the whole that a group costs, for folding: of the step's time, else of the bytes.
 double advice_share(const AdviceReport *report, const AdviceAmount *amount);
+// Fills in a plan's names and patterns of parameters, when its best is known. Memory errors jump to hlo_protect().
+void advice_plan_name(AdvicePlan *plan, const HloModule *module);
 
 #endif

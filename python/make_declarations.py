@@ -28,6 +28,7 @@ HEADERS = (
     "emulator/emulator.h",
     "advice/advice.h",
     "advice/difference.h",
+    "advice/plan.h",
     "advice/trial.h",
 )
 SYSTEM_HEADERS = "assert complex float limits math stdarg stdbool stddef stdint stdio stdlib string".split()

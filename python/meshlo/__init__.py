@@ -6,6 +6,7 @@
     report.step_seconds, report.hbm_peak, report.collectives
     report.save("report.html")
     print(meshlo.explain(lowered))
+    plan = meshlo.plan(lowered, on="v5e-16"); plan.in_specs
     results = meshlo.run(lowered, arguments, on="v2-8")
 
 Programs are what JAX lowers or exports, or HLO and StableHLO in any form (`load`). Errors of the library are exceptions
@@ -17,13 +18,14 @@ from meshlo._difference import Difference, first_difference
 from meshlo._emulate import Emulation, Explanation, emulate, explain, partition
 from meshlo._library import Error, InvalidArgument, ResourceExhausted, Unimplemented, version as _version
 from meshlo._machine import Device, Topology, devices, devices_of, plugin_path, topology
+from meshlo._plan import Plan, plan
 from meshlo._program import Partitioned, Program, load
 from meshlo._run import evaluate, run
 
 __version__ = _version()
 
 __all__ = [
-    "Comparison", "Device", "Difference", "Emulation", "Error", "Explanation", "InvalidArgument", "Partitioned", "Program",
+    "Comparison", "Device", "Difference", "Emulation", "Error", "Explanation", "InvalidArgument", "Partitioned", "Plan", "Program",
     "ResourceExhausted", "Sweep", "Topology", "Unimplemented", "compare", "devices", "devices_of", "emulate", "evaluate", "explain",
-    "first_difference", "load", "partition", "plugin_path", "run", "sweep", "testing", "topology",
+    "first_difference", "load", "partition", "plan", "plugin_path", "run", "sweep", "testing", "topology",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Iterable, Mapping
 from meshlo._emulate import Emulation, emulate
 from meshlo._library import Error, InvalidArgument, c_string, check, ffi, lib, text_of, written
 from meshlo._machine import Topology
-from meshlo._program import _axes, load
+from meshlo._program import _axes, load, mesh_text
 
 
 def _time(seconds: float) -> str:
@@ -145,8 +145,8 @@ class Sweep:
         return f"<meshlo.Sweep of {len(self.rows)} plans>"
 
 
-def sweep(program: Any, on: Iterable[str] | str, mesh: str | None = None, *, shard: Any = None) -> Sweep:
-    """Emulates a program on several slices and, with `mesh="data=*,model=*"`, on every mesh of these axes that a slice's devices
+def sweep(program: Any, on: Iterable[str] | str, mesh: Any = None, *, shard: Any = None) -> Sweep:
+    """Emulates a program on several slices and, with `mesh="data=*,model=*"` or `{"data": "*", "model": 4}`, on every mesh of these axes that a slice's devices
     form. A mesh that does not fit the program is a failure of its own, not an exception."""
     one = load(program)
     slices = on.split(",") if isinstance(on, str) else list(on)
@@ -155,7 +155,7 @@ def sweep(program: Any, on: Iterable[str] | str, mesh: str | None = None, *, sha
     rows, failures = [], []
     for name in slices:
         where = Topology(name)
-        for axes in _meshes(mesh, where._topology.device_count):
+        for axes in _meshes(mesh_text(mesh), where._topology.device_count):
             try:
                 rows.append(_row(name, emulate(one, where, mesh=axes, shard=shard)) | {"on": name, "mesh": axes})
             except Error as problem:

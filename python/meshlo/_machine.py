@@ -25,8 +25,10 @@ class Topology:
     """A slice, or several: `Topology("v5e-16")`. Names are those of accelerator types (`v4-32`), of the runtime (`v4:2x2x2`),
     several slices (`2xv5e-16`), host processors (`cpu:8`), or the path of an XML file."""
 
-    def __init__(self, name: str):
-        self._topology = made("EmuTopology", lib.emu_topology_free, lib.emu_topology_parse, c_string(name))
+    def __init__(self, name: str | os.PathLike[str]):
+        if not isinstance(name, (str, os.PathLike)):
+            raise TypeError(f"a slice is a name like 'v5e-16' or the path of an XML file, not {name!r}")
+        self._topology = made("EmuTopology", lib.emu_topology_free, lib.emu_topology_parse, c_string(os.fspath(name)))
 
     @property
     def name(self) -> str:
@@ -81,11 +83,14 @@ def devices(name: str) -> list[Device]:
 
 def plugin_path() -> str:
     """The path of the PJRT plugin, for `TPU_LIBRARY_PATH`."""
-    if os.environ.get("MESHLO_PLUGIN"):
-        return os.environ["MESHLO_PLUGIN"]
-    import jax_meshlo
+    path = os.environ.get("MESHLO_PLUGIN")
+    if not path:
+        import jax_meshlo
 
-    return str(pathlib.Path(jax_meshlo.LIBRARY).with_name(PLUGIN))
+        path = str(pathlib.Path(jax_meshlo.LIBRARY).with_name(PLUGIN))
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"the plugin for JAX is not at {path}; MESHLO_PLUGIN can name another one")
+    return path
 
 
 @contextlib.contextmanager

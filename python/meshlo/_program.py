@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import math
 import os
-from typing import Any
+from typing import Any, Mapping
 
 from meshlo._library import InvalidArgument, c_string, check, ffi, lib, made, text_of, written
 
@@ -75,10 +75,20 @@ class Program:
             data = _read_file(name)
         self._module = _parse(data, name, sizes)
         check(lib.hlo_verify(self._module))
+        # The structures of the arguments, (positional, by name), and of the results, where JAX knows them.
+        self.in_tree = getattr(source, "in_tree", None)
         self.out_tree = getattr(source, "out_tree", None)
         lowering = getattr(source, "_lowering", None)
         kept = getattr(lowering, "compile_args", {}).get("kept_var_idx") if lowering is not None else None
         self._kept = sorted(kept) if kept is not None else None
+
+    @classmethod
+    def _of(cls, module: Any, source: Program) -> Program:
+        """A module of the library that was made from a program, with the same arguments and results."""
+        one = cls.__new__(cls)
+        one._module, one.is_per_device = module, source.is_per_device
+        one.in_tree, one.out_tree, one._kept = source.in_tree, source.out_tree, source._kept
+        return one
 
     @property
     def name(self) -> str:
@@ -132,12 +142,39 @@ def spec_text(spec: Any) -> str:
         return spec
     if hasattr(spec, "spec"):  # a NamedSharding
         spec = spec.spec
+    if not isinstance(spec, collections.abc.Iterable) or not all(item is None or isinstance(item, (str, tuple, list)) for item in spec):
+        raise TypeError(f"a sharding is P('data', None), a NamedSharding or 'data,-', not {spec!r}")
     return ",".join("-" if item is None else item if isinstance(item, str) else "+".join(item) or "-" for item in spec)
 
 
 def _target(key: Any) -> str:
     """The parameter that a sharding is for: an index, or a name as the library takes it."""
     return f"p{key}" if isinstance(key, int) else str(key)
+
+
+def shard_texts(shard: Any) -> list[str]:
+    """The shardings of a call as the library reads them: `p0=data,-`."""
+    if isinstance(shard, collections.abc.Mapping):
+        return [f"{_target(key)}={spec_text(spec)}" for key, spec in shard.items()]
+    texts = [shard] if isinstance(shard, str) else list(shard or ())
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"shardings are a dict, {{0: P('data', None)}}, or texts like 'p0=data,-', not {shard!r}")
+    return texts
+
+
+def mesh_text(mesh: Any) -> str | None:
+    """A mesh, or a pattern of some, as the library reads it: `data=4,model=*`."""
+    if mesh is None or isinstance(mesh, str):
+        return mesh
+    return ",".join(f"{name}={size}" for name, size in _shape(mesh).items())
+
+
+def _shape(mesh: Any) -> Mapping[Any, Any]:
+    """The sizes of a mesh by axis."""
+    shape = mesh if isinstance(mesh, collections.abc.Mapping) else getattr(mesh, "shape", None)
+    if not isinstance(shape, collections.abc.Mapping):
+        raise TypeError(f"a mesh is a dict, {{'data': 4, 'model': 2}}, 'data=4,model=2' or a jax.sharding.Mesh, not {mesh!r}")
+    return shape
 
 
 class SpmdArguments:
@@ -150,7 +187,7 @@ class SpmdArguments:
         if num_partitions == 0 and not axes and program.num_partitions > 1:
             num_partitions = program.num_partitions
         self.device_count = num_partitions or math.prod(size for _, size in axes)
-        self.mesh = ",".join(f"{name}={size}" for name, size in axes) or None  # as it was given
+        self.mesh = mesh_text(dict(axes)) or None  # as it was given
         self.options = ffi.new("SpmdOptions *", {"num_partitions": num_partitions, "async": overlap})
         if axes:
             array = ffi.new("SpmdMeshAxis[]", len(axes))
@@ -161,7 +198,7 @@ class SpmdArguments:
                     raise InvalidArgument(f"mesh: axis {name!r} has {size} devices")
             self._keep.append(array)
             self.options.mesh, self.options.mesh_axis_count = array, len(axes)
-        shards = [f"{_target(key)}={spec_text(spec)}" for key, spec in shard.items()] if isinstance(shard, dict) else list(shard or ())
+        shards = shard_texts(shard)
         if shards:
             strings = [c_string(one) for one in shards]
             array = ffi.new("char *[]", strings)
@@ -178,8 +215,11 @@ def _axes(mesh: Any) -> list[tuple[str, int]]:
         if not all(equals and size.isdigit() for _, equals, size in pairs):
             raise InvalidArgument(f"mesh: wants data=4,model=2, not {mesh!r}")
         return [(name, int(size)) for name, _, size in pairs]
-    shape = mesh if isinstance(mesh, collections.abc.Mapping) else mesh.shape
-    return [(str(name), int(size)) for name, size in shape.items()]
+    shape = _shape(mesh)
+    try:
+        return [(str(name), int(size)) for name, size in shape.items()]
+    except (TypeError, ValueError) as problem:
+        raise InvalidArgument(f"mesh: wants numbers of devices, {{'data': 4, 'model': 2}}, not {mesh!r}") from problem
 
 
 class Partitioned:

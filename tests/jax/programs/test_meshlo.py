@@ -237,6 +237,72 @@ def test_sweeps_try_every_mesh_of_every_slice():
         meshlo.sweep(lowered(), on="v5e-4", mesh="a=x")
 
 
+def update(params, batch, rate):
+    def loss(p):
+        hidden = jax.nn.relu(batch["x"] @ p["layers"][0]["w"] + p["layers"][0]["b"])
+        return jnp.mean((hidden @ p["layers"][1]["w"] - batch["y"]) ** 2)
+
+    value, gradient = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda p, g: p - rate * g, params, gradient), value
+
+
+def update_arguments():
+    shape = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.float32)  # noqa: E731
+    params = {"layers": [{"w": shape(1024, 4096), "b": shape(4096)}, {"w": shape(4096, 1024)}]}
+    return params, {"x": shape(8192, 1024), "y": shape(8192, 1024), "unused": shape(7)}, shape()
+
+
+def test_plans_are_specs_in_the_structure_of_the_arguments():
+    arguments = update_arguments()
+    calls = []
+    plan = meshlo.plan(jax.jit(update).lower(*arguments), on="v2-8", progress=lambda *one: calls.append(one))
+    is_spec = lambda one: isinstance(one, P)  # noqa: E731
+    assert jax.tree.structure(plan.in_specs, is_leaf=is_spec) == jax.tree.structure(arguments)
+    assert plan.in_specs[1]["unused"] == plan.in_specs[2] == P() and "batch['x']" in plan.specs
+    # JAX, which knows nothing of the search, lowers to a step of the same time from the plan's specs.
+    mesh = plan.make_mesh()
+    assert dict(mesh.shape) == plan.mesh
+    again = jax.jit(update, in_shardings=plan.in_shardings(mesh), out_shardings=plan.out_shardings(mesh)).lower(*arguments)
+    assert meshlo.emulate(again, plan.on).step_seconds == pytest.approx(plan.step_seconds, rel=1e-9)
+    assert meshlo.emulate(plan.apply(), plan.on).step_seconds == plan.emulate().step_seconds == plan.step_seconds
+    assert plan.fits and plan.evaluated == calls[-1][0] and plan.step_seconds <= calls[-1][1] and "--mesh" in str(plan)
+    by_hand = meshlo.emulate(jax.jit(update).lower(*arguments), "v2-8", mesh="data=8", shard={"batch['x']": "data,-", "batch['y']": "data,-"})
+    assert plan.step_seconds <= by_hand.step_seconds
+
+
+def test_plans_keep_what_they_must_and_choose_among_slices():
+    low = jax.jit(update).lower(*update_arguments())
+    plan = meshlo.plan(low, on=["v5e-4", "v6e-4"], mesh={"a": 2, "b": "*"}, keep={"batch['x']": P("b", "a")}, budget=20)
+    assert plan.on == "v6e-4" and plan.mesh == {"a": 2, "b": 2} and plan.specs["batch['x']"] == P("b", "a")
+    cheap = meshlo.plan(low, on=["v5e-4", "v6e-4"], mesh="a=4", objective="cost", price={"v5e": 1, "v6e": 100}, budget=20)
+    assert cheap.on == "v5e-4"
+
+
+def test_an_interrupt_ends_a_search():
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        meshlo.plan(jax.jit(update).lower(*update_arguments()), on="v5e-8", progress=interrupt)
+
+
+@pytest.mark.parametrize("arguments, error, text", [
+    (dict(objective="speed"), meshlo.InvalidArgument, "speed"),
+    (dict(objective="cost"), meshlo.InvalidArgument, "price"),
+    (dict(budget=0), meshlo.InvalidArgument, "budget"),
+    (dict(keep={"p77": "data"}), meshlo.InvalidArgument, "no parameter p77"),
+    (dict(keep=[3]), TypeError, "p0=data,-"),
+    (dict(on=[]), meshlo.InvalidArgument, "which slice"),
+    (dict(on="cpu:8"), meshlo.Unimplemented, "machine model"),
+    (dict(on=3), TypeError, "v5e-16"),
+    (dict(mesh={"data": 3, "model": "*"}), meshlo.InvalidArgument, "no such mesh has 8 devices"),
+    (dict(mesh=5), TypeError, "data=4,model=2"),
+])
+def test_plans_that_cannot_be_are_refused(arguments, error, text):
+    with pytest.raises(error, match=text):
+        meshlo.plan(lowered(), **({"on": "v5e-8", "budget": 5} | arguments))
+
+
 def test_slices_are_as_jax_lists_them():
     assert [(one.id, list(one.coords), one.core_on_chip, one.process_index) for one in meshlo.devices("v2-8")] == [
         (one.id, list(one.coords), one.core_on_chip, one.process_index) for one in jax.devices()]
@@ -273,6 +339,10 @@ def test_helpers_for_test_suites_say_what_is_wrong(tmp_path):
     (lambda: meshlo.run(lowered(), (W, X), numerics="fast"), meshlo.InvalidArgument, "fast"),
     (lambda: meshlo.partition(lowered(), mesh={"d": 4}, shard={0: "q,-"}), meshlo.InvalidArgument, "'q'"),
     (lambda: meshlo.partition(lowered(), mesh="d=x"), meshlo.InvalidArgument, "d=x"),
+    (lambda: meshlo.partition(lowered(), mesh={"d": "x"}), meshlo.InvalidArgument, "numbers of devices"),
+    (lambda: meshlo.partition(lowered(), mesh=8), TypeError, "jax.sharding.Mesh"),
+    (lambda: meshlo.partition(lowered(), mesh="d=4", shard={0: 3}), TypeError, "P\\('data', None\\)"),
+    (lambda: meshlo.emulate(lowered(), 16), TypeError, "v5e-16"),
     (lambda: meshlo.load("/nowhere/step.hlo"), FileNotFoundError, "/nowhere/step.hlo"),
     (lambda: meshlo.load(network), TypeError, "jax.jit"),
     (lambda: meshlo.topology("v2-8").mesh_order(3, 9), meshlo.InvalidArgument, "27"),

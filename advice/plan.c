@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search for a plan on several meshes and slices.
+//
+// The search on one mesh is spmd_partitioner/search/search.h's; its cost is a trial (trial.h): the program partitioned
+// and emulated. Of a program with many equal layers two shorter ones are timed (repeats.h), from which the time of the
+// whole follows; the best plans of each mesh are then timed with the whole program. Each mesh of the pattern is
+// searched, on each slice, and gets an equal part of the time that is left. Reported is the plan with every parameter's
+// sharding written out, as it was partitioned, timed once more in that form.
+#include "advice/plan.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "advice/advice.h"
+#include "advice/internal.h"
+#include "hlo/base/clock.h"
+#include "spmd_partitioner/search/repeats.h"
+#include "spmd_partitioner/search/search.h"
+#include "targets/spmd_machine.h"
+
+// A plan in the making.
+typedef struct Candidate {
+    AdvicePlanned plan;
+    const char *const *shards;  // p0=data,-; closed: one a parameter
+    int64_t shard_count;
+    double price;                 // of a chip an hour
+    bool refused;                 // the program cannot be laid out on this mesh
+    bool is_whole;                // the numbers are those of the whole program
+    bool is_closed;               // and of the plan with every parameter's sharding written out
+    const SpmdSearchTrial *best;  // the search's best plans
+    int64_t best_count;
+} Candidate;
+typedef HLO_VECTOR(Candidate) Candidates;
+
+// Layers of the two shorter programs: few, since each trial times both.
+enum { LAYERS_MORE = 4, LAYERS_LESS = 2 };
+
+typedef struct Planner {
+    const HloModule *module;
+    const AdvicePlanOptions *options;
+    AdvicePlan *result;
+    HloArena *arena;         // the result's
+    HloModule *more, *less;  // the program with LAYERS_MORE and with LAYERS_LESS of its `layers`; NULL if it has few
+    HloModule *remeshed;     // the program on the mesh that is searched now, or NULL
+    AdviceTrial trial;       // the one that closes a plan
+    int64_t layers;
+    bool whole;                                // time the whole program now
+    SpmdSearchCost reference, reference_less;  // of the best plan of this mesh that fits: estimate, and its shorter one
+    double deadline;                           // of the mesh that is searched now, by now_seconds()
+    bool is_stopped;                           // by the caller
+    const AdvicePlanned *mesh;                 // that is searched now
+    SpmdMachine machine;                       // of its slice
+    CompileOptions compile;                    // of the trials on it, without shards
+    HloStringMap known;                        // costs by mesh and shards
+    double begin, end;                         // of the budget
+    int64_t best_step;                         // so far, of what fits
+    SpmdSearchObjective objective;
+    Candidates candidates;
+} Planner;
+
+static double now_seconds(void) {
+    return 1e-9 * (double)hlo_clock_nanoseconds();
+}
+
+static int64_t memory_limit(const EmuTopology *topology) {
+    return topology->chip.hbm_bytes_per_device - topology->chip.hbm_reserved_bytes_per_device;
+}
+
+// Asks the caller whether to go on.
+static void show_progress(Planner *planner) {
+    const AdvicePlanProgress now = {
+        .evaluated = planner->result->evaluated,
+        .step_picoseconds = planner->best_step,
+        .share = (now_seconds() - planner->begin) / (planner->end - planner->begin),
+    };
+    if (planner->options->progress && !planner->options->progress(planner->options->progress_context, &now))
+        planner->is_stopped = true;
+}
+
+// Trials of one program that threads take one by one.
+typedef struct Batch {
+    const Planner *planner;
+    const HloModule *module;
+    SpmdSearchTrial **trials;
+    int64_t count;
+    atomic_llong next;
+} Batch;
+
+static void cost_one(const Batch *batch, SpmdSearchTrial *trial) {
+    AdviceTrial result;
+    CompileOptions compile = batch->planner->compile;
+    compile.spmd.shards = trial->shards;
+    compile.spmd.shard_count = trial->shard_count;
+    trial->status = advice_trial_run(batch->module, &compile, batch->planner->mesh->topology, NULL, &result);
+    if (!trial->status) trial->cost = (SpmdSearchCost){result.report->step_picoseconds, result.report->hbm_peak_bytes};
+    advice_trial_free(&result);
+}
+
+static void *cost_some(void *argument) {
+    Batch *batch = argument;
+    for (long long i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;) cost_one(batch, batch->trials[i]);
+    return NULL;
+}
+
+// Costs trials on as many threads as there are processors. Without a second thread the first does it all.
+static void cost_program(const Planner *planner, const HloModule *module, SpmdSearchTrial **trials, int64_t count) {
+    enum { kMostThreads = 16 };
+    Batch batch = {.planner = planner, .module = module, .trials = trials, .count = count};
+    pthread_t threads[kMostThreads];
+    int64_t started = 0;
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    while (started + 1 < count && started + 1 < processors && started < kMostThreads &&
+           !pthread_create(&threads[started], NULL, cost_some, &batch))
+        started++;
+    cost_some(&batch);
+    for (int64_t i = 0; i < started; ++i) pthread_join(threads[i], NULL);
+}
+
+// The cost of all layers: each has that by which one shorter program exceeds the other.
+static int64_t extend(const Planner *planner, int64_t more, int64_t less) {
+    const int64_t each = (more - less) / (LAYERS_MORE - LAYERS_LESS);
+    const int64_t all = more + (planner->layers - LAYERS_MORE) * each;
+    return all > 0 ? all : more;
+}
+
+// The same for a plan of which only the shorter program was costed, in proportion to the best plan.
+static int64_t scale(int64_t cost, int64_t best_whole, int64_t best_less) {
+    return (int64_t)((double)cost * (double)best_whole / (double)best_less);
+}
+
+// Whether a plan's shorter program is so much slower than that of the best plan that the longer one need not be timed.
+// Plans are compared by time only where they fit, which the longer one tells.
+static bool is_hopeless(const Planner *planner, SpmdSearchCost less) {
+    const double kHopeless = 1.25;
+    return planner->objective == SPMD_SEARCH_TIME && planner->reference_less.time > 0 &&
+           (double)less.time > kHopeless * (double)planner->reference_less.time;
+}
+
+// Estimates the costs of the whole program from those of the two shorter ones.
+static void estimate(Planner *planner, SpmdSearchTrial **trials, int64_t count) {
+    HloArena *arena = planner->arena;
+    SpmdSearchCost *less = HLO_ARENA_NEW(arena, SpmdSearchCost, count + 1);
+    SpmdSearchTrial **left = HLO_ARENA_NEW(arena, SpmdSearchTrial *, count + 1);
+    int64_t left_count = 0;
+    cost_program(planner, planner->less, trials, count);
+    for (int64_t i = 0; i < count; ++i) {
+        SpmdSearchTrial *trial = trials[i];
+        if (trial->status) continue;
+        if (!is_hopeless(planner, trial->cost)) {
+            less[left_count] = trial->cost;
+            left[left_count++] = trial;
+            continue;
+        }
+        trial->cost.time = scale(trial->cost.time, planner->reference.time, planner->reference_less.time);
+        trial->cost.memory = scale(trial->cost.memory, planner->reference.memory, planner->reference_less.memory);
+    }
+    cost_program(planner, planner->more, left, left_count);
+    for (int64_t i = 0; i < left_count; ++i) {
+        SpmdSearchTrial *trial = left[i];
+        if (trial->status) continue;
+        trial->cost.time = extend(planner, trial->cost.time, less[i].time);
+        trial->cost.memory = extend(planner, trial->cost.memory, less[i].memory);
+        const bool fits = trial->cost.memory <= memory_limit(planner->mesh->topology);
+        if (!fits || (planner->reference.time && trial->cost.time >= planner->reference.time)) continue;
+        planner->reference = trial->cost;
+        planner->reference_less = less[i];
+    }
+}
+
+// The key of a plan on the mesh that is searched now.
+static const char *key_of(const Planner *planner, const SpmdSearchTrial *trial) {
+    HloText text = {0};
+    hlo_text_format(&text, "%s%s;%s", planner->whole ? "whole;" : "", planner->mesh->topology->name,
+                    planner->mesh->mesh);
+    for (int64_t i = 0; i < trial->shard_count; ++i) hlo_text_format(&text, ";%s", trial->shards[i]);
+    return hlo_text_to_arena(planner->arena, &text);
+}
+
+// Costs what is new.
+static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
+    Planner *planner = argument;
+    HloArena *arena = planner->arena;
+    SpmdSearchTrial **fresh = HLO_ARENA_NEW(arena, SpmdSearchTrial *, count + 1);
+    int64_t fresh_count = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        const char *key = key_of(planner, &trials[i]);
+        const SpmdSearchCost *known = hlo_string_map_get(&planner->known, key, strlen(key));
+        if (known)
+            trials[i].cost = *known;
+        else
+            fresh[fresh_count++] = &trials[i];
+    }
+    if (planner->more && !planner->whole)
+        estimate(planner, fresh, fresh_count);
+    else
+        cost_program(planner, planner->module, fresh, fresh_count);
+    for (int64_t i = 0; i < fresh_count; ++i) {
+        if (fresh[i]->status) continue;
+        const char *key = key_of(planner, fresh[i]);
+        SpmdSearchCost *kept = hlo_arena_copy(arena, &fresh[i]->cost, sizeof(fresh[i]->cost));
+        hlo_string_map_set(arena, &planner->known, key, strlen(key), kept);
+    }
+    planner->result->evaluated += fresh_count;
+    show_progress(planner);
+}
+
+static bool is_over(void *argument) {
+    const Planner *planner = argument;
+    return planner->is_stopped || now_seconds() > planner->deadline;
+}
+
+// ---- one mesh
+
+// Prepares for trials on the mesh of a candidate.
+static void use_mesh(Planner *planner, const Candidate *candidate) {
+    planner->mesh = &candidate->plan;
+    const EmuTopology *topology = planner->mesh->topology;
+    const bool prices = target_spmd_machine(topology, &planner->machine);
+    planner->compile = (CompileOptions){.spmd = {.mesh = planner->mesh->axes,
+                                                 .mesh_axis_count = planner->mesh->axis_count,
+                                                 .machine = prices ? &planner->machine : NULL,
+                                                 .async = topology->chip.overlaps_collectives != 0},
+                                        .is_verified = true};
+    planner->reference = planner->reference_less = (SpmdSearchCost){0, 0};
+}
+
+// Takes the numbers of a plan, unless those that the candidate has are better.
+static void take_cost(const Planner *planner, Candidate *candidate, const SpmdSearchTrial *plan, bool first) {
+    const bool fits = plan->cost.memory <= memory_limit(candidate->plan.topology);
+    const bool by_time = planner->objective == SPMD_SEARCH_TIME && fits;
+    const bool less = by_time ? plan->cost.time < candidate->plan.step_picoseconds
+                              : plan->cost.memory < candidate->plan.hbm_peak_bytes;
+    if (!first && (fits != candidate->plan.fits ? !fits : !less)) return;
+    candidate->shards = plan->shards;
+    candidate->shard_count = plan->shard_count;
+    candidate->plan.step_picoseconds = plan->cost.time;
+    candidate->plan.hbm_peak_bytes = plan->cost.memory;
+    candidate->plan.fits = fits;
+}
+
+// Times the best plans of a candidate, at most `most`, with the whole program, and keeps the best.
+static HloStatus time_whole(Planner *planner, Candidate *candidate, int64_t most) {
+    const int64_t count = candidate->best_count < most ? candidate->best_count : most;
+    if (candidate->is_whole) return HLO_SUCCESS;
+    SpmdSearchTrial *trials = HLO_ARENA_NEW(planner->arena, SpmdSearchTrial, count);
+    HloStatus first = NULL;
+    bool any = false;
+    for (int64_t i = 0; i < count; ++i)
+        trials[i] =
+            (SpmdSearchTrial){.shards = candidate->best[i].shards, .shard_count = candidate->best[i].shard_count};
+    use_mesh(planner, candidate);
+    planner->whole = true;
+    cost(planner, trials, count);
+    planner->whole = false;
+    for (int64_t i = 0; i < count; ++i) {
+        if (!trials[i].status) take_cost(planner, candidate, &trials[i], !any);
+        any |= !trials[i].status;
+        if (!first)
+            first = trials[i].status;
+        else
+            hlo_status_free(trials[i].status);
+    }
+    if (!any) return first;
+    hlo_status_free(first);
+    candidate->is_whole = true;
+    return HLO_SUCCESS;
+}
+
+// The specs of an array of a boundary; "" of a scalar, NULL of what the mesh does not express.
+static HloStatus write_specs(Planner *planner, const AdvicePlanned *plan, const SpmdBoundaryArray *arrays,
+                             int64_t count, const char *const **result) {
+    const char **specs = HLO_ARENA_NEW(planner->arena, const char *, count + 1);
+    for (int64_t i = 0; i < count; ++i) {
+        specs[i] = "";
+        if (!hlo_shape_is_array(arrays[i].global) || arrays[i].global->rank == 0) continue;
+        HLO_TRY(spmd_spec_text(planner->arena, plan->axes, plan->axis_count, arrays[i].sharding, arrays[i].global->rank,
+                               &specs[i]));
+    }
+    *result = specs;
+    return HLO_SUCCESS;
+}
+
+// Runs a trial of the candidate's shards with the whole program.
+static HloStatus try_plan(Planner *planner, const Candidate *candidate) {
+    advice_trial_free(&planner->trial);
+    use_mesh(planner, candidate);
+    planner->compile.spmd.shards = candidate->shards;
+    planner->compile.spmd.shard_count = candidate->shard_count;
+    return advice_trial_run(planner->module, &planner->compile, planner->mesh->topology, NULL, &planner->trial);
+}
+
+// Writes out what propagation gave every parameter, so that the plan does not depend on it.
+static HloStatus close_plan(Planner *planner, Candidate *candidate) {
+    AdvicePlanned *plan = &candidate->plan;
+    HloStringVector shards = {0};
+    HLO_TRY(try_plan(planner, candidate));
+    const SpmdBoundary *boundary = planner->trial.compiled->boundary;
+    const int64_t count = boundary->parameter_count;
+    HLO_TRY(write_specs(planner, plan, boundary->parameters, count, &plan->parameters));
+    for (int64_t i = 0; i < count; ++i) {
+        if (!*plan->parameters[i]) continue;
+        const char *shard = hlo_arena_format(planner->arena, "p%lld=%s", (long long)i, plan->parameters[i]);
+        hlo_vector_push(planner->arena, &shards, shard);
+    }
+    candidate->shards = shards.items;
+    candidate->shard_count = shards.count;
+    HLO_TRY(try_plan(planner, candidate));
+    boundary = planner->trial.compiled->boundary;
+    // A result that the mesh does not express has no spec: it is only information.
+    HloStatus status = write_specs(planner, plan, boundary->results, boundary->result_count, &plan->results);
+    if (status && hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
+    hlo_status_free(status);
+    planner->result->result_count = boundary->result_count;
+    const EmuReport *report = planner->trial.report;
+    plan->step_picoseconds = report->step_picoseconds;
+    plan->hbm_peak_bytes = report->hbm_peak_bytes;
+    plan->mfu = report->mfu;
+    plan->fits = !emu_report_out_of_memory(report);
+    candidate->is_whole = candidate->is_closed = true;
+    return HLO_SUCCESS;
+}
+
+// Lays the program out on the mesh that is searched now. Sets `refused` where that cannot be done.
+static HloStatus lay_out(Planner *planner, Candidate *candidate) {
+    AdvicePlan *result = planner->result;
+    hlo_module_free(planner->remeshed);
+    planner->remeshed = NULL;
+    HloStatus status =
+        spmd_remesh(planner->module, candidate->plan.axes, candidate->plan.axis_count, &planner->remeshed);
+    candidate->refused = status && hlo_status_code(status) == HLO_INVALID_ARGUMENT;
+    if (!candidate->refused) return status;
+    if (!result->left_out++) result->reason = hlo_arena_text(planner->arena, hlo_status_message(status));
+    hlo_status_free(status);
+    return HLO_SUCCESS;
+}
+
+// Searches one mesh: only the starts for a first look at it. `example` has a plan to begin with, or is NULL.
+static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_only, const Candidate *example) {
+    SpmdSearchResult found;
+    const AdvicePlanOptions *options = planner->options;
+    use_mesh(planner, candidate);
+    HLO_TRY(lay_out(planner, candidate));
+    if (candidate->refused) return HLO_SUCCESS;
+    const SpmdSearchOptions search = {.mesh = planner->mesh->axes,
+                                      .mesh_axis_count = planner->mesh->axis_count,
+                                      .kept = options->kept,
+                                      .kept_count = options->kept_count,
+                                      .memory_limit = memory_limit(planner->mesh->topology),
+                                      .objective = planner->objective,
+                                      .cost = cost,
+                                      .is_over = is_over,
+                                      .context = planner,
+                                      .start = example ? example->shards : NULL,
+                                      .start_count = example ? example->shard_count : 0,
+                                      .starts_only = starts_only};
+    HloStatus status =
+        spmd_search(planner->arena, planner->remeshed ? planner->remeshed : planner->module, &search, &found);
+    if (status && options->kept_count) status = hlo_status_annotate(status, "--keep");
+    HLO_TRY(status);
+    candidate->plan.is_exact = found.is_exact && !planner->more;  // else the costs are estimates
+    candidate->best = found.best;
+    candidate->best_count = found.best_count;
+    candidate->is_whole = !planner->more;
+    candidate->is_closed = false;
+    take_cost(planner, candidate, &found.best[0], true);
+    if (!starts_only) HLO_TRY(time_whole(planner, candidate, 3));
+    if (candidate->plan.fits && (!planner->best_step || candidate->plan.step_picoseconds < planner->best_step))
+        planner->best_step = candidate->plan.step_picoseconds;
+    return HLO_SUCCESS;
+}
+
+// ---- all of them
+
+static double cost_of(const Candidate *candidate) {
+    return candidate->price * (double)candidate->plan.topology->chip_count * (double)candidate->plan.step_picoseconds *
+           1e-12 / 3600;
+}
+
+static bool better(const Planner *planner, const Candidate *a, const Candidate *b) {
+    if (a->plan.fits != b->plan.fits) return a->plan.fits;
+    if (planner->options->objective == ADVICE_LEAST_COST && cost_of(a) != cost_of(b)) return cost_of(a) < cost_of(b);
+    if (planner->objective == SPMD_SEARCH_MEMORY || !a->plan.fits)
+        return a->plan.hbm_peak_bytes < b->plan.hbm_peak_bytes;
+    return a->plan.step_picoseconds < b->plan.step_picoseconds;
+}
+
+// Forgets meshes on which the program cannot be laid out; an error if that is so for all.
+static HloStatus drop_refused(Planner *planner) {
+    Candidates *all = &planner->candidates;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < all->count; ++i)
+        if (!all->items[i].refused) all->items[kept++] = all->items[i];
+    all->count = kept;
+    HLO_FAIL_IF(!kept, HLO_INVALID_ARGUMENT, "%s", planner->result->reason);
+    return HLO_SUCCESS;
+}
+
+// The starts of every mesh. Each may take an equal part of the time that is left.
+static HloStatus look_at_all(Planner *planner) {
+    for (int64_t i = 0; i < planner->candidates.count; ++i) {
+        const double now = now_seconds();
+        planner->deadline = now + (planner->end - now) / (double)(planner->candidates.count - i);
+        HLO_TRY(plan_mesh(planner, &planner->candidates.items[i], true, NULL));
+    }
+    return drop_refused(planner);
+}
+
+// Improves the plans of meshes in the order of their starts. After the first two, meshes that are far from the best
+// plan so far are left as they are; each may take half of the time that is left.
+static HloStatus improve_some(Planner *planner) {
+    const double kFar = 1.15;
+    const int64_t count = planner->candidates.count;
+    bool *done = HLO_ARENA_NEW(planner->arena, bool, count);
+    for (int64_t round = 0; round < count; ++round) {
+        Candidate *next = NULL;
+        const Candidate *best = NULL;
+        for (int64_t i = 0; i < count; ++i) {
+            Candidate *one = &planner->candidates.items[i];
+            if (!done[i] && (!next || better(planner, one, next))) next = one;
+            if (!best || better(planner, one, best)) best = one;
+        }
+        done[next - planner->candidates.items] = true;
+        const bool near = (double)next->plan.step_picoseconds <= kFar * (double)best->plan.step_picoseconds ||
+                          !best->plan.fits || planner->options->objective == ADVICE_LEAST_COST ||
+                          planner->objective == SPMD_SEARCH_MEMORY;
+        if (next->plan.is_exact || (round >= 2 && !near)) continue;
+        const double now = now_seconds();
+        if (now >= planner->end || planner->is_stopped) break;
+        planner->deadline = round + 1 < count ? now + (planner->end - now) / 2 : planner->end;
+        HLO_TRY(plan_mesh(planner, next, false, round < 2 ? NULL : best));
+    }
+    return HLO_SUCCESS;
+}
+
+// The best candidate, after its plan was closed; all others have been timed with the whole program.
+static HloStatus choose(Planner *planner, const Candidate **chosen) {
+    for (int64_t i = 0; i < planner->candidates.count; ++i)
+        HLO_TRY(time_whole(planner, &planner->candidates.items[i], 1));
+    for (;;) {
+        Candidate *best = NULL;
+        for (int64_t i = 0; i < planner->candidates.count; ++i)
+            if (!best || better(planner, &planner->candidates.items[i], best)) best = &planner->candidates.items[i];
+        *chosen = best;
+        assert(best);
+        if (best->is_closed) return HLO_SUCCESS;
+        HLO_TRY(close_plan(planner, best));
+    }
+}
+
+// Makes both shorter programs, if there are enough equal layers, or none.
+static HloStatus shorten(Planner *planner) {
+    HLO_TRY(spmd_search_shorten(planner->module, LAYERS_MORE, &planner->more, &planner->layers));
+    if (planner->more && planner->layers >= 2 * LAYERS_MORE)
+        HLO_TRY(spmd_search_shorten(planner->module, LAYERS_LESS, &planner->less, &planner->layers));
+    if (planner->less) return HLO_SUCCESS;
+    hlo_module_free(planner->more);
+    planner->more = NULL;
+    return HLO_SUCCESS;
+}
+
+// One candidate for each mesh of the pattern on each slice.
+static HloStatus list_candidates(Planner *planner) {
+    const AdvicePlanOptions *options = planner->options;
+    const char *pattern = options->mesh;
+    if (!pattern) HLO_TRY(advice_mesh_pattern(planner->arena, planner->module, &pattern));
+    if (!pattern) pattern = "data=*,model=*";
+    for (int64_t t = 0; t < options->topology_count; ++t) {
+        const EmuTopology *topology = options->topologies[t];
+        const AdviceMesh *meshes;
+        int64_t count;
+        HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
+                    topology->name);
+        HLO_TRY(advice_meshes(planner->arena, pattern, topology->device_count, false, &meshes, &count));
+        for (int64_t i = 0; i < count; ++i) {
+            const Candidate candidate = {
+                .plan = {.topology = topology,
+                         .axes = meshes[i].axes,
+                         .axis_count = meshes[i].count,
+                         .mesh = spmd_mesh_text(planner->arena, meshes[i].axes, meshes[i].count)},
+                .price = options->prices ? options->prices[t] : 0};
+            hlo_vector_push(planner->arena, &planner->candidates, candidate);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus make_plan(void *argument) {
+    Planner *planner = argument;
+    AdvicePlan *result = planner->result;
+    const Candidate *best;
+    result->program = hlo_arena_text(planner->arena, planner->module->name);
+    result->reason = "";
+    HLO_TRY(list_candidates(planner));
+    HLO_TRY(shorten(planner));
+    HLO_TRY(look_at_all(planner));
+    HLO_TRY(improve_some(planner));
+    HLO_TRY(choose(planner, &best));
+    AdvicePlanned *all = HLO_ARENA_NEW(planner->arena, AdvicePlanned, planner->candidates.count);
+    for (int64_t i = 0; i < planner->candidates.count; ++i) all[i] = planner->candidates.items[i].plan;
+    result->all = all;
+    result->count = planner->candidates.count;
+    result->best = &all[best - planner->candidates.items];
+    advice_plan_name(result, planner->module);
+    return HLO_SUCCESS;
+}
+
+HloStatus advice_plan_new(const HloModule *module, const AdvicePlanOptions *options, AdvicePlan **plan) {
+    assert(module && options && options->topology_count > 0 && plan);
+    assert(options->objective != ADVICE_LEAST_COST || options->prices);
+    HLO_FAIL_IF(spmd_is_partitioned(module), HLO_INVALID_ARGUMENT,
+                "the program is that of one device already, and no longer sharded");
+    AdvicePlan *result = hlo_allocate_zeroed(1, sizeof(*result));
+    HLO_FAIL_IF(!result, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    result->arena = hlo_arena_new();
+    if (!result->arena) {
+        hlo_free(result);
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    Planner planner = {.module = module, .options = options, .result = result, .arena = result->arena};
+    planner.objective = options->objective == ADVICE_LEAST_MEMORY ? SPMD_SEARCH_MEMORY : SPMD_SEARCH_TIME;
+    planner.begin = now_seconds();
+    planner.end = planner.begin + (options->budget_seconds > 0 ? options->budget_seconds : 60);
+    HloStatus status = hlo_protect(make_plan, &planner);
+    advice_trial_free(&planner.trial);
+    hlo_module_free(planner.more);
+    hlo_module_free(planner.less);
+    hlo_module_free(planner.remeshed);
+    if (status) {
+        advice_plan_free(result);
+        return status;
+    }
+    *plan = result;
+    return HLO_SUCCESS;
+}
+
+void advice_plan_free(AdvicePlan *plan) {
+    if (!plan) return;
+    hlo_arena_free(plan->arena);
+    hlo_free(plan);
+}

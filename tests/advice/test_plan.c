@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans through the C API; what the search finds is tested by tests/cli/test_plan.sh.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "advice/plan.h"
+#include "advice/trial.h"
+#include "hlo/text/text.h"
+
+static const char kProgram[] =
+    "HloModule layers\nENTRY main {\n  x = f32[512,256] parameter(0)\n  w = f32[256,1024] parameter(1)\n"
+    "  v = f32[1024,256] parameter(2)\n"
+    "  a = f32[512,1024] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  ROOT b = f32[512,256] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n";
+
+typedef struct Fixture {
+    HloModule *module;
+    EmuTopology *topology;
+    AdvicePlan *plan;
+} Fixture;
+
+static HloStatus plan(Fixture *fixture, const char *text, const char *slice, AdvicePlanOptions options) {
+    *fixture = (Fixture){0};
+    cr_assert_null(hlo_parse(text, (int64_t)strlen(text), NULL, &fixture->module));
+    cr_assert_null(emu_topology_parse(slice, &fixture->topology));
+    const EmuTopology *const topologies[] = {fixture->topology};
+    options.topologies = topologies;
+    options.topology_count = 1;
+    return advice_plan_new(fixture->module, &options, &fixture->plan);
+}
+
+static void tear_down(Fixture *fixture) {
+    advice_plan_free(fixture->plan);
+    emu_topology_free(fixture->topology);
+    hlo_module_free(fixture->module);
+}
+
+static bool count_calls(void *context, const AdvicePlanProgress *progress) {
+    cr_expect(progress->share >= 0);
+    return ++*(int *)context < 3;
+}
+
+Test(plan, every_parameter_and_result_has_a_spec_and_the_program_can_be_annotated) {
+    Fixture fixture;
+    cr_assert_null(plan(&fixture, kProgram, "v5e-4", (AdvicePlanOptions){.budget_seconds = 60}));
+    const AdvicePlan *plan = fixture.plan;
+    cr_assert_eq(plan->count, 3);
+    cr_assert_eq(plan->parameter_count, 3);
+    cr_assert_eq(plan->result_count, 1);
+    for (int64_t i = 0; i < plan->count; i++)
+        cr_expect(plan->all[i].step_picoseconds >= plan->best->step_picoseconds, "%s", plan->all[i].mesh);
+    for (int64_t i = 0; i < 3; i++) cr_expect_str_not_empty(plan->best->parameters[i]);
+    cr_expect_str_not_empty(plan->best->results[0]);
+    HloModule *annotated = NULL;
+    AdviceTrial trial;
+    cr_assert_null(advice_plan_apply(fixture.module, plan, &annotated));
+    cr_expect_eq(annotated->num_partitions, 4);
+    const CompileOptions compile = {.spmd = {.async = fixture.topology->chip.overlaps_collectives != 0}};
+    cr_assert_null(advice_trial_run(annotated, &compile, fixture.topology, NULL, &trial));
+    cr_expect_eq(trial.report->step_picoseconds, plan->best->step_picoseconds);
+    advice_trial_free(&trial);
+    hlo_module_free(annotated);
+    tear_down(&fixture);
+}
+
+Test(plan, the_caller_ends_the_search) {
+    Fixture fixture;
+    int calls = 0;
+    const AdvicePlanOptions options = {.progress = count_calls, .progress_context = &calls};
+    cr_assert_null(plan(&fixture, kProgram, "v5e-16", options));
+    cr_expect(fixture.plan->evaluated > 0 && fixture.plan->best->parameters[0]);
+    cr_expect(calls < 40, "%d calls", calls);
+    tear_down(&fixture);
+}
+
+static void expect_refused(const char *text, const char *slice, AdvicePlanOptions options, HloCode code,
+                           const char *words) {
+    Fixture fixture;
+    HloStatus status = plan(&fixture, text, slice, options);
+    cr_assert(status);
+    cr_expect_eq(hlo_status_code(status), code);
+    cr_expect(strstr(hlo_status_message(status), words), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    tear_down(&fixture);
+}
+
+Test(plan, what_cannot_be_planned_is_refused) {
+    static const char *const kept[] = {"q=data,-"};
+    expect_refused(kProgram, "cpu:4", (AdvicePlanOptions){0}, HLO_UNIMPLEMENTED, "machine model");
+    expect_refused(kProgram, "v5e-4", (AdvicePlanOptions){.mesh = "data=3"}, HLO_INVALID_ARGUMENT, "no such mesh");
+    expect_refused(kProgram, "v5e-4", (AdvicePlanOptions){.mesh = "data"}, HLO_INVALID_ARGUMENT, "no axis like");
+    expect_refused(kProgram, "v5e-4", (AdvicePlanOptions){.kept = kept, .kept_count = 1}, HLO_INVALID_ARGUMENT, "keep");
+}
