@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "advice/flow.h"
-#include "hlo/ir/collective.h"
+#include "hlo/analysis/mesh_axes.h"
 
 // ---- names
 
@@ -129,44 +129,8 @@ const char *advice_axes_text(const AdviceFacts *facts, uint64_t axes) {
     return hlo_text_to_arena(facts->arena, &text);
 }
 
-// The axes in whose coordinates two partitions differ. Partitions are numbered along the mesh, the last axis fastest.
-static uint64_t differing(const AdviceFacts *facts, int64_t a, int64_t b) {
-    uint64_t axes = 0;
-    for (int64_t i = facts->axis_limit; i-- > 0;) {
-        const int64_t size = facts->mesh[i].size;
-        if (size > 0 && a % size != b % size) axes |= UINT64_C(1) << i;
-        a /= size > 0 ? size : 1;
-        b /= size > 0 ? size : 1;
-    }
-    return axes;
-}
-
-static uint64_t axes_of_pairs(const AdviceFacts *facts, const HloInstruction *op) {
-    const HloPairs pairs = HLO_ATTRIBUTES(op, Permute)->source_target_pairs;
-    uint64_t axes = 0;
-    for (int64_t i = 0; i < pairs.count; i++) axes |= differing(facts, pairs.items[i].source, pairs.items[i].target);
-    return axes;
-}
-
 static uint64_t axes_of(const AdviceFacts *facts, const HloInstruction *op) {
-    if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute) return axes_of_pairs(facts, op);
-    if (hlo_op_info(op->opcode)->family != HLO_FAMILY_Collective) return 0;
-    const HloModule *module = facts->module;
-    const int64_t replicas = module->replica_count > 0 ? module->replica_count : 1;
-    const int64_t partitions = module->num_partitions > 0 ? module->num_partitions : 1;
-    const HloGroupMode mode = hlo_group_mode_of(op);
-    const HloReplicaGroups *groups = HLO_ATTRIBUTES(op, Collective)->replica_groups;
-    const HloInts *lists;
-    int64_t count;
-    if (mode == HLO_GROUPS_OF_REPLICAS || mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS) return 0;
-    if (!groups) return facts->axis_limit ? (UINT64_C(1) << facts->axis_limit) - 1 : 0;
-    HloStatus status = hlo_replica_groups_expand(groups, hlo_group_mode_numbers(mode, replicas, partitions),
-                                                 facts->arena, &lists, &count);
-    uint64_t axes = 0;
-    for (int64_t i = 0; !status && count && i < lists[0].count; i++)
-        axes |= differing(facts, lists[0].items[0] % partitions, lists[0].items[i] % partitions);
-    hlo_status_free(status);
-    return axes;
+    return hlo_collective_axes(facts->arena, facts->module, op, facts->sizes, facts->mesh_axis_count);
 }
 
 // The axes that shard an array of the boundary.
@@ -281,6 +245,9 @@ void advice_facts_new(HloArena *arena, const CompiledModule *compiled, const Spm
                            .axis_limit = !known            ? 0
                                          : axis_count < 63 ? axis_count
                                                            : 63};
+    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, axis_count + 1);
+    for (int64_t a = 0; a < axis_count; a++) sizes[a] = mesh[a].size;
+    facts->sizes = sizes;
     facts->is_weight = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
     facts->is_multiplied = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
     find_weights(facts, false);

@@ -12,11 +12,12 @@ typedef struct AdviceFacts {
     const SpmdBoundary *boundary;
     const SpmdMeshAxis *mesh;
     int64_t mesh_axis_count;
-    int64_t axis_limit;   // 64 axes are looked at
-    uint64_t batch;       // axes that shard the data: inputs that are not weights, or gradients' sums
-    bool *is_multiplied;  // by flattened parameter: used on the right of products, or looked up in
-    bool *is_weight;      // by flattened parameter
-    uint64_t reduced;     // axes over which products are added up by reduce-scatter
+    const int64_t *sizes;  // of the mesh's axes
+    int64_t axis_limit;    // 63 axes are looked at
+    uint64_t batch;        // axes that shard the data: inputs that are not weights, or gradients' sums
+    bool *is_multiplied;   // by flattened parameter: used on the right of products, or looked up in
+    bool *is_weight;       // by flattened parameter
+    uint64_t reduced;      // axes over which products are added up by reduce-scatter
 
 } AdviceFacts;
 

@@ -167,3 +167,45 @@ HloStatus advice_mesh_pattern(HloArena *arena, const HloModule *module, const ch
     *pattern = hlo_text_to_arena(arena, &text);
     return HLO_SUCCESS;
 }
+
+// ---- the mesh in words
+
+typedef struct Description {
+    HloArena *arena;
+    const HloModule *module;
+    const SpmdMeshAxis *axes;
+    int64_t count;
+    const char *given, *text, *source;
+} Description;
+
+// A program whose mesh cannot be read is refused elsewhere.
+static HloStatus describe(void *argument) {
+    Description *description = argument;
+    const SpmdMeshAxis *axes = description->axes, *named;
+    int64_t count = description->count, named_count = 0, devices = 1;
+    const char *source = description->given;
+    if (!count) {
+        HloStatus status = spmd_named_axes(description->arena, description->module, &named, &named_count);
+        if (!status) status = spmd_module_mesh(description->arena, description->module, &axes, &count);
+        source = named_count                                  ? "the program's"
+                 : spmd_has_device_lists(description->module) ? "from the program's device lists"
+                                                              : "the program's number of partitions";
+        if (status) count = 0;
+        hlo_status_free(status);
+    }
+    for (int64_t i = 0; i < count; i++) devices *= axes[i].size;
+    const bool one = devices == 1 && !description->count;
+    description->source = one ? "one device" : hlo_arena_text(description->arena, source);
+    description->text = one ? "" : spmd_mesh_text(description->arena, axes, count);
+    return HLO_SUCCESS;
+}
+
+HloStatus advice_mesh_describe(HloArena *arena, const HloModule *module, const SpmdMeshAxis *axes, int64_t count,
+                               const char *given, const char **text, const char **source) {
+    assert(arena && module && (axes || !count) && text && source);
+    Description description = {arena, module, axes, count, given ? given : "", "", ""};
+    HloStatus status = hlo_protect(describe, &description);
+    *text = description.text;
+    *source = description.source;
+    return status;
+}

@@ -46,6 +46,14 @@ HLO_EXPORT HLO_NODISCARD HloStatus advice_meshes(HloArena *arena, const char *pa
 // spmd_named_axes().
 HLO_EXPORT HLO_NODISCARD HloStatus advice_mesh_pattern(HloArena *arena, const HloModule *module, const char **pattern);
 
+// The mesh of a program for people, "data=4,model=2": that of `axes`, which `given` names ("--mesh"), or where there
+// are none the program's own. *source is `given`, or "the program's", "from the program's device lists", "the program's
+// number of partitions", "one device". *text is "" on one device and where the program's mesh cannot be read. In
+// `arena`. RESOURCE_EXHAUSTED, with both texts "".
+HLO_EXPORT HLO_NODISCARD HloStatus advice_mesh_describe(HloArena *arena, const HloModule *module,
+                                                        const SpmdMeshAxis *axes, int64_t count, const char *given,
+                                                        const char **text, const char **source);
+
 HLO_END_C
 
 #endif

@@ -28,6 +28,7 @@ typedef struct EmuOp {
     const char *name;
     const char *opcode;
     const char *source;       // "file:line", or "" if unknown
+    const char *axes;         // of collectives, those of the mesh that they are along: "data,model"; "" if unknown
     const char *scope;        // the op_name of its metadata, as "jit(step)/layer/dot_general", or ""
     int64_t start, duration;  // picoseconds; those of the first iteration if it is in a loop
     int64_t count;            // how often it runs

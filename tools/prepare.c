@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advice/trial.h"
 #include "compile/xla_flags.h"
 #include "tools/execute.h"
 #include "tools/machine.h"
@@ -129,25 +130,10 @@ HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOpt
     return mesh.count && !spmd_is_partitioned(module) ? cli_mesh_check(context, module, &mesh, &shards) : HLO_SUCCESS;
 }
 
-// A program whose mesh cannot be read is refused elsewhere.
 void cli_mesh_describe(CliContext *context, const HloModule *module, const CliMesh *mesh, const char **text,
                        const char **source) {
-    const SpmdMeshAxis *axes = mesh->axes, *named;
-    int64_t count = mesh->count, named_count = 0;
-    *source = "--mesh";
-    if (!count) {
-        HloStatus status = spmd_named_axes(context->arena, module, &named, &named_count);
-        if (!status) status = spmd_module_mesh(context->arena, module, &axes, &count);
-        *source = named_count                     ? "the program's"
-                  : spmd_has_device_lists(module) ? "from the program's device lists"
-                                                  : "the program's number of partitions";
-        if (status) count = 0;
-        hlo_status_free(status);
-    }
-    int64_t devices = 1;
-    for (int64_t i = 0; i < count; ++i) devices *= axes[i].size;
-    if (devices == 1 && !mesh->count) *source = "one device";
-    *text = devices == 1 && !mesh->count ? "" : spmd_mesh_text(context->arena, axes, count);
+    HloStatus status = advice_mesh_describe(context->arena, module, mesh->axes, mesh->count, "--mesh", text, source);
+    hlo_status_free(status);  // of memory alone, which the next allocation finds too
 }
 
 // Finds the mesh that the program is partitioned for, which has one axis where only a number of devices is known.

@@ -260,7 +260,7 @@ const CliVerb cli_verb_sweep = {
     .summary = "Time a program on every mesh that a pattern allows, on every slice of a list.",
     .description =
         "Lays the program out on each mesh (see --mesh of partition), partitions it and times a step. The table is in\n"
-        "order of time, with whether the program fits into memory, and model flop utilisation.",
+        "order of time, with whether the program fits into memory, and model FLOP utilisation.",
     .examples =
         "meshlo sweep step.mlir --on v5e-8,v6e-8\n"
         "meshlo sweep step.hlo --on v5e-16 --mesh 'data=*,model=*' --shard '*.wq=-,model' --cache step.sweep --json",

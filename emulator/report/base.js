@@ -20,6 +20,8 @@ const scaled = (value, units, step) => {
   return value.toFixed(digits) + " " + units[unit];
 };
 const time = value => scaled(value, ["ps", "ns", "µs", "ms", "s"], 1000);
+// For axes: without digits that say nothing.
+const tick = value => value === 0 ? "0" : time(value).replace(/\.?0+ /, " ");
 const bytes = value => scaled(value, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
 const amount = (value, unit) => scaled(value, ["", "k", "M", "G", "T", "P"].map(prefix => prefix + unit), 1000);
 const percent = value => (100 * value).toFixed(value >= 0.0995 ? 1 : 2) + " %";
@@ -32,6 +34,7 @@ const boundNames = { matrix: "matrix units", vector: "vector unit", memory: "HBM
 const readOps = data => {
   const ops = data.ops.name.map((name, i) => ({
     name: data.texts[name], opcode: data.texts[data.ops.opcode[i]], source: data.texts[data.ops.source[i]], scope: data.texts[data.ops.scope[i]],
+    axes: data.texts[data.ops.axes[i]],
     bound: data.bounds[data.ops.bound[i]], start: data.ops.start[i], duration: data.ops.duration[i], count: data.ops.count[i],
     depth: data.ops.depth[i], flops: data.ops.flops[i], bytes: data.ops.bytes[i], step: data.step, children: [],
   }));
@@ -51,7 +54,7 @@ const total = op => op.duration * op.count;
 // How often the body of a loop runs each time that the loop does.
 const trips = op => op.children.length && op.opcode === "while" ? Math.max(1, Math.round(op.children[0].count / op.count)) : 1;
 const isNetwork = op => op.bound === "network" || op.bound === "host";
-const describe = op => `<b>${escaped(op.name)}</b>${escaped(op.opcode)}, ${boundNames[op.bound]}\n${time(op.duration)}` +
+const describe = op => `<b>${escaped(op.name)}</b>${escaped(op.opcode)}, ${boundNames[op.bound]}${op.axes ? ` along ${escaped(op.axes)}` : ""}\n${time(op.duration)}` +
   (op.count > 1 ? ` × ${op.count} = ${time(total(op))}` : "") + (trips(op) > 1 ? `, ${trips(op)} iterations` : "") +
   (isControl(op) ? "" : `, ${percent(total(op) / op.step)} of the step`) +
   (op.flops ? `\n${amount(op.flops, "FLOP")}, ${amount(op.flops / op.duration * 1e12, "FLOP/s")}` : "") +
@@ -151,7 +154,7 @@ const withShare = value => {
   return cell;
 };
 const keys = {
-  opcode: op => op.opcode,
+  opcode: op => isNetwork(op) ? op.opcode.replace(/-start$/, "") : op.opcode,
   bound: op => boundNames[op.bound],
   name: op => op.name,
   source: op => op.source || "unknown",

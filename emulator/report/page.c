@@ -63,6 +63,10 @@ static void print_head(HloText *text, const EmuReport *report) {
             hlo_text_char(text, ')');
         }
     }
+    if (*report->faults) {
+        hlo_text_string(text, ", with the faults ");
+        print_escaped(text, report->faults);
+    }
     hlo_text_string(text, ", ");
     print_version(text);
     hlo_text_string(text, "</p>\n");

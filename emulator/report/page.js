@@ -21,7 +21,7 @@ const drawHeader = () => {
     tile(bytes(memory.peak), `of ${bytes(memory.capacity)} HBM`, memory.peak / memory.capacity, !fits),
     tile(amount(data.flops, "FLOP"), "by a device"),
     tile(bytes(data.hbm), "HBM traffic"));
-  if (data.basis) byId("tiles").after(node("p", { class: "note" }, `The range is based on ${data.basis}.`));
+  if (data.basis) byId("tiles").after(node("p", { class: "note" }, `The range is that of published measurements: ${data.basis}.`));
   for (const warning of data.warnings) byId("tiles").after(node("div", { class: "warning" }, warning));
   const parts = [["launch", data.parts.launch, "launch"], ["matrix", data.parts.matrix, "matrix units"], ["vector", data.parts.vector, "vector unit"],
     ["memory", data.parts.memory, "HBM"], ["network", data.parts.exposed, "waiting for the network"], ["host", data.parts.copies, "waiting for copies"]];
@@ -58,7 +58,8 @@ const drawTimeline = (pen, width, height) => {
   const step = niceStep(to - from, Math.max(3, (width - gutter) / 130));
   for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
     pen.beginPath(); pen.moveTo(x(t), axis); pen.lineTo(x(t), height); pen.stroke();
-    pen.fillText(time(t), x(t) + 3, axis / 2);
+    const label = tick(t);
+    if (x(t) + 6 + pen.measureText(label).width <= width) pen.fillText(label, x(t) + 3, axis / 2);
   }
   const top = line => axis + 2 + line * (row + 3) + (line === timeline.depth ? timeline.gap : 0);
   pen.save();
@@ -226,7 +227,7 @@ const drawProfile = () => {
   table(byId("profile"), [
     [{ opcode: "opcode", bound: "unit", name: "operation", source: "source line", scope: "scope" }[by], row => row.key, null, "t"],
     ["time", row => row.time, (row, value) => time(value), "n"],
-    ["share of the step", row => row.time / data.step, (row, value) => withShare(value), "n"],
+    ["share", row => row.time / data.step, (row, value) => withShare(value), "n"],
     ["runs", row => row.count, null, "n"],
     ["each", row => row.time / row.count, (row, value) => time(value), "n"],
     ["FLOP", row => row.flops, (row, value) => value ? amount(value, "") : "", "n"],
@@ -243,20 +244,21 @@ const drawCollectives = () => {
   const groups = new Map();
   for (const op of ops) {
     if (op.bound !== "network") continue;
-    const key = op.opcode.replace(/-start$/, ""), group = groups.get(key) || { key, time: 0, count: 0, bytes: 0 };
+    const kind = op.opcode.replace(/-start$/, ""), key = `${kind} ${op.axes}`;
+    const group = groups.get(key) || { kind, axes: op.axes, time: 0, count: 0, bytes: 0 };
     group.time += total(op); group.count += op.count; group.bytes += op.bytes * op.count;
     groups.set(key, group);
   }
   const rows = [...groups.values()];
   if (!rows.length) { byId("collectives").append(node("p", { class: "note" }, "The program does not communicate.")); return; }
   const all = rows.reduce((sum, row) => sum + row.time, 0);
-  byId("collectives-note").textContent = `${time(all)} of network time, of which the device waits for ${time(data.parts.exposed)}.`;
+  byId("collectives-note").textContent = `${time(all)} of network time, of which the device waits for ${time(data.parts.exposed)}. Sent is by one device.`;
   table(byId("collectives"), [
-    ["collective", row => row.key, null, "t"], ["time", row => row.time, (row, value) => time(value), "n"],
-    ["share of network time", row => row.time / all, (row, value) => withShare(value), "n"], ["runs", row => row.count, null, "n"],
-    ["sent by a device", row => row.bytes, (row, value) => bytes(value), "n"],
+    ["collective", row => row.kind, null, "k"], ...(rows.some(row => row.axes) ? [["along", row => row.axes || "unknown", null, "k"]] : []), ["time", row => row.time, (row, value) => time(value), "n"],
+    ["share", row => row.time / all, (row, value) => withShare(value), "n"], ["runs", row => row.count, null, "n"],
+    ["sent", row => row.bytes, (row, value) => bytes(value), "n"],
     ["rate", row => row.bytes / row.time * 1e12, (row, value) => amount(value, "B/s"), "n"],
-  ], rows, 1, 20);
+  ], rows, rows.some(row => row.axes) ? 2 : 1, 20);
 };
 const drawBuffers = () => table(byId("buffers"), [
   ["buffer", row => row.name, null, "t"], ["kind", row => row.kind], ["shape", row => row.shape, null, "t"],
@@ -333,7 +335,9 @@ const drawRoofline = () => {
 // ---- memory over time
 
 const drawMemory = () => {
-  const { start, bytes: held } = data.curve, { peak, capacity } = data.memory, top = Math.max(peak, capacity) * 1.06;
+  const { start, bytes: held } = data.curve, { peak, capacity } = data.memory;
+  // Of a program that needs little of the memory the chart has its own scale.
+  const low = peak < 0.2 * capacity, top = low ? peak * 1.25 : Math.max(peak, capacity) * 1.06;
   const at = t => { let low = 0, high = start.length; while (high - low > 1) { const middle = (low + high) >> 1; start[middle] <= t ? (low = middle) : (high = middle); } return low; };
   let pointer = null;
   const canvas = canvasIn(byId("memory"), 220, (pen, width, height) => {
@@ -347,15 +351,17 @@ const drawMemory = () => {
     }
     pen.textAlign = "left";
     const ticks = niceStep(data.step, Math.max(2, width / 160));
-    for (let t = 0; x(t) + 60 < width; t += ticks) pen.fillText(time(t), x(t), bottom + 12);
+    for (let t = 0; x(t) + 50 < width; t += ticks) pen.fillText(tick(t), x(t), bottom + 12);
     pen.beginPath(); pen.moveTo(x(0), bottom);
     start.forEach((t, i) => { pen.lineTo(x(i ? t : 0), y(held[Math.max(0, i - 1)])); pen.lineTo(x(i ? t : 0), y(held[i])); });
     pen.lineTo(x(data.step), y(held[held.length - 1] || 0)); pen.lineTo(x(data.step), bottom); pen.closePath();
     pen.fillStyle = colour("accent"); pen.globalAlpha = 0.25; pen.fill(); pen.globalAlpha = 1;
     pen.strokeStyle = colour("accent"); pen.stroke();
+    const limit = low ? 8 : y(capacity);
     pen.strokeStyle = colour("bad"); pen.setLineDash([6, 4]);
-    pen.beginPath(); pen.moveTo(left, y(capacity)); pen.lineTo(width - 8, y(capacity)); pen.stroke(); pen.setLineDash([]);
-    pen.fillStyle = colour("bad"); pen.fillText(`capacity ${bytes(capacity)}`, left + 6, y(capacity) + (y(capacity) < 20 ? 10 : -8));
+    if (!low) { pen.beginPath(); pen.moveTo(left, limit); pen.lineTo(width - 8, limit); pen.stroke(); }
+    pen.setLineDash([]);
+    pen.fillStyle = colour("bad"); pen.fillText(`${low ? "↑ " : ""}capacity ${bytes(capacity)}`, left + 6, limit + (limit < 20 ? 10 : -8));
     if (pointer !== null) { pen.strokeStyle = colour("text"); pen.beginPath(); pen.moveTo(x(pointer), 8); pen.lineTo(x(pointer), bottom); pen.stroke(); }
   });
   canvas.addEventListener("pointermove", event => {

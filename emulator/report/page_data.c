@@ -116,6 +116,7 @@ static void write_ops(Page *page) {
     WRITE_COLUMN(page, "opcode", hlo_json_int64, number_of(page, op->opcode));
     WRITE_COLUMN(page, "source", hlo_json_int64, number_of(page, op->source));
     WRITE_COLUMN(page, "scope", hlo_json_int64, number_of(page, op->scope));
+    WRITE_COLUMN(page, "axes", hlo_json_int64, number_of(page, op->axes));
     WRITE_COLUMN(page, "start", hlo_json_int64, op->start);
     WRITE_COLUMN(page, "duration", hlo_json_int64, op->duration);
     WRITE_COLUMN(page, "count", hlo_json_int64, op->count);

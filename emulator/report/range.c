@@ -152,11 +152,14 @@ void emu_range_print(const EmuReport *report, HloText *text) {
 void emu_range_print_basis(const EmuReport *report, HloText *text) {
     for (int64_t i = 0; i < report->range_part_count; i++) {
         const EmuRangePart *part = &report->range_parts[i];
-        hlo_text_format(text, "%s%s %.0f %%", i ? ", " : "", part->name, 100 * part->share);
-        if (part->rows)
+        hlo_text_format(text, "%s%s", i ? ", " : "", part->name);
+        if (report->range_part_count > 1) hlo_text_format(text, " %.0f %%", 100 * part->share);
+        if (!part->rows)
+            hlo_text_string(text, " (a guess: none was measured)");
+        else if (part->rows_here)
             hlo_text_format(text, " (%lld measured, %lld on this generation)", (long long)part->rows,
                             (long long)part->rows_here);
         else
-            hlo_text_string(text, " (a guess: none was measured)");
+            hlo_text_format(text, " (%lld measured, none on this generation)", (long long)part->rows);
     }
 }

@@ -43,6 +43,7 @@ static void json_ops(HloJsonWriter *writer, const EmuReport *report) {
         emu_json_count(writer, "bytes", op->bytes);
         hlo_json_member_int64(writer, "count", op->count);
         hlo_json_member_int64(writer, "depth", op->depth);
+        if (*op->axes) hlo_json_member_string(writer, "axes", op->axes);
         if (*op->source) hlo_json_member_string(writer, "source", op->source);
         if (*op->scope) hlo_json_member_string(writer, "scope", op->scope);
         hlo_json_end_object(writer);
@@ -212,6 +213,14 @@ static void print_amount(HloText *text, const char *name, int64_t bytes) {
     hlo_text_char(text, '\n');
 }
 
+// An amount of arithmetic: "1.716 GFLOP".
+static void print_flops(double flops, HloText *text) {
+    static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"};
+    size_t unit = 0;
+    for (; flops >= 1000 && unit + 1 < HLO_COUNT_OF(units); unit++) flops /= 1000;
+    hlo_text_format(text, unit ? "%.4g %s" : "%.0f %s", flops, units[unit]);
+}
+
 // Prints the operations with the longest total time, longest first. A selection sort of a dozen rows: the list keeps
 // its order, and no copy of it is sorted.
 static void print_longest(const EmuReport *report, HloText *text) {
@@ -292,7 +301,9 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
         emu_range_print_basis(report, text);
         hlo_text_char(text, '\n');
     }
-    hlo_text_format(text, "work: %.4g flop a device, ", report->flops_per_device);
+    hlo_text_string(text, "work: ");
+    print_flops(report->flops_per_device, text);
+    hlo_text_string(text, " a device, ");
     if (report->names_scopes)
         hlo_text_format(text, "model flop utilisation %.1f %%", 100 * report->mfu);
     else

@@ -39,8 +39,8 @@ class Emulation:
         self.partitioned = partitioned
         self._topology = topology
         ids = partitioned.device_assignment(topology._topology) if topology.is_tpu else ffi.NULL
-        # Of a mesh that the program names itself the report does not repeat the axes.
-        texts = {"faults": c_string(faults), "mesh": c_string(partitioned.mesh), "mesh_source": c_string("mesh=" if partitioned.mesh else None)}
+        arena, mesh, source = partitioned.describe_mesh()
+        texts = {"faults": c_string(faults), "mesh": mesh, "mesh_source": source}
         options = ffi.new("EmuOptions *", {"device_assignment": ids, "device_assignment_count": len(ids) if ids != ffi.NULL else 0, **texts})
         self._report = made("EmuReport", lib.emu_report_free, lib.emu_simulate, partitioned._module, topology._topology, options)
         self._values = json.loads(written(lib.emu_report_write_json, self._report))

@@ -273,6 +273,14 @@ class Partitioned:
         """The program of one device as HLO text. Every function of this package takes it again."""
         return _print(self._module)
 
+    def describe_mesh(self) -> tuple[Any, Any, Any]:
+        """The mesh and who named it, as C strings in an arena that must live as long as they are used."""
+        arena, mesh, source = ffi.gc(lib.hlo_arena_new(), lib.hlo_arena_free), ffi.new("char *[1]"), ffi.new("char *[1]")
+        options = self._arguments.options
+        check(lib.advice_mesh_describe(arena, self.program._module, options.mesh, options.mesh_axis_count, c_string("mesh="),
+                                       ffi.cast("const char **", mesh), ffi.cast("const char **", source)))
+        return arena, mesh[0], source[0]
+
     def device_assignment(self, topology: Any) -> Any:
         """The ids of the devices that run it, as an int64_t[], in the order of JAX's mesh; NULL for several replicas, which
         are on the devices in their order."""

@@ -102,6 +102,18 @@ for name in 'numbers parts parts-key timelines group filter profile collectives 
 exits 0 "report of a comparison on standard output" meshlo compare "$SOURCE/examples/mlp_gradient_512.hlo" --on v2-8,v3-8 --report -
 says out "</html>" "report of a comparison on standard output: the page"
 exits 2 "report of a comparison where no file can be" meshlo compare hostile.hlo --on v5e-1,v6e-1 --report no/such/folder.html
+# Which axes a collective is along is what advice says too, which reads the program and not the report.
+exits 0 "collectives by axis" meshlo explain "$SOURCE/examples/decoder_32b_step.mlir.xz" --on v5p-128 --json --budget 0
+cp out explained.json
+check "collectives by axis: as explain has them" python3 -c "
+import json
+from collections import Counter
+groups = json.load(open('explained.json'))['groups']
+explained, emulated = Counter(), Counter()
+for one in groups: explained[one['opcode'], one['axes']] += one['count']
+for op in json.load(open('decoder.json'))['ops']:
+    if op['bound'] == 'network': emulated[op['opcode'].removesuffix('-start'), op.get('axes', '')] += op['count']
+assert explained == emulated, (explained, emulated)"
 check "report of a 32B step: small" test "$(wc -c <decoder.html)" -lt 300000
 
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)

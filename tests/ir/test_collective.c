@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <criterion/theories.h>
 
+#include "hlo/analysis/mesh_axes.h"
 #include "hlo/hlo.h"
 #include "hlo/ir/collective.h"
 #include "tests/support/cases.h"
@@ -69,4 +70,37 @@ Theory((int mode, int replicas, int partitions), collective, every_device_is_in_
 
 Test(collective, counts_of_a_header_may_say_anything) {
     cr_expect_eq(hlo_group_mode_numbers(HLO_GROUPS_OF_DEVICES, INT64_C(1) << 40, INT64_C(1) << 40), INT64_MAX);
+}
+
+// The axes of a mesh of 2 x 3 x 4 that the collective at the root of a program for 24 devices is along, as bits.
+static uint64_t axes_of(const char *collective) {
+    static const int64_t sizes[] = {2, 3, 4};
+    HloText text = {0};
+    HloModule *module = NULL;
+    hlo_text_format(&text,
+                    "HloModule m, num_partitions=24\ns {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+                    " ROOT c = f32[] add(a, b)\n}\nENTRY e {\n p = f32[24] parameter(0)\n ROOT r = f32[24] %s\n}\n",
+                    collective);
+    HloStatus status = hlo_parse(text.data, (int64_t)text.length, NULL, &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloArena *arena = hlo_arena_new();
+    const uint64_t axes = hlo_collective_axes(arena, module, module->entry->root, sizes, 3);
+    cr_expect_eq(hlo_collective_axes(arena, module, module->entry->root, sizes, 2), 0, "6 of 24 devices");
+    hlo_arena_free(arena);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    return axes;
+}
+
+Test(collective, axes_of_a_mesh) {
+#define ALONG "all-reduce(p), channel_id=1, use_global_device_ids=true, to_apply=s, replica_groups="
+    cr_expect_eq(axes_of(ALONG "[6,4]<=[24]"), 4);
+    cr_expect_eq(axes_of(ALONG "[8,3]<=[2,3,4]T(0,2,1)"), 2);
+    cr_expect_eq(axes_of(ALONG "[12,2]<=[2,12]T(1,0)"), 1);
+    cr_expect_eq(axes_of(ALONG "[2,12]<=[24]"), 6);
+    cr_expect_eq(axes_of(ALONG "[1,24]<=[24]"), 7);
+    cr_expect_eq(axes_of("all-reduce(p), to_apply=s, replica_groups={{0}}"), 0, "of replicas");
+    cr_expect_eq(axes_of("collective-permute(p), channel_id=1, source_target_pairs={{0,1},{1,2}}"), 4);
+    cr_expect_eq(axes_of("collective-permute(p), channel_id=1, source_target_pairs={{0,1},{4,20}}"), 7);
+    cr_expect_eq(axes_of("add(p, p)"), 0);
 }
