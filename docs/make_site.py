@@ -29,7 +29,8 @@ def stage(folder):
             else:
                 shutil.copy(DOCS.parent / target, copy)
         (folder / page.name).write_text(LINK.sub(r"](source/\1\2)", text))
-    shutil.copytree(DOCS / "schemas", folder / "schemas")
+    for name in ("schemas", "pictures"):
+        shutil.copytree(DOCS / name, folder / name)
     for picture in DOCS.glob("*.svg"):
         shutil.copy(picture, folder)
 

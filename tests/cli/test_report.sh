@@ -120,6 +120,7 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
 if [ -z "$browser" ]; then
     echo "NOT RUN: reports in a browser: this machine does not have Chromium"
 else
+    check "pictures in the documents show today's reports" python3 -B "$SOURCE/docs/make_pictures.py" "$MESHLO" --check
     # Each width in both colour schemes: no error of the script, and all tables filled.
     for width in 400 1440 2560; do
         "$browser" --headless=new --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --window-size=$width,2000 \

@@ -29,7 +29,8 @@ def test_the_site_has_every_document():
 def test_links_between_documents_lead_somewhere():
     broken = []
     for document in (*DOCUMENTS.glob("*.md"), DOCUMENTS.parent / "README.md"):
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text()):
+        text = document.read_text()
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) + re.findall(r'src(?:set)?="([^"]+)"', text):
             if "://" not in target and not (document.parent / target).exists():
                 broken.append(f"{document.name}: {target}")
     assert not broken, broken
