@@ -81,7 +81,7 @@ const CliVerb cli_verb_partition = {
         "axis, several (a+b), - for\nnone, ? to let propagation decide.",
     .examples =
         "meshlo partition examples/mlp_gradient_512.hlo -o per_device.hlo\n"
-        "meshlo partition step.hlo --mesh x=4,y=2 --shard p0=x,- --json",
+        "meshlo partition step.hlo --mesh x=4,y=2 --shard p0=x,y --json",
     .least_arguments = 1,
     .most_arguments = 1,
     .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kTable},

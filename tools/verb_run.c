@@ -583,7 +583,7 @@ const CliVerb cli_verb_run = {
         "goes to all of them.",
     .examples =
         "meshlo run examples/mlp_gradient_512.hlo --on v2-8 --compare eval\n"
-        "meshlo run step.hlo --on cpu:8 --mesh x=4,y=2 --shard p0=x,- --input p0=x.npy --output results\n"
+        "meshlo run step.hlo --on cpu:8 --mesh x=4,y=2 --shard p0=x,y --input p0=x.npy --output results\n"
         "meshlo run scalar.hlo --print\n"
         "meshlo run loop.hlo --infeed first.npy --infeed second.npy --output results",
     .least_arguments = 1,

@@ -263,7 +263,8 @@ const CliVerb cli_verb_sweep = {
         "order of time, with whether the program fits into memory, and model FLOP utilisation.",
     .examples =
         "meshlo sweep step.mlir --on v5e-8,v6e-8\n"
-        "meshlo sweep step.hlo --on v5e-16 --mesh 'data=*,model=*' --shard '*.wq=-,model' --cache step.sweep --json",
+        "meshlo sweep step.hlo --on v5e-16 --mesh 'data=*,model=*' --shard p0=data,- --shard '*.wq=-,model' --cache "
+        "step.sweep --json",
     .least_arguments = 1,
     .most_arguments = 1,
     .tables = {&cli_program_options, &kTable},
