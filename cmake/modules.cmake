@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 # One static library per module, made of every .c file in and below its folders.
 
-# Instruction sets that a file may use. TOPIC_SET.c is compiled for that set. TOPIC.isa.c is compiled once for each set
-# of MESHLO_ISA_EACH, with CPU_ISA defined as the set's name. Both hold kernels that are called only where the processor
-# has the set; all other files are baseline code.
+# Instruction sets that a file may use. TOPIC_SET.c is compiled for that set, where it is one of the architecture's
+# (MESHLO_ISA_ALONE). TOPIC.isa.c is compiled once for each set of MESHLO_ISA_EACH, with CPU_ISA defined as the set's
+# name. Both hold kernels that are called only where the processor has the set; all other files are baseline code.
+# MESHLO_LEVELS are the values of MESHLO_CPU_FEATURES, as targets/cpu/host/features.def has them.
 set(MESHLO_ISA_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt)
 set(MESHLO_ISA_avx512 ${MESHLO_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mprefer-vector-width=512)
 set(MESHLO_ISA_avx512bf16 ${MESHLO_ISA_avx512} -mavx512bf16 -mavx512vnni)
 set(MESHLO_ISA_amx ${MESHLO_ISA_avx512bf16} -mamx-tile -mamx-bf16 -mamx-int8)
+set(MESHLO_ISA_neon -DCPU_ISA_NEON)  # which every aarch64 compiler assumes
 
 set(MESHLO_ISA_EACH baseline)
+set(MESHLO_ISA_ALONE)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
   list(APPEND MESHLO_ISA_EACH avx2 avx512)
+  set(MESHLO_ISA_ALONE avx2 avx512bf16 amx)
+  set(MESHLO_LEVELS baseline avx2 avx512 avx512_bf16 amx)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64|ARM64")
+  list(APPEND MESHLO_ISA_EACH neon)
+  set(MESHLO_LEVELS baseline neon)
+else()
+  set(MESHLO_LEVELS baseline)
 endif()
 
 function(meshlo_find_sources result)
@@ -24,10 +34,13 @@ function(meshlo_find_sources result)
   foreach(folder IN LISTS ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${folder}(/|$)")
   endforeach()
-  foreach(isa avx2 avx512 avx512bf16 amx)
+  foreach(isa avx2 avx512bf16 amx)
+    if(NOT isa IN_LIST MESHLO_ISA_ALONE)
+      list(FILTER sources EXCLUDE REGEX "_${isa}\\.c$")
+    endif()
     set(files ${sources})
     list(FILTER files INCLUDE REGEX "_${isa}\\.c$")
-    if(files AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
+    if(files)
       set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${MESHLO_ISA_${isa}}")
     endif()
   endforeach()

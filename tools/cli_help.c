@@ -26,7 +26,8 @@ static const struct {
 } kVariables[] = {
     {"MESHLO_TOPOLOGY", "the slice to use if none is given"},
     {"MESHLO_NUM_THREADS", "number of worker threads (default: one per core)"},
-    {"MESHLO_CPU_FEATURES", "lowers the instruction set in use: baseline, avx2, avx512, avx512_bf16, amx"},
+    {"MESHLO_CPU_FEATURES",
+     "lowers the instruction set in use: baseline; avx2, avx512, avx512_bf16, amx on x86-64; neon on aarch64"},
     {"MESHLO_BLAS", "linear algebra by openblas, builtin kernels, or auto (the faster one; default)"},
     {"MESHLO_GENERATED_CODE",
      "off: no machine code is generated, for systems that forbid it and to compare (default: on)"},

@@ -64,25 +64,41 @@ size_t cpu_gemm_scratch_bytes(const CpuGemm *g) {
 // scores yields them. So large products count them as zero, as XLA does everywhere and TPUs do. Returns the mode to
 // restore.
 #if defined(__x86_64__)
+enum { kFlush = 0x8000 | 0x40 };  // results to zero, and operands that are subnormal count as zero
+static unsigned read_mode(void) {
+    return _mm_getcsr();
+}
+static void write_mode(unsigned mode) {
+    _mm_setcsr(mode);
+}
+#elif defined(__aarch64__)
+enum { kFlush = 1 << 24 };  // both
+static unsigned read_mode(void) {
+    uint64_t mode;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+    return (unsigned)mode;
+}
+static void write_mode(unsigned mode) {
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)mode) : "memory");
+}
+#else
+enum { kFlush = 0 };
+static unsigned read_mode(void) {
+    return 0;
+}
+static void write_mode(unsigned mode) {
+    (void)mode;
+}
+#endif
+
 static unsigned flush_subnormals(const CpuGemm *g) {
-    enum { kFlushToZero = 0x8000, kSubnormalsAreZero = 0x40 };
-    const unsigned before = _mm_getcsr();
-    if ((double)g->m * (double)g->n * (double)g->k > kSmallProduct)
-        _mm_setcsr(before | kFlushToZero | kSubnormalsAreZero);
+    const unsigned before = read_mode();
+    if ((double)g->m * (double)g->n * (double)g->k > kSmallProduct) write_mode(before | kFlush);
     return before;
 }
 static void restore_subnormals(unsigned before) {
-    if (_mm_getcsr() != before) _mm_setcsr(before);
+    if (read_mode() != before) write_mode(before);
 }
-#else
-static unsigned flush_subnormals(const CpuGemm *g) {
-    (void)g;
-    return 0;
-}
-static void restore_subnormals(unsigned before) {
-    (void)before;
-}
-#endif
 
 // ---- one block
 

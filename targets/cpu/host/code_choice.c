@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "targets/cpu/host/processor.h"
+
 HloStatus cpu_code_choose(bool *allowed) {
     assert(allowed);
     const char *asked = getenv("MESHLO_GENERATED_CODE");
-    *allowed = true;
+    *allowed = cpu_processor_has_generator();
     if (!asked || !*asked || strcmp(asked, "on") == 0) return HLO_SUCCESS;
     *allowed = false;
     if (strcmp(asked, "off") == 0) return HLO_SUCCESS;

@@ -9,8 +9,8 @@
 
 HLO_BEGIN_C
 
-// Sets *allowed to what MESHLO_GENERATED_CODE says (on or off), true if it is not set. INVALID_ARGUMENT for other
-// values. Any thread.
+// Sets *allowed to what MESHLO_GENERATED_CODE says (on or off), true if it is not set; false on architectures that the
+// generator does not know. INVALID_ARGUMENT for other values. Any thread.
 HLO_NODISCARD HloStatus cpu_code_choose(bool *allowed);
 
 HLO_END_C

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/text.h"
 #include "targets/cpu/host/processor.h"
 
 static const char *const kNames[] = {
@@ -52,6 +53,10 @@ HloStatus cpu_features_choose(CpuFeatures *chosen) {
         *chosen = (CpuFeatures)i < here ? (CpuFeatures)i : here;
         return HLO_SUCCESS;
     }
-    return hlo_error(HLO_INVALID_ARGUMENT,
-                     "MESHLO_CPU_FEATURES is '%s'; expected baseline, avx2, avx512, avx512_bf16 or amx", asked);
+    HloText known = {0};
+    for (int i = 0; i < CPU_FEATURES_COUNT; i++)
+        hlo_text_format(&known, "%s%s", i == 0 ? "" : i + 1 < CPU_FEATURES_COUNT ? ", " : " or ", kNames[i]);
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "MESHLO_CPU_FEATURES is '%s'; expected %s", asked, known.data);
+    hlo_text_free(&known);
+    return status;
 }

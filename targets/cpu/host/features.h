@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instruction set of this process, chosen at run time from CPUID's feature bits and maker (never model numbers,
-// which are wrong in virtual machines), lowered by the environment variable MESHLO_CPU_FEATURES.
+// The instruction set of this process, chosen at run time: on x86-64 from CPUID's feature bits and maker (never model
+// numbers, which are wrong in virtual machines), on aarch64 from what the kernel reports; lowered by the environment
+// variable MESHLO_CPU_FEATURES.
 #ifndef MESHLO_TARGETS_CPU_HOST_FEATURES_H_
 #define MESHLO_TARGETS_CPU_HOST_FEATURES_H_
 
@@ -10,12 +11,19 @@
 
 HLO_BEGIN_C
 
-// Instruction sets in rising order; see features.def.
+// Instruction sets of this architecture in rising order; see features.def.
 typedef enum CpuFeatures {
 #define CPU_FEATURE(name, text, use) CPU_FEATURES_##name,
 #include "targets/cpu/host/features.def"
 #undef CPU_FEATURE
-    CPU_FEATURES_COUNT
+    CPU_FEATURES_COUNT,
+#if !defined(__x86_64__)
+    // Never chosen: conditions on x86-64's sets are false for every set of another architecture.
+    CPU_FEATURES_AVX2 = CPU_FEATURES_COUNT,
+    CPU_FEATURES_AVX512,
+    CPU_FEATURES_AVX512_BF16,
+    CPU_FEATURES_AMX,
+#endif
 } CpuFeatures;
 
 // Returns the highest set that both this processor and the operating system support. Requests permission from Linux to

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,12 +23,11 @@ void cpu_futex_wake(_Atomic uint32_t *word, int count) {
     syscall(SYS_futex, (uint32_t *)word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
-// Spins for a moment.
-static void relax(void) {
+void cpu_pause(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
-#else
-    sched_yield();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");  // which waits some ten nanoseconds; `yield` does nothing on most
 #endif
 }
 
@@ -38,7 +36,7 @@ bool cpu_spin_while_equal(_Atomic uint32_t *word, uint32_t seen) {
     do {
         for (int i = 0; i < 64; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
-            relax();
+            cpu_pause();
         }
     } while (hlo_clock_nanoseconds() < deadline);
     return false;

@@ -36,6 +36,8 @@ void cpu_gate_close(CpuGate *gate);
 void cpu_futex_wait(_Atomic uint32_t *word, uint32_t seen);
 // Wakes up to `count` sleepers.
 void cpu_futex_wake(_Atomic uint32_t *word, int count);
+// Tells the processor that this thread spins: it then leaves more to its neighbours, and takes less power.
+void cpu_pause(void);
 // Spins until *word differs from `seen` or 50 us are over; true when it differs.
 bool cpu_spin_while_equal(_Atomic uint32_t *word, uint32_t seen);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPUID's description of the processor: a level counts only if the processor has all of its instructions and the system
-// saves the registers that they use. Permission to use tile registers must be requested as well.
+// The processor's description of itself. On x86-64, by CPUID: a level counts only if the processor has all of its
+// instructions and the system saves the registers that they use. Permission to use tile registers must be requested as
+// well. On aarch64 the kernel passes what programs may use.
 #include "targets/cpu/host/processor.h"
 
 #include <stdint.h>
@@ -10,6 +11,9 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #if defined(__x86_64__)
@@ -85,11 +89,23 @@ bool cpu_processor_is_intel(void) {
     memcpy(maker + 8, &ecx, 4);
     return memcmp(maker, "GenuineIntel", sizeof maker) == 0;
 }
+
+bool cpu_processor_has_generator(void) {
+    return true;
+}
 #else
+CpuFeatures cpu_processor_features(void) {
+#if defined(__aarch64__)
+    if (getauxval(AT_HWCAP) & HWCAP_ASIMD) return CPU_FEATURES_NEON;
+#endif
+    return CPU_FEATURES_BASELINE;
+}
+
 bool cpu_processor_is_intel(void) {
     return false;
 }
-CpuFeatures cpu_processor_features(void) {
-    return CPU_FEATURES_BASELINE;
+
+bool cpu_processor_has_generator(void) {
+    return false;
 }
 #endif

@@ -14,6 +14,9 @@ HLO_BEGIN_C
 // from Linux, for the whole process. Takes tens of microseconds in a virtual machine.
 CpuFeatures cpu_processor_features(void);
 
+// True if the generator of machine code (targets/cpu/jit) knows this architecture.
+bool cpu_processor_has_generator(void);
+
 // True if CPUID names Intel as the maker.
 bool cpu_processor_is_intel(void);
 

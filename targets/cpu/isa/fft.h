@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "targets/cpu/host/features.h"
+#include "targets/cpu/isa/each.h"
 
 enum { CPU_FFT_FACTORS = 64, CPU_FFT_LARGEST_RADIX = 31 };
 
@@ -49,11 +50,8 @@ typedef struct CpuFftKernels {
     void (*join)(void *z, int64_t n, const void *a, const void *b);
 } CpuFftKernels;
 
-extern const CpuFftKernels cpu_fft_f32_baseline, cpu_fft_f64_baseline;
-#if defined(__x86_64__)
-extern const CpuFftKernels cpu_fft_f32_avx2, cpu_fft_f64_avx2;
-extern const CpuFftKernels cpu_fft_f32_avx512, cpu_fft_f64_avx512;
-#endif
+CPU_ISA_TABLES(CpuFftKernels, cpu_fft_f32)
+CPU_ISA_TABLES(CpuFftKernels, cpu_fft_f64)
 
 // Returns the kernels for an instruction set, for f64 or f32.
 const CpuFftKernels *cpu_isa_fft_kernels(CpuFeatures features, int is_double);

@@ -5,9 +5,7 @@
 
 #include "targets/cpu/isa/fft.h"
 #include "targets/cpu/isa/isa.h"
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
+#include "targets/cpu/isa/set.inc"
 
 // Interleaving of the low and high halves of two vectors, and the even and odd elements of two vectors.
 #define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
@@ -33,15 +31,13 @@
 // FUSED(a, b, c) is a * b + c of vectors.
 #define REAL float
 #define SUFFIX f32
-#if defined(__AVX512F__)
+#define FUSED(a, b, c) CPU_FUSED_F32(a, b, c)
+#if CPU_VECTOR_BYTES == 64
 #define LANES 16
-#define FUSED(a, b, c) _mm512_fmadd_ps(a, b, c)
-#elif defined(__AVX2__)
+#elif CPU_VECTOR_BYTES == 32
 #define LANES 8
-#define FUSED(a, b, c) _mm256_fmadd_ps(a, b, c)
 #else
 #define LANES 4
-#define FUSED(a, b, c) ((a) * (b) + (c))
 #endif
 #include "targets/cpu/isa/fft_type.inc"
 #undef REAL
@@ -51,14 +47,12 @@
 
 #define REAL double
 #define SUFFIX f64
-#if defined(__AVX512F__)
+#define FUSED(a, b, c) CPU_FUSED_F64(a, b, c)
+#if CPU_VECTOR_BYTES == 64
 #define LANES 8
-#define FUSED(a, b, c) _mm512_fmadd_pd(a, b, c)
-#elif defined(__AVX2__)
+#elif CPU_VECTOR_BYTES == 32
 #define LANES 4
-#define FUSED(a, b, c) _mm256_fmadd_pd(a, b, c)
 #else
 #define LANES 2
-#define FUSED(a, b, c) ((a) * (b) + (c))
 #endif
 #include "targets/cpu/isa/fft_type.inc"

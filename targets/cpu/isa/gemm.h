@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "targets/cpu/host/features.h"
+#include "targets/cpu/isa/each.h"
 
 // The type of the elements. Unsigned integers wrap, and signed ones have the same bits.
 typedef enum CpuGemmElement { CPU_GEMM_F32, CPU_GEMM_F64, CPU_GEMM_U32, CPU_GEMM_U64 } CpuGemmElement;
@@ -53,11 +54,10 @@ typedef struct CpuGemmKernels {
                               int64_t depth, int accumulate);
 } CpuGemmKernels;
 
-extern const CpuGemmKernels cpu_gemm_f32_baseline, cpu_gemm_f64_baseline, cpu_gemm_u32_baseline, cpu_gemm_u64_baseline;
-#if defined(__x86_64__)
-extern const CpuGemmKernels cpu_gemm_f32_avx2, cpu_gemm_f64_avx2, cpu_gemm_u32_avx2, cpu_gemm_u64_avx2;
-extern const CpuGemmKernels cpu_gemm_f32_avx512, cpu_gemm_f64_avx512, cpu_gemm_u32_avx512, cpu_gemm_u64_avx512;
-#endif
+CPU_ISA_TABLES(CpuGemmKernels, cpu_gemm_f32)
+CPU_ISA_TABLES(CpuGemmKernels, cpu_gemm_f64)
+CPU_ISA_TABLES(CpuGemmKernels, cpu_gemm_u32)
+CPU_ISA_TABLES(CpuGemmKernels, cpu_gemm_u64)
 
 // Returns the kernels for an instruction set and an element.
 const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, CpuGemmElement element);

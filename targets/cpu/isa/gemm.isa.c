@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product kernels of one instruction set for all elements. Tiles fill the registers: 28 accumulators of 32, 12 of
-// 16, and as many as SSE2 has.
+// 16, and as many as SSE2 has; 24 of the 32 of NEON, whose products by one number need no register for it.
 #include <stdint.h>
 #include <string.h>
 
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/isa.h"
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 #include "targets/cpu/isa/interleave.inc"
+#include "targets/cpu/isa/set.inc"
 
 #define VECTORS 2
 #if defined(__AVX512F__)
 #define MR 14
 #elif defined(__AVX2__)
 #define MR 6
+#elif defined(CPU_ISA_NEON)
+#define MR 12
 #else
 #define MR 4
 #endif
@@ -40,14 +40,12 @@
 
 #define REAL float
 #define SUFFIX f32
+#define FUSED(a, b, c) CPU_FUSED_F32(a, b, c)
 #if defined(__AVX512F__)
-#define FUSED(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define BROADCAST(x) _mm512_set1_ps(x)
 #elif defined(__AVX2__)
-#define FUSED(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define BROADCAST(x) _mm256_set1_ps(x)
 #else
-#define FUSED(a, b, c) ((a) * (b) + (c))
 #define BROADCAST(x) ((Vector_f32){x, x, x, x})
 #endif
 #include "targets/cpu/isa/gemm.inc"
@@ -92,14 +90,12 @@
 
 #define REAL double
 #define SUFFIX f64
+#define FUSED(a, b, c) CPU_FUSED_F64(a, b, c)
 #if defined(__AVX512F__)
-#define FUSED(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define BROADCAST(x) _mm512_set1_pd(x)
 #elif defined(__AVX2__)
-#define FUSED(a, b, c) _mm256_fmadd_pd(a, b, c)
 #define BROADCAST(x) _mm256_set1_pd(x)
 #else
-#define FUSED(a, b, c) ((a) * (b) + (c))
 #define BROADCAST(x) ((Vector_f64){x, x})
 #endif
 #include "targets/cpu/isa/gemm.inc"

@@ -4,6 +4,7 @@
 #ifndef MESHLO_TARGETS_CPU_ISA_INDEX_H_
 #define MESHLO_TARGETS_CPU_ISA_INDEX_H_
 
+#include "targets/cpu/isa/each.h"
 #include "targets/cpu/isa/isa.h"
 
 HLO_BEGIN_C
@@ -54,10 +55,7 @@ typedef struct CpuIndexKernels {
     CpuScatterKernel *scatter[CPU_INDEX_KIND_COUNT][CPU_INDEX_OP_COUNT][CPU_REGISTER_COUNT];  // NULL: has none
 } CpuIndexKernels;
 
-extern const CpuIndexKernels cpu_index_kernels_baseline;
-#if defined(__x86_64__)
-extern const CpuIndexKernels cpu_index_kernels_avx2, cpu_index_kernels_avx512;
-#endif
+CPU_ISA_TABLES(CpuIndexKernels, cpu_index_kernels)
 
 // Returns the kernels for an instruction set.
 const CpuIndexKernels *cpu_isa_index_kernels(CpuFeatures features);

@@ -11,16 +11,9 @@
 #include "targets/cpu/isa/triangle.h"
 #include "targets/cpu/isa/vector.h"
 
-// Chooses the table of a name for the best set among the features: every topic is compiled for the same three on x86,
-// and elsewhere once, for the features that the compiler assumes there.
-#if defined(__x86_64__)
-#define BEST(features, name)                              \
-    ((features) >= CPU_FEATURES_AVX512 ? &(name##_avx512) \
-     : (features) >= CPU_FEATURES_AVX2 ? &(name##_avx2)   \
-                                       : &(name##_baseline))
-#else
-#define BEST(features, name) ((void)(features), &(name##_baseline))
-#endif
+// Chooses the table of a name for the best set among the features.
+#define IF_BETTER(set, SET, features, name) (features) >= CPU_FEATURES_##SET ? &(name##_##set):
+#define BEST(features, name) ((void)(features), CPU_ISA_EACH(IF_BETTER, features, name) & (name##_baseline))
 
 const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
     return BEST(features, cpu_loop_kernels);

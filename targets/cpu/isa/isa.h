@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are compiled once per instruction set. The build (cmake/rooms.cmake) compiles each TOPIC.isa.c with
-// CPU_ISA defined as the set's name: baseline, avx2, avx512. Each compilation defines one table of the types below, and
-// the functions cpu_isa_TOPIC_kernels() choose among them. Files whose names end with a set exist only for that set.
+// Kernels that are compiled once per instruction set. The build (cmake/modules.cmake) compiles each TOPIC.isa.c with
+// CPU_ISA defined as the set's name: baseline, avx2, avx512, neon. Each compilation defines one table of the types
+// below, and the functions cpu_isa_TOPIC_kernels() choose among them. Files whose names end with a set exist only for
+// that set.
 #ifndef MESHLO_TARGETS_CPU_ISA_ISA_H_
 #define MESHLO_TARGETS_CPU_ISA_ISA_H_
 
 #include "hlo/ir/types.h"
 #include "targets/cpu/host/features.h"
+#include "targets/cpu/isa/each.h"
 #include "targets/cpu/isa/ops.h"
 
 HLO_BEGIN_C
@@ -110,17 +112,8 @@ typedef struct CpuLoopKernels {
 #define CPU_INDEPENDENT _Pragma("GCC ivdep") _Pragma("GCC unroll 4")
 #endif
 
-extern const CpuLoopKernels cpu_loop_kernels_baseline;
-#if defined(__x86_64__)
-extern const CpuLoopKernels cpu_loop_kernels_avx2;
-extern const CpuLoopKernels cpu_loop_kernels_avx512;
-#endif
-
-extern const CpuLoopKernels cpu_loop_kernels_one_baseline;
-#if defined(__x86_64__)
-extern const CpuLoopKernels cpu_loop_kernels_one_avx2;
-extern const CpuLoopKernels cpu_loop_kernels_one_avx512;
-#endif
+CPU_ISA_TABLES(CpuLoopKernels, cpu_loop_kernels)
+CPU_ISA_TABLES(CpuLoopKernels, cpu_loop_kernels_one)
 
 // Returns the fused-loop kernels for an instruction set.
 const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features);

@@ -4,23 +4,26 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 #include "hlo/base/complex.h"
 #include "targets/cpu/isa/isa.h"
 // clang-format off
+#include "targets/cpu/isa/set.inc"
 #include "targets/cpu/isa/block.inc"
 #include "targets/cpu/isa/loop_math.inc"
 #if defined(__AVX512F__)
 #include "targets/cpu/isa/loop_math_avx512.inc"
 #include "targets/cpu/isa/loop_mask_avx512.inc"
 #elif defined(__AVX2__)
-#include "targets/cpu/isa/loop_math_avx2.inc"
+#include "targets/cpu/isa/loop_vector_avx2.inc"
 #if !defined(CPU_ONE_ELEMENT)
 #include "targets/cpu/isa/loop_mask_avx2.inc"
 #endif
+#elif defined(CPU_ISA_NEON)
+#include "targets/cpu/isa/loop_vector_neon.inc"
+#endif
+#if CPU_HAS_LANES_MATH
+#include "targets/cpu/isa/loop_math_lanes.inc"
 #endif
 #include "targets/cpu/isa/loop_integer.inc"
 #include "targets/cpu/isa/loop_float.inc"

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "targets/cpu/host/features.h"
+#include "targets/cpu/isa/each.h"
 
 typedef struct CpuRandomKernels {
     // Computes y = threefry(key, x) on `count` pairs; in place allowed.
@@ -20,11 +21,7 @@ typedef struct CpuRandomKernels {
     void (*philox_counters)(const uint32_t key[2], uint64_t low, uint64_t high, int64_t count, uint32_t *const out[4]);
 } CpuRandomKernels;
 
-extern const CpuRandomKernels cpu_random_kernels_baseline;
-#if defined(__x86_64__)
-extern const CpuRandomKernels cpu_random_kernels_avx2;
-extern const CpuRandomKernels cpu_random_kernels_avx512;
-#endif
+CPU_ISA_TABLES(CpuRandomKernels, cpu_random_kernels)
 
 // Returns the generators' kernels for an instruction set.
 const CpuRandomKernels *cpu_isa_random_kernels(CpuFeatures features);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "targets/cpu/host/features.h"
+#include "targets/cpu/isa/each.h"
 
 typedef struct CpuScanKernels {
     int rows;  // number of rows per call of sums()
@@ -15,10 +16,7 @@ typedef struct CpuScanKernels {
     void (*sums)(const float *in, float *out, int64_t length, bool reverse, float init);
 } CpuScanKernels;
 
-extern const CpuScanKernels cpu_scan_kernels_baseline;
-#if defined(__x86_64__)
-extern const CpuScanKernels cpu_scan_kernels_avx2, cpu_scan_kernels_avx512;
-#endif
+CPU_ISA_TABLES(CpuScanKernels, cpu_scan_kernels)
 
 // Returns the kernels for an instruction set.
 const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "targets/cpu/host/features.h"
+#include "targets/cpu/isa/each.h"
 
 // The sums of one precision: `count` elements of y are set to the sum of `taps` products, or incremented by it
 // (`accumulate`). Each element is one chain of fused multiply-adds in the order of the taps, from zero or from the
@@ -29,10 +30,7 @@ typedef struct CpuTapKernels {
     void (*copy_rows)(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes);
 } CpuTapKernels;
 
-extern const CpuTapKernels cpu_tap_kernels_baseline;
-#if defined(__x86_64__)
-extern const CpuTapKernels cpu_tap_kernels_avx2, cpu_tap_kernels_avx512;
-#endif
+CPU_ISA_TABLES(CpuTapKernels, cpu_tap_kernels)
 
 // Returns the kernels for an instruction set.
 const CpuTapKernels *cpu_isa_tap_kernels(CpuFeatures features);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "targets/cpu/host/features.h"
+#include "targets/cpu/isa/each.h"
 
 // Rows of the largest triangle: its rows stay in the first-level cache during the work on it.
 enum { CPU_TRIANGLE = 32 };
@@ -27,10 +28,7 @@ typedef struct CpuTriangleKernels {
     CpuTriangleType f32, f64, c64, c128;
 } CpuTriangleKernels;
 
-extern const CpuTriangleKernels cpu_triangle_kernels_baseline;
-#if defined(__x86_64__)
-extern const CpuTriangleKernels cpu_triangle_kernels_avx2, cpu_triangle_kernels_avx512;
-#endif
+CPU_ISA_TABLES(CpuTriangleKernels, cpu_triangle_kernels)
 
 // Returns the kernels for an instruction set.
 const CpuTriangleKernels *cpu_isa_triangle_kernels(CpuFeatures features);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "targets/cpu/host/features.h"
+#include "targets/cpu/isa/each.h"
 
 // A plane rotation of the rows `row` and `row` + 1: (x, y) becomes (cosine x + sine y, cosine y - sine x).
 typedef struct CpuRotation {
@@ -31,11 +32,7 @@ typedef struct CpuVectorKernels {
     CpuVectorType f32, f64, c64, c128;
 } CpuVectorKernels;
 
-extern const CpuVectorKernels cpu_vector_kernels_baseline;
-#if defined(__x86_64__)
-extern const CpuVectorKernels cpu_vector_kernels_avx2;
-extern const CpuVectorKernels cpu_vector_kernels_avx512;
-#endif
+CPU_ISA_TABLES(CpuVectorKernels, cpu_vector_kernels)
 
 // Returns the row operations for an instruction set.
 const CpuVectorKernels *cpu_isa_vector_kernels(CpuFeatures features);

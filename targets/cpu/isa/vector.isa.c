@@ -6,23 +6,16 @@
 #include "hlo/base/complex.h"
 #include "targets/cpu/isa/interleave.inc"
 #include "targets/cpu/isa/isa.h"
+#include "targets/cpu/isa/set.inc"
 #include "targets/cpu/isa/swapped.inc"
 #include "targets/cpu/isa/vector.h"
 
-#if defined(__AVX512F__)
-#define VECTOR_BYTES 64
-#elif defined(__AVX2__)
-#define VECTOR_BYTES 32
-#else
-#define VECTOR_BYTES 16
-#endif
-
-#if VECTOR_BYTES == 64
+#if CPU_VECTOR_BYTES == 64
 #define LOW_F32 LOW_16
 #define HIGH_F32 HIGH_16
 #define LOW_F64 LOW_8
 #define HIGH_F64 HIGH_8
-#elif VECTOR_BYTES == 32
+#elif CPU_VECTOR_BYTES == 32
 #define LOW_F32 LOW_8
 #define HIGH_F32 HIGH_8
 #define LOW_F64 LOW_4

@@ -421,14 +421,10 @@ static void make_blocks(Maker *m) {
 
 // Loops of other instruction sets have different kernels, with their own bits of NaN and their own speed.
 static bool has_code(const CpuWhileProgram *program) {
-#if defined(__x86_64__)
     for (int64_t i = 0; i < program->count; i++) {
         const CpuThunkLoop *loop = program->steps[i].loop;
         if (loop) return loop->loop->kernels != &cpu_loop_kernels_baseline;
     }
-#else
-    (void)program;
-#endif
     return false;
 }
 

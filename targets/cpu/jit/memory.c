@@ -3,27 +3,20 @@
 #include "targets/cpu/jit/memory.h"
 
 #include <string.h>
-#if defined(__x86_64__)
 #include <sys/mman.h>
-#endif
+
+#include "targets/cpu/host/processor.h"
 
 char *cpu_jit_memory_new(const void *bytes, size_t count) {
-#if defined(__x86_64__)
+    if (!cpu_processor_has_generator()) return NULL;
     void *memory = mmap(NULL, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return NULL;
     memcpy(memory, bytes, count);
     if (mprotect(memory, count, PROT_READ | PROT_EXEC) == 0) return memory;
     munmap(memory, count);
-#else
-    (void)bytes, (void)count;
-#endif
     return NULL;
 }
 
 void cpu_jit_memory_free(char *memory, size_t count) {
-#if defined(__x86_64__)
     if (memory) munmap(memory, count);
-#else
-    (void)memory, (void)count;
-#endif
 }

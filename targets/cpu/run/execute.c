@@ -31,6 +31,7 @@
 #include <time.h>
 
 #include "targets/cpu/element/copy.h"
+#include "targets/cpu/host/gate.h"
 #include "targets/cpu/jit/while_program.h"
 #include "targets/cpu/run/fallback.h"
 #include "targets/cpu/run/messages.h"
@@ -549,9 +550,7 @@ static void wait_for_news(CpuRun *run, uint32_t seen) {
     const int yields = run->launch ? kFewYields : kYields;
     for (int i = 0; atomic_load_explicit(&run->news, memory_order_acquire) == seen; i++) {
         if (i < kSpins) {
-#if defined(__x86_64__)
-            __builtin_ia32_pause();
-#endif
+            cpu_pause();
         } else if (i < kSpins + yields) {
             sched_yield();
         } else {

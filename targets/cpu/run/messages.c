@@ -7,6 +7,7 @@
 
 #include "hlo/base/clock.h"
 #include "hlo/base/text.h"
+#include "targets/cpu/host/gate.h"
 
 enum {
     kPollNanoseconds = 20000,     // polling, where every process can have a processor
@@ -280,9 +281,7 @@ static void pass_time(CpuRun *run, int64_t events, int64_t elapsed, bool others_
     Transport *transport = cpu_launch_transport(run->launch);
     const bool crowded = transport_process_count(transport) > cpu_pool_worker_count(run->pool);
     if (!crowded && elapsed < kPollNanoseconds) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
+        cpu_pause();
     } else if (elapsed < (crowded ? kCrowdedNanoseconds : kYieldNanoseconds)) {
         sched_yield();
     } else {

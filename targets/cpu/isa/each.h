@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instruction sets above baseline that TOPIC.isa.c is compiled for on each architecture (cmake/modules.cmake).
+#ifndef MESHLO_TARGETS_CPU_ISA_EACH_H_
+#define MESHLO_TARGETS_CPU_ISA_EACH_H_
+
+// X(set, its name in CpuFeatures, …) for each of them, the best first.
+#if defined(__x86_64__)
+#define CPU_ISA_EACH(X, ...) X(avx512, AVX512, __VA_ARGS__) X(avx2, AVX2, __VA_ARGS__)
+#elif defined(__aarch64__)
+#define CPU_ISA_EACH(X, ...) X(neon, NEON, __VA_ARGS__)
+#else
+#define CPU_ISA_EACH(X, ...)
+#endif
+
+// Declares the tables of a topic, one for each set.
+#define CPU_ISA_TABLE_(set, SET, Type, name) extern const Type name##_##set;
+#define CPU_ISA_TABLES(Type, name)     \
+    extern const Type name##_baseline; \
+    CPU_ISA_EACH(CPU_ISA_TABLE_, Type, name)
+
+#endif
