@@ -11,8 +11,10 @@
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/propagate.h"
 
-// Spaces up to this size are searched whole.
-enum { EXACT_PLANS = 256, MOST_RANK = 16 };
+// Spaces up to EXACT_PLANS are searched whole. How thoroughly else depends on what a plan costs to be tried, which is
+// about proportional to the instructions: up to THOROUGH_WORK, plans times instructions, the whole space is searched,
+// or more starts, pairs of decisions, and all ways to keep dimensions whole.
+enum { EXACT_PLANS = 256, THOROUGH_WORK = 1 << 16, STARTS = 2, MORE_STARTS = 4, MOST_RANK = 16 };
 
 // Parameters with one decision.
 typedef struct Group {
@@ -22,7 +24,8 @@ typedef struct Group {
     uint64_t hash;
     int32_t *roots;   // classes of the first member's dimensions
     int8_t *choices;  // choices x axes: the dimension that gets the axis, or -1
-    int32_t choice_count;
+    // The first open_count choices leave dimensions without an axis to propagation, those after them keep these whole.
+    int32_t choice_count, open_count;
 } Group;
 
 typedef struct Plan {
@@ -40,7 +43,7 @@ typedef struct Search {
     uint64_t *hashes;      // by dimension: of the class, at its root
     HLO_VECTOR(Group) groups;
     HLO_VECTOR(Plan) known;  // every plan that was costed
-    int64_t evaluated;
+    int64_t evaluated, instructions;
     bool over;
 } Search;
 
@@ -138,27 +141,46 @@ static void add_parameter(Search *search, int32_t leaf, int32_t array) {
     group->leaves[group->leaf_count++] = leaf;
 }
 
-// Lists which dimension may have which axis. Shards are even, as JAX requires of arguments.
+// Whether the group's arrays can have their dimensions sharded so. Shards are even, as JAX requires of arguments.
+static bool is_possible(const Search *search, const Group *group, const int8_t *choice) {
+    int64_t shards[MOST_RANK];
+    for (int32_t d = 0; d < group->shape->rank; d++) shards[d] = 1;
+    for (int64_t a = 0; a < search->options->mesh_axis_count; a++) {
+        const int32_t dim = choice[a];
+        if (dim < 0) continue;
+        shards[dim] *= search->options->mesh[a].size;
+        if (search->options->mesh[a].size == 1) return false;  // an axis of one device shards nothing
+        if (group->shape->dims[dim] % shards[dim]) return false;
+        if (group->shape->dynamic && group->shape->dynamic[dim]) return false;
+    }
+    return true;
+}
+
+static bool has_whole_dimension(const Search *search, const Group *group, const int8_t *choice) {
+    uint32_t sharded = 0;
+    for (int64_t a = 0; a < search->options->mesh_axis_count; a++)
+        if (choice[a] >= 0) sharded |= 1u << choice[a];
+    return sharded != (1u << group->shape->rank) - 1;
+}
+
+// Lists which dimension may have which axis.
 static void list_choices(Search *search, Group *group) {
     const int64_t axes = search->options->mesh_axis_count;
     int64_t most = 1;
     for (int64_t a = 0; a < axes; a++) most *= group->shape->rank + 1;
-    group->choices = HLO_ARENA_NEW(search->arena, int8_t, most * axes);
+    group->choices = HLO_ARENA_NEW(search->arena, int8_t, 2 * most * axes);
     for (int64_t number = 0; number < most; number++) {
-        int8_t *choice = &group->choices[group->choice_count * axes];
-        int64_t shards[MOST_RANK];
-        bool good = true;
-        for (int32_t d = 0; d < group->shape->rank; d++) shards[d] = 1;
-        for (int64_t a = 0, rest = number; a < axes; a++, rest /= group->shape->rank + 1) {
-            const int32_t dim = (int32_t)(rest % (group->shape->rank + 1)) - 1;
-            choice[a] = (int8_t)dim;
-            if (dim < 0) continue;
-            good &= search->options->mesh[a].size > 1;  // an axis of one device shards nothing
-            shards[dim] *= search->options->mesh[a].size;
-            good &= group->shape->dims[dim] % shards[dim] == 0;
-            good &= !group->shape->dynamic || !group->shape->dynamic[dim];
-        }
-        group->choice_count += good;
+        int8_t *choice = &group->choices[group->open_count * axes];
+        int64_t rest = number;
+        for (int64_t a = 0; a < axes; a++, rest /= group->shape->rank + 1)
+            choice[a] = (int8_t)(rest % (group->shape->rank + 1) - 1);
+        group->open_count += is_possible(search, group, choice);
+    }
+    group->choice_count = group->open_count;
+    for (int32_t c = 0; c < group->open_count; c++) {
+        const int8_t *open = &group->choices[c * axes];
+        if (!has_whole_dimension(search, group, open)) continue;
+        memcpy(&group->choices[group->choice_count++ * axes], open, (size_t)axes);
     }
 }
 
@@ -190,7 +212,7 @@ static void find_groups(Search *search) {
 
 // ---- plans
 
-// `p3=data,?`: propagation may shard dimensions that no axis was given to.
+// `p3=data,?` or `p3=data,-`, which keeps the dimension whole.
 static const char *spec_of(const Search *search, const Group *group, int32_t choice, int32_t leaf) {
     HloText text = {0};
     const int64_t axes = search->options->mesh_axis_count;
@@ -203,7 +225,7 @@ static const char *spec_of(const Search *search, const Group *group, int32_t cho
             hlo_text_format(&text, "%s%s", any ? "+" : "", search->options->mesh[a].name);
             any = true;
         }
-        if (!any) hlo_text_char(&text, '?');
+        if (!any) hlo_text_char(&text, choice < group->open_count ? '?' : '-');
     }
     return hlo_text_to_arena(search->arena, &text);
 }
@@ -295,6 +317,11 @@ static int32_t *copy_choice(const Search *search, const int32_t *choice) {
 
 // ---- the search
 
+// Whether so many plans are cheap enough to be tried for little hope.
+static bool is_cheap(const Search *search, int64_t plans) {
+    return plans <= THOROUGH_WORK / (search->instructions + 1);
+}
+
 static HloStatus search_all(Search *search, Plan *best) {
     HLO_VECTOR(Plan) plans = {0};
     int32_t *choice = copy_choice(search, NULL);
@@ -321,31 +348,98 @@ static bool is_minor(const Search *search, const Group *group) {
            hlo_shape_bytes(group->shape) * group->leaf_count < bytes / 1000;
 }
 
-// Gives one group its best choice. Returns in *improved whether that is better than what it had.
-static HloStatus improve(Search *search, Plan *plan, int64_t g, bool *improved) {
-    const int32_t count = search->groups.items[g].choice_count;
-    Plan *plans = HLO_ARENA_NEW(search->arena, Plan, count);
-    *improved = false;
-    for (int32_t c = 0; c < count; c++) {
-        plans[c].choice = copy_choice(search, plan->choice);
-        plans[c].choice[g] = c;
-    }
+// Costs plans and takes the best if it is better than *plan.
+static HloStatus take_best(Search *search, Plan *plan, Plan *plans, int64_t count, bool *improved) {
     HLO_TRY(evaluate_all(search, plans, count));
-    for (int32_t c = 0; c < count; c++) {
-        if (!better(search, &plans[c], plan)) continue;
-        *plan = plans[c];
+    for (int64_t i = 0; i < count; i++) {
+        if (!better(search, &plans[i], plan)) continue;
+        *plan = plans[i];
         *improved = true;
     }
     return HLO_SUCCESS;
 }
 
-// Gives each group in turn its best choice until a whole round improves nothing.
-static HloStatus descend(Search *search, Plan *plan) {
+// Gives one group its best choice. Returns in *improved whether that is better than what it had. Of the choices that
+// keep dimensions whole, those are tried that change nothing else, or everything.
+static HloStatus improve(Search *search, Plan *plan, int64_t g, bool *improved) {
+    const Group *group = &search->groups.items[g];
+    const int64_t axes = search->options->mesh_axis_count;
+    const int8_t *now = &group->choices[plan->choice[g] * axes];
+    Plan *plans = HLO_ARENA_NEW(search->arena, Plan, group->choice_count);
+    int64_t count = 0;
+    *improved = false;
+    for (int32_t c = 0; c < group->choice_count; c++) {
+        const bool same = !memcmp(&group->choices[c * axes], now, (size_t)axes);
+        if (c > group->open_count && !same && !is_cheap(search, search->evaluated)) continue;
+        plans[count].choice = copy_choice(search, plan->choice);
+        plans[count++].choice[g] = c;
+    }
+    return take_best(search, plan, plans, count, improved);
+}
+
+// Gives each group in turn, the small ones or the others, its best choice until a whole iteration improves nothing.
+static HloStatus improve_each(Search *search, Plan *plan, bool small) {
     const int64_t count = search->groups.count;
     for (int64_t g = 0, idle = 0; idle < count && !search->over; g = (g + 1) % count) {
-        bool improved = false;
-        if (!is_minor(search, &search->groups.items[g])) HLO_TRY(improve(search, plan, g, &improved));
-        idle = improved ? 1 : idle + 1;
+        bool better_now = false;
+        if (is_minor(search, &search->groups.items[g]) == small) HLO_TRY(improve(search, plan, g, &better_now));
+        idle = better_now ? 0 : idle + 1;
+    }
+    return HLO_SUCCESS;
+}
+
+// Whether the arrays of two groups have a class of dimensions in common, so that one's choice limits the other's.
+static bool are_related(Search *search, const Group *a, const Group *b) {
+    for (int32_t i = 0; i < a->shape->rank; i++)
+        for (int32_t k = 0; k < b->shape->rank; k++)
+            if (find(search, a->roots[i]) == find(search, b->roots[k])) return true;
+    return false;
+}
+
+// Whether two choices differ in one axis only, or in how they leave dimensions whole.
+static bool is_near(const Search *search, const Group *group, int32_t a, int32_t b) {
+    const int64_t axes = search->options->mesh_axis_count;
+    int64_t different = 0;
+    for (int64_t i = 0; i < axes; i++) different += group->choices[a * axes + i] != group->choices[b * axes + i];
+    return different <= 1;
+}
+
+// Gives two groups their best choices together: two weights that are sharded alike are often better than neither, and
+// either alone is worse.
+static HloStatus improve_pair(Search *search, Plan *plan, int64_t g, int64_t h, bool *improved) {
+    const Group *first = &search->groups.items[g], *second = &search->groups.items[h];
+    HLO_VECTOR(Plan) plans = {0};
+    *improved = false;
+    for (int32_t c = 0; c < first->choice_count; c++) {
+        if (c == plan->choice[g] || !is_near(search, first, c, plan->choice[g])) continue;
+        for (int32_t k = 0; k < second->choice_count; k++) {
+            if (k == plan->choice[h] || !is_near(search, second, k, plan->choice[h])) continue;
+            const Plan made = {.choice = copy_choice(search, plan->choice)};
+            made.choice[g] = c;
+            made.choice[h] = k;
+            hlo_vector_push(search->arena, &plans, made);
+        }
+    }
+    return take_best(search, plan, plans.items, plans.count, improved);
+}
+
+// Improves pairs of related groups as long as that is cheap; ends at the first that helps.
+static HloStatus improve_pairs(Search *search, Plan *plan, bool *improved) {
+    const Group *groups = search->groups.items;
+    for (int64_t g = 0; g < search->groups.count; g++)
+        for (int64_t h = g + 1; h < search->groups.count && !*improved && !search->over; h++)
+            if (is_cheap(search, search->evaluated) && are_related(search, &groups[g], &groups[h]))
+                HLO_TRY(improve_pair(search, plan, g, h, improved));
+    return HLO_SUCCESS;
+}
+
+// Improves single groups, first the large ones, until none improves; then pairs.
+static HloStatus descend(Search *search, Plan *plan) {
+    for (bool improved = true; improved && !search->over;) {
+        improved = false;
+        HLO_TRY(improve_each(search, plan, false));
+        HLO_TRY(improve_each(search, plan, true));
+        HLO_TRY(improve_pairs(search, plan, &improved));
     }
     return HLO_SUCCESS;
 }
@@ -353,7 +447,7 @@ static HloStatus descend(Search *search, Plan *plan) {
 // The choice that gives the axes of `mask` to dimension `dim`, or 0.
 static int32_t choice_with(const Search *search, const Group *group, int32_t dim, unsigned mask) {
     const int64_t axes = search->options->mesh_axis_count;
-    for (int32_t c = 0; c < group->choice_count; c++) {
+    for (int32_t c = 0; c < group->open_count; c++) {
         bool same = true;
         for (int64_t a = 0; a < axes; a++) {
             const bool given = (mask >> a & 1) && search->options->mesh[a].size > 1;
@@ -381,6 +475,14 @@ static int32_t *shard_largest(const Search *search, unsigned mask) {
     return choice;
 }
 
+// Every parameter whole on every device, whatever propagation would do.
+static int32_t *keep_whole(const Search *search) {
+    int32_t *choice = copy_choice(search, NULL);
+    for (int64_t g = 0; g < search->groups.count; g++)
+        choice[g] = search->groups.items[g].open_count % search->groups.items[g].choice_count;
+    return choice;
+}
+
 // The choices that write a plan's shards, as far as this mesh has them: the plan of another mesh on this one.
 static int32_t *read_start(const Search *search) {
     int32_t *choice = copy_choice(search, NULL);
@@ -395,15 +497,17 @@ static int32_t *read_start(const Search *search) {
     return choice;
 }
 
-// Starts: nothing; every parameter in parts, over each axis and over all; one group's dimension over all axes, the best
-// of which is data parallelism in most programs; the plan that the caller brings. The best two are improved, the best
-// one where the caller brings a plan. A second that is far from the first when that has been improved stays as it is.
+// Starts: nothing; every parameter whole; every parameter in parts, over each axis and over all; one group's dimension
+// over all axes, the best of which is data parallelism in most programs; the plan that the caller brings. The best few
+// are improved, the best one where the caller brings a plan. One that is far from the best when that has been improved
+// stays as it is.
 static HloStatus search_from_starts(Search *search, Plan *best) {
-    const double kFar = 1.2;
-    const int64_t starts = search->options->start_count ? 1 : 2;
+    const double kFar = 1.1;
+    const int64_t starts = search->options->start_count ? 1 : MORE_STARTS;
     const unsigned all = (1u << search->options->mesh_axis_count) - 1;
     HLO_VECTOR(Plan) candidates = {0};
     hlo_vector_push(search->arena, &candidates, *best);
+    hlo_vector_push(search->arena, &candidates, ((Plan){.choice = keep_whole(search)}));
     for (unsigned mask = 1; mask <= all; mask++)
         hlo_vector_push(search->arena, &candidates, ((Plan){.choice = shard_largest(search, mask)}));
     for (int64_t g = 0; g < search->groups.count; g++) {
@@ -423,9 +527,9 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
         for (int64_t i = 1; i < candidates.count; i++)
             if (better(search, &candidates.items[i], &candidates.items[first])) first = i;
         Plan start = candidates.items[first];
-        if (start.ruled_out) break;
-        if (count && has_room(search, best) && (double)start.cost.time > kFar * (double)best->cost.time &&
-            search->options->objective == SPMD_SEARCH_TIME)
+        if (start.ruled_out || (count >= STARTS && !is_cheap(search, search->evaluated))) break;
+        if (count && !is_cheap(search, search->evaluated) && has_room(search, best) &&
+            (double)start.cost.time > kFar * (double)best->cost.time && search->options->objective == SPMD_SEARCH_TIME)
             break;
         candidates.items[first].ruled_out = true;
         if (!search->options->starts_only) HLO_TRY(descend(search, &start));
@@ -444,6 +548,8 @@ static HloStatus begin(HloArena *arena, const HloModule *module, const SpmdSearc
     HLO_TRY(spmd_mesh_infer(arena, module, &none, &mesh));
     HLO_TRY(spmd_plan_build(arena, module, mesh, &none, &plan));
     search->plan = plan;
+    for (int64_t c = 0; c < module->computations.count; c++)
+        search->instructions += module->computations.items[c]->instruction_count;
     find_classes(search);
     find_groups(search);
     return HLO_SUCCESS;
@@ -510,9 +616,9 @@ HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearch
     Plan best = {.choice = copy_choice(&search, NULL)};
     HLO_TRY(evaluate_all(&search, &best, 1));
     int64_t space = 1;
-    for (int64_t g = 0; g < search.groups.count && space <= EXACT_PLANS; g++)
+    for (int64_t g = 0; g < search.groups.count && (space <= EXACT_PLANS || is_cheap(&search, space)); g++)
         space *= search.groups.items[g].choice_count;
-    const bool exact = space <= EXACT_PLANS;
+    const bool exact = space <= EXACT_PLANS || is_cheap(&search, space);
     HLO_TRY(exact ? search_all(&search, &best) : search_from_starts(&search, &best));
     const HloStringVector shards = shards_of(&search, best.choice);
     *result = (SpmdSearchResult){.shards = shards.items,

@@ -4,7 +4,7 @@
 // Parameters are decided in groups. The factor rules unite dimensions that are sharded alike: a weight, its gradient
 // and its optimiser's moments have the same classes of dimensions and are one decision. Weights of equal layers, whose
 // classes differ but take part in the same operations, are one decision too. A decision gives each axis of the mesh to
-// one dimension of the group's arrays, or to none; propagation decides the rest.
+// one dimension of the group's arrays, or to none; what has no axis stays whole or is left to propagation.
 //
 // Stability: experimental.
 #ifndef MESHLO_SPMD_PARTITIONER_SEARCH_SEARCH_H_
@@ -79,9 +79,10 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_search_groups(HloArena *arena, const Hlo
                                                       const SpmdMeshAxis *mesh, int64_t mesh_axis_count,
                                                       const SpmdSearchGroup **groups, int64_t *count);
 
-// Searches. Small spaces are searched whole; in larger ones each decision in turn gets its best value, from several
-// starts, until none improves. The result depends on the arguments alone (and on is_over()). INVALID_ARGUMENT as for
-// spmd_partition(), and the errors of cost(). The result lives in `arena`. Memory errors jump to hlo_protect().
+// Searches. Small spaces are searched whole; in larger ones each decision in turn, and in small programs each two that
+// share a class, get their best values, from several starts, until none improves. The result depends on the arguments
+// alone (and on is_over()). INVALID_ARGUMENT as for spmd_partition(), and the errors of cost(). The result lives in
+// `arena`. Memory errors jump to hlo_protect().
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_search(HloArena *arena, const HloModule *module,
                                                const SpmdSearchOptions *options, SpmdSearchResult *result);
 

@@ -81,7 +81,7 @@ Test(search, a_small_space_is_searched_whole) {
     SpmdSearchResult result;
     must_succeed(spmd_search(arena, module, &options, &result));
     cr_assert(result.is_exact);
-    cr_assert_eq(result.evaluated, 4);  // neither, either, both
+    cr_assert_eq(result.evaluated, 5);  // left to propagation, whole, either axis, both
     cr_assert_str_eq(result.shards[0], "p0=data+model");
     hlo_module_free(module);
     hlo_arena_free(arena);
