@@ -117,6 +117,7 @@ void hlo_jvp_multiply(HloJvp *j, HloInstruction **out) {
 
 void hlo_jvp_divide(HloJvp *j, HloInstruction **out) {
     HloBuilder *b = j->b;
+    if (hlo_transform_logistic(j, out)) return;
     HloInstruction *y = hlo_jvp_operand(j, 1), *t = hlo_jvp_tangent(j, 0), *u = hlo_jvp_tangent(j, 1);
     if (t) out[0] = hlo_build_div(b, t, y);
     if (!u) return;

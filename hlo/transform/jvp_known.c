@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions to which JAX gives a derivative of their own, recognised in programs, where only their values are left:
-// log(exp(a) + exp(b)), whose formula has a kink of each part at a = b, and jax.nn.relu and relu6.
+// log(exp(a) + exp(b)), whose formula has a kink of each part at a = b, the logistic function, whose formula overflows,
+// and jax.nn.relu and relu6.
 #include <ctype.h>
 #include <math.h>
 
@@ -80,6 +81,27 @@ bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out) {
         if (scale != 1) distance = hlo_transform_scale(b, distance, scale);
         out[0] = hlo_transform_sum(b, out[0], hlo_build_mul(b, t[0], hlo_build_exp(b, distance)));
     }
+    return true;
+}
+
+static bool is_number(const HloInstruction *i, double number) {
+    double value;
+    return constant_value(i, &value) && value == number;
+}
+
+// JAX's lax.logistic. Its slope is y (1 - y): by the formula it would be -1 / d^2 times exp(-x), which is zero times
+// infinity where exp(-x) overflows, and needs another division.
+bool hlo_transform_logistic(HloJvp *j, HloInstruction **out) {
+    const HloInstruction *sum = j->old->operands[1], *power = NULL;
+    HloBuilder *b = j->b;
+    if (!hlo_is(sum, HLO_OP_ADD) || !is_number(j->old->operands[0], 1)) return false;
+    for (int64_t k = 0; k < 2; k++)
+        if (is_number(sum->operands[k], 1)) power = sum->operands[1 - k];
+    if (!power || !hlo_is(power, HLO_OP_EXP) || !hlo_is(power->operands[0], HLO_OP_NEGATE)) return false;
+    HloInstruction **t = hlo_jvp_tangents_of(j, power->operands[0]->operands[0]), *y = hlo_jvp_result(j);
+    if (!t || !t[0]) return false;
+    HloInstruction *slope = hlo_build_mul(b, y, hlo_build_sub(b, hlo_build_splat_like(b, y, 1), y));
+    out[0] = hlo_build_mul(b, t[0], slope);
     return true;
 }
 

@@ -63,6 +63,8 @@ bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out);
 // True if the result of the program does not depend on j->old, an extreme value, other than in ways that cancel: it is
 // what a softmax or a log of a sum of exponentials subtracts.
 bool hlo_transform_cancels(HloJvp *j);
+// The tangent of a quotient that is the logistic function, 1 / (1 + exp(-x)); false for another one.
+bool hlo_transform_logistic(HloJvp *j, HloInstruction **out);
 // True for jax.nn.relu and relu6.
 bool hlo_transform_is_rectifier(const HloComputation *computation);
 // Rules of custom calls: geqrf and its kin, orgqr after them, gtsv, and geev without vectors.

@@ -745,7 +745,8 @@ Test(derivatives, where_formulas_of_a_function_meet) {
 }
 
 // The formula of log(exp(a) + exp(b)) has a kink of each part where a = b, and NaN where both are infinite; the
-// function has neither. A function called relu has the slope 0 at 0, any other maximum with 0 the slope 1/2.
+// function has neither. That of the logistic function overflows. A function called relu has the slope 0 at 0, any other
+// maximum with 0 the slope 1/2.
 Test(derivatives, of_functions_with_a_rule_of_their_own) {
     static const struct {
         const char *text;
@@ -777,6 +778,11 @@ Test(derivatives, of_functions_with_a_rule_of_their_own) {
          "  ROOT r = f64[3] call(a), to_apply=relus\n}\n",
          {0, 1, -1},
          {0.5, 1, 0}},
+        {"HloModule m\nENTRY e {\n  a = f64[3] parameter(0)\n  o = f64[] constant(1)\n"
+         "  b = f64[3] broadcast(o), dimensions={}\n  n = f64[3] negate(a)\n  x = f64[3] exponential(n)\n"
+         "  d = f64[3] add(b, x)\n  ROOT r = f64[3] divide(b, d)\n}\n",
+         {0, -1000, 1000},
+         {0.25, 0, 0}},
         // A branch of a mapped switch: what it computes where it is not chosen is not a number.
         {"HloModule m\nENTRY e {\n  a = f64[3] parameter(0)\n  h = f64[] constant(0.5)\n"
          "  b = f64[3] broadcast(h), dimensions={}\n  p = pred[3] compare(a, b), direction=GT\n"
