@@ -66,7 +66,8 @@ typedef struct HloJvp {
 
 // What comes of the tangent A' of a matrix whose LU decomposition is P A = L U.
 typedef struct HloFactorTangents {
-    HloInstruction *permuted, *solved;  // P A' and L^-1 P A' U^-1
+    HloInstruction *matrix, *permutation;  // A', and P as which row of A is row i of L U
+    HloInstruction *permuted, *solved;     // P A' and L^-1 P A' U^-1
 } HloFactorTangents;
 
 // A derivative rule: sets the leaves of `out`, which are NULL before, to the tangent of j->old.

@@ -154,6 +154,14 @@ static HloStatus swap_rows(void *argument) {
     for (int64_t d = 0; d < batch.count; d++) mapping[d] = d;
     HloInstruction *one = hlo_build_scalar(b, HLO_S32, 1), *pivot = element_at(b, pivots, i);
     if (pivot) pivot = hlo_build_sub(b, pivot, hlo_build_splat_like(b, pivot, 1));
+    if (batch.count == 0) {
+        HloInstruction *here = hlo_build_reshape(b, element_at(b, rows, i), HLO_DIMS(1)),
+                       *there = hlo_build_reshape(b, element_at(b, rows, pivot), HLO_DIMS(1));
+        HloInstruction *exchanged = hlo_build_dynamic_update_slice(b, rows, there, &i);
+        exchanged = hlo_build_dynamic_update_slice(b, exchanged, here, &pivot);
+        s->root = hlo_build_tuple(b, (HloInstruction *[]){hlo_build_add(b, i, one), exchanged, pivots}, 3);
+        return hlo_transform_status(b);
+    }
     HloInstruction *position = hlo_build_iota(b, HLO_S32, dims, batch.count);
     HloInstruction *at_pivot =
         hlo_build_compare(b, position, hlo_build_broadcast(b, pivot, dims, batch), HLO_ComparisonDirection_EQ);
@@ -206,10 +214,9 @@ static HloInstruction *lu_tangent(HloJvp *j, HloInstruction *lu, HloInstruction 
     if (lower)
         lower = hlo_build_select(b, hlo_transform_on_diagonal(b, lower), hlo_build_splat_like(b, lower, 1), lower);
     HloInstruction *upper = extended(b, hlo_transform_triangle(b, hlo_transform_corner(b, lu, k, n), false, 1), n, k);
-    HloInstruction *x =
-        hlo_transform_take_along(b, t, hlo_transform_along(b, permutation, dims, false), dims.count - 2);
+    HloInstruction *x = hlo_transform_take_rows(b, t, permutation);
     if (!x) return NULL;
-    HloFactorTangents tangents = {.permuted = x};
+    HloFactorTangents tangents = {.matrix = t, .permutation = permutation, .permuted = x};
     x = hlo_build_triangular_solve(b, lower, x, &by_lower);
     tangents.solved = x = hlo_build_triangular_solve(b, upper, x, &by_upper);
     if (!x) return NULL;

@@ -21,6 +21,25 @@ HloInstruction *hlo_transform_take_along(HloBuilder *b, HloInstruction *x, HloIn
     return hlo_build_gather(b, x, hlo_build_reshape(b, indices, (HloInts){dims, rank + 1}), &attributes);
 }
 
+HloInstruction *hlo_transform_take_rows(HloBuilder *b, HloInstruction *x, HloInstruction *rows) {
+    if (!x || !rows) return NULL;
+    const int64_t rank = x->shape->rank;
+    int64_t sizes[HLO_MAXIMUM_RANK], batch[HLO_MAXIMUM_RANK], dims[HLO_MAXIMUM_RANK];
+    for (int64_t d = 0; d < rank; d++) {
+        sizes[d] = d == rank - 1 ? x->shape->dims[d] : 1;
+        batch[d] = d;
+        dims[d] = d == rank - 1 ? 1 : rows->shape->dims[d];
+    }
+    HloGatherAttributes attributes = {.offset_dims = HLO_DIMS(rank - 1),
+                                      .collapsed_slice_dims = HLO_DIMS(rank - 2),
+                                      .start_index_map = HLO_DIMS(rank - 2),
+                                      .operand_batching_dims = {batch, rank - 2},
+                                      .start_indices_batching_dims = {batch, rank - 2},
+                                      .index_vector_dim = rank - 1,
+                                      .slice_sizes = {sizes, rank}};
+    return hlo_build_gather(b, x, hlo_build_reshape(b, rows, (HloInts){dims, rank}), &attributes);
+}
+
 typedef struct Comparator {
     HloBuilder *b;
     HloInstruction *root;

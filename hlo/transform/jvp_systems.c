@@ -61,10 +61,16 @@ HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolve
     if (!tangents || !are_both_factors(&first->attributes, attributes) ||
         !hlo_shape_equal(inner->shape, x->shape, HLO_COMPARE_IGNORE_LAYOUT))
         return NULL;
-    HloInstruction *t = tangents->permuted;
-    if (attributes->transpose_a != HLO_Transpose_NO_TRANSPOSE) t = hlo_transform_transposed(b, t);
-    if (attributes->transpose_a == HLO_Transpose_ADJOINT) t = hlo_transform_conjugate(b, t);
-    HloInstruction *rest = hlo_transform_sum(b, first->right, hlo_build_negate(b, hlo_transform_product(b, t, x)));
+    HloInstruction *product;
+    if (attributes->transpose_a == HLO_Transpose_NO_TRANSPOSE) {
+        // There are fewer right-hand sides than columns of the matrix as a rule.
+        product = hlo_transform_take_rows(b, hlo_transform_product(b, tangents->matrix, x), tangents->permutation);
+    } else {
+        HloInstruction *t = hlo_transform_transposed(b, tangents->permuted);
+        if (attributes->transpose_a == HLO_Transpose_ADJOINT) t = hlo_transform_conjugate(b, t);
+        product = hlo_transform_product(b, t, x);
+    }
+    HloInstruction *rest = hlo_transform_sum(b, first->right, hlo_build_negate(b, product));
     return hlo_build_triangular_solve(b, matrix, hlo_build_triangular_solve(b, matrix, rest, &first->attributes),
                                       attributes);
 }
@@ -187,7 +193,7 @@ static HloInstruction *solution(HloJvp *j, HloInstruction *a, HloInstruction *x)
     const HloShape *shape = hlo_shape_tuple(j->scratch, (const HloShape *const[]){a->shape, rows, rows}, 3);
     HloInstruction *result = hlo_build_custom_call(b, "LuDecomposition", &a, 1, shape);
     HloInstruction *lu = hlo_build_get(b, result, 0), *order = hlo_build_get(b, result, 2);
-    x = hlo_transform_take_along(b, x, hlo_transform_along(b, order, hlo_build_dims(x), false), rank - 2);
+    x = hlo_transform_take_rows(b, x, order);
     return hlo_build_triangular_solve(b, lu, hlo_build_triangular_solve(b, lu, x, &by_lower), &by_upper);
 }
 

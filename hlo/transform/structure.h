@@ -12,6 +12,8 @@ HloInstruction *hlo_transform_window_gather(HloBuilder *b, HloInstruction *x, Hl
                                             const HloWindow *window, int32_t direction);
 // The elements of x along `dimension` at `indices`, which has x's sizes in the other dimensions.
 HloInstruction *hlo_transform_take_along(HloBuilder *b, HloInstruction *x, HloInstruction *indices, int64_t dimension);
+// The rows of a matrix, or of each of a batch, in the order of `rows`, which has a row number for each.
+HloInstruction *hlo_transform_take_rows(HloBuilder *b, HloInstruction *x, HloInstruction *rows);
 // The gather that reads from an array of x's sizes what the scatter of `attributes` writes for `updates`.
 HloInstruction *hlo_transform_gather_updates(HloBuilder *b, HloInstruction *x, HloInstruction *indices,
                                              const HloScatterAttributes *attributes, const HloShape *updates);
