@@ -2,7 +2,7 @@
 // What every verb of the command uses: option tables, help made from them, results and errors, exit codes.
 //
 // Terms:
-//   verb         the first word of a command line (run, emulate ...): a row of verbs.def and a file verb_NAME.c.
+//   verb         the first word of a command line (run, emulate ...): a row of verbs.def and a file verbs/verb_NAME.c.
 //   option table the options of a verb; several verbs share those of program.c, prepare.c and machine.c.
 //   stage        the phase that an error belongs to: it decides the exit code (CliStage).
 //   output       what a verb produces: text for standard output, and files that are written only if it succeeds.
