@@ -25,6 +25,19 @@
 #include "spmd_partitioner/contraction.h"
 #include "spmd_partitioner/emit.h"
 
+enum { MOST_KNOWN_FORMS = 12, MOST_KNOWN_RANK = 6 };
+
+// What it costs to have an operand in a form. Candidates differ in few of their operands, and nothing is emitted
+// between them, so that the costs of one are those of the next.
+typedef struct KnownForms {
+    int32_t count;
+    struct {
+        int32_t tensor;
+        SpmdAxes dims[MOST_KNOWN_RANK];
+        int64_t cost;
+    } forms[MOST_KNOWN_FORMS];
+} KnownForms;
+
 typedef struct Choice {
     SpmdPartitioner *partitioner;
     const SpmdRule *rule;
@@ -32,6 +45,7 @@ typedef struct Choice {
     const SpmdSharding *
         *now;  // by tensor: sharding it has (operands) or should get (results); NULL if it does not matter
     SpmdAtomSet manual;
+    KnownForms *known;
     SpmdAxes *best;  // by factor; NULL until a first candidate has been priced
     int64_t best_cost;
 } Choice;
@@ -147,6 +161,24 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     return (int64_t)((double)bytes * (double)largest_use(rule->op, leaf) / (double)whole);
 }
 
+// What it costs to have operand `tensor` in the form `wanted`.
+static int64_t operand_cost(const Choice *choice, int32_t tensor, const SpmdSharding *wanted) {
+    KnownForms *known = choice->known;
+    const size_t bytes = (size_t)wanted->rank * sizeof(*wanted->dims);
+    const bool fits = wanted->rank <= MOST_KNOWN_RANK;
+    for (int32_t i = 0; fits && i < known->count; i++)
+        if (known->forms[i].tensor == tensor && !memcmp(known->forms[i].dims, wanted->dims, bytes))
+            return known->forms[i].cost;
+    const SpmdLocal local = spmd_operand(choice->partitioner, tensor);
+    const int64_t cost = spmd_form_cost(choice->partitioner, &local, wanted);
+    if (fits && known->count < MOST_KNOWN_FORMS) {
+        known->forms[known->count].tensor = tensor;
+        known->forms[known->count].cost = cost;
+        memcpy(known->forms[known->count++].dims, wanted->dims, bytes);
+    }
+    return cost;
+}
+
 // Bytes to reshard operands to what the factors require, to exchange the halos of windows, and to reshard results from
 // what the factors give to what the plan wants.
 static int64_t sent_cost(const Choice *choice, const SpmdAxes *factors) {
@@ -160,12 +192,9 @@ static int64_t sent_cost(const Choice *choice, const SpmdAxes *factors) {
         if (!choice->now[t]) continue;
         SpmdSharding *wanted =
             spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
-        if (t < rule->operand_count) {
-            const SpmdLocal local = spmd_operand(partitioner, t);
-            cost = spmd_add_bytes(cost, spmd_form_cost(partitioner, &local, wanted));
-        } else {
-            cost = spmd_add_bytes(cost, result_cost(choice, t, wanted, partial));
-        }
+        const bool is_operand = t < rule->operand_count;
+        cost = spmd_add_bytes(cost,
+                              is_operand ? operand_cost(choice, t, wanted) : result_cost(choice, t, wanted, partial));
     }
     return cost;
 }
@@ -296,9 +325,10 @@ static bool agrees(const Choice *choice, const SpmdAxes *factors) {
 }
 
 // What the tensors of the current op are now, or are planned to be.
-static Choice choice_of(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
+static Choice choice_of(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows, KnownForms *known) {
     assert(rule);
-    Choice choice = {.partitioner = partitioner, .rule = rule, .windows = windows};
+    Choice choice = {.partitioner = partitioner, .rule = rule, .windows = windows, .known = known};
+    known->count = 0;
     choice.manual = spmd_manual_axes(partitioner, rule->op);
     choice.now = HLO_ARENA_NEW(partitioner->arena, const SpmdSharding *, spmd_rule_tensors(rule));
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
@@ -313,7 +343,8 @@ static Choice choice_of(SpmdPartitioner *partitioner, const SpmdRule *rule, bool
 }
 
 int64_t spmd_factors_cost(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
-    const Choice choice = choice_of(partitioner, rule, false);
+    KnownForms known;
+    const Choice choice = choice_of(partitioner, rule, false, &known);
     return sent_cost(&choice, factors);
 }
 
@@ -321,7 +352,8 @@ int64_t spmd_factors_cost(SpmdPartitioner *partitioner, const SpmdRule *rule, co
 // candidate wins. Tensors are tried from the last (the results) to the first, and only a cheaper candidate replaces the
 // best, so that ties go to the plan.
 SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
-    Choice choice = choice_of(partitioner, rule, windows);
+    KnownForms known;
+    Choice choice = choice_of(partitioner, rule, windows, &known);
     SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(&choice, t, factors);
     spmd_rule_resolve(rule, partitioner->mesh, factors);
