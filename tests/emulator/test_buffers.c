@@ -95,7 +95,7 @@ Test(buffers, those_in_loops_are_listed) {
     emu_report_free(report);
 }
 
-// A gather is the copy of what it gathers, also after a conversion and inside a loop that does not change it.
+// A gathered array is a copy of its operand, also after a conversion and inside a loop that does not change it.
 Test(buffers, gathers_are_copies_of_their_parameter) {
     EmuReport *report = simulate(
         "HloModule gathers, num_partitions=4\n"
@@ -112,7 +112,7 @@ Test(buffers, gathers_are_copies_of_their_parameter) {
     emu_report_free(report);
 }
 
-// What a loop has changed is no copy of the parameter that it began with, also after a barrier.
+// A value that a loop has changed is not a copy of the parameter that it began with, also after a barrier.
 Test(buffers, what_a_loop_changed_is_no_copy_of_a_parameter) {
     EmuReport *report = simulate(
         "HloModule changed, num_partitions=4\n"
@@ -155,7 +155,7 @@ Test(buffers, shared_results_are_listed_once) {
     emu_report_free(report);
 }
 
-// What libtpu 0.0.42 answers for results of this many arrays of 4 KiB: a table with 4 bytes for each array.
+// The answers of libtpu 0.0.42 for results of this many arrays of 4 KiB: a table with 4 bytes for each array.
 Test(buffers, tuples_have_tables) {
     static const struct {
         int results, table;
@@ -182,7 +182,7 @@ Test(buffers, tuples_have_tables) {
     }
 }
 
-// The module's layouts are what the caller's arrays have.
+// The module's layouts are those of the caller's arrays.
 Test(buffers, arguments_have_the_layouts_of_the_entry) {
     EmuReport *report = simulate(
         "HloModule entry, entry_computation_layout={(f32[8,300]{0,1:T(8,128)}, f32[512,512]{1,0:S(5)})->"

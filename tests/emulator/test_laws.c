@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of the machine model that no single number shows: more bytes never take less time, better links never more,
-// the step is the sum of its parts, and names of axes mean nothing.
+// Laws of the machine model that no single number shows: more bytes never take less time, better links never more, the
+// step is the sum of its parts, and names of axes have no effect.
 #include <criterion/criterion.h>
 #include <criterion/theories.h>
 #include <stdio.h>
@@ -116,8 +116,7 @@ static void expect_equal_transfers(const EmuTransfer *a, const EmuTransfer *b, c
     }
 }
 
-// A network that remembers transfers gives the same as one that has timed nothing before, also after a reset of its
-// arena.
+// A network that remembers transfers gives the same times as a new one, also after a reset of its arena.
 Test(emulator_laws, remembered_transfers_are_those_of_a_new_network) {
     HloModule *module = parse(many_collectives);
     EmuTopology *topology = NULL;
@@ -148,7 +147,7 @@ Test(emulator_laws, remembered_transfers_are_those_of_a_new_network) {
     hlo_module_free(module);
 }
 
-// More bytes never take less time, nor do they put fewer bytes on any link; and nothing is sent for nothing.
+// More bytes never take less time, nor do they put fewer bytes on any link; empty arrays send nothing.
 CaseList(emulator_laws, more_bytes_take_no_less_time) {
     return cr_make_param_array(SliceCase, slices, sizeof(slices) / sizeof(slices[0]));
 }
@@ -410,7 +409,7 @@ Theory((int body, int machine, int trips), emulator_laws, the_parts_are_the_step
     hlo_text_free(&text);
 }
 
-// Rounds are alike: each takes as long, works as much and sends as much as the one before.
+// Iterations are alike: each takes as long, works as much and sends as much as the previous one.
 TheoryDataPoints(emulator_laws, iterations_are_alike) = {
     DataPoints(int, 0, 1, 2, 3, 4, 5),
     DataPoints(int, 0, 1, 2, 3, 4),
@@ -463,7 +462,7 @@ Theory((int machine, int size), emulator_laws, starting_early_costs_nothing) {
     for (int i = 0; i < 2; i++) emu_report_free(reports[i]);
 }
 
-// A straggler slows work and nothing else; twice as slow is no faster.
+// A straggler slows only work; one that is twice as slow is not faster.
 TheoryDataPoints(emulator_laws, stragglers_slow_work) = {
     DataPoints(int, 0, 1, 2, 3, 4, 5),
     DataPoints(int, 0, 1, 2, 3, 4),
@@ -522,7 +521,7 @@ Theory((int machine, int m, int k, int n), emulator_laws, products_grow_with_the
     }
 }
 
-// Products of nothing are no numbers that are none: 0 of 0 groups was written as null.
+// bug: the utilisation of empty products was 0 / 0, which was written as null.
 static const char *const empty_products[] = {
     "l = f32[8,4] parameter(0)\n r = f32[0,4,4] parameter(1)\n g = s32[0] parameter(2)\n ROOT d = f32[8,4] "
     "ragged-dot(l, r, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",

@@ -55,7 +55,7 @@ typedef struct LayoutCase {
     char shape[32], layout[64];
 } LayoutCase;
 
-// What libtpu 0.0.42 answers for arguments of these shapes.
+// The answers of libtpu 0.0.42 for arguments of these shapes.
 CaseList(emulator_layout, default_layouts) {
     static LayoutCase cases[] = {
         {EMU_GENERATION_v2, "f32[8192,8192]", "f32[8192,8192]{1,0:T(8,128)}"},

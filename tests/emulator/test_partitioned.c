@@ -47,7 +47,7 @@ CaseTest(Program *param, emulator_partitioned, programs) {
     cr_assert_eq(simulated->collective_bytes_per_device, counted->total_bytes_per_device,
                  "%s: simulated %lld, counted %lld", param->path, (long long)simulated->collective_bytes_per_device,
                  (long long)counted->total_bytes_per_device);
-    // What leaves the devices is on links, each byte on at least one.
+    // Bytes that leave the devices are on links, each byte on at least one.
     double carried = 0;
     for (int64_t i = 0; i < simulated->link_count; i++) carried += simulated->links[i].bytes;
     cr_assert_geq(carried * (1 + 1e-9), (double)counted->total_bytes_per_device);

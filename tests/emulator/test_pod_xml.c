@@ -244,7 +244,7 @@ static const struct {
                  {100, "no memory to parse it"},     {300, "no memory to validate it"},
                  {1000, "no memory to validate it"}, {2000, "no memory to validate it"}};
 
-// bug: most of what libxml2 does when it has no memory was taken for a fault of the pod. Each case is a process of its
+// bug: most failures of libxml2 for lack of memory were reported as faults of the pod. Each case is a process of its
 // own: libxml2 2.9.14 does not survive many of them.
 CaseList(emulator_pod_xml, bug_too_little_memory_for_libxml2) {
     return cases_numbered(HLO_COUNT_OF(shortages));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The range of a step time: what it contains, what widens it, and what it says that it is based on.
+// The range of a step time: the values in it, the causes that widen it, and the sources that it names.
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the emulator's functions must refuse when a program calls them, beyond what the command's options can say.
+// Refusals of the emulator's functions when a program calls them, beyond those that the command's options reach.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -143,7 +143,7 @@ Test(emulator_refused, programs_for_other_machines) {
     emu_topology_free(topology);
 }
 
-// Loops in loops: the simulator follows them as calls of its own, and says so before the stack ends.
+// Nested loops: the simulator recurses into them, and refuses them before the stack overflows.
 Test(emulator_refused, loops_that_nest_too_deep) {
     enum { kLoops = 70 };
     EmuTopology *topology = topology_of("v5e-4");

@@ -20,7 +20,7 @@ static HloModule *parse(const char *text) {
     return module;
 }
 
-// Simulates what the compile pipeline makes of a program.
+// Simulates a program after the compile pipeline.
 static EmuReport *simulate_with(const char *text, const char *spec, EmuKernelCosts costs, bool overlap) {
     HloModule *module = parse(text);
     CompiledModule *compiled = NULL;
@@ -60,7 +60,7 @@ typedef struct ScaleCase {
     char product[320], plain[320];
 } ScaleCase;
 
-// A scale of a norm as an einsum, and its gradient, are what their spelled-out forms are: no work for the arrays.
+// A scale of a norm as an einsum, and its gradient, cost what their elementwise forms cost: no work for the arrays.
 CaseList(emulator_schedule, products_that_add_nothing_up) {
     static ScaleCase cases[] = {
         {"ROOT r = bf16[4096,8192] dot(x,s), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={}, "
@@ -232,7 +232,7 @@ Test(emulator_schedule, narrow_arrays_are_kept_through_cheap_steps) {
     cr_assert_leq(temporaries_of(text, "v6e-1"), (int64_t)8192 * 8192 * 2 + 65536);
 }
 
-// An elementwise kernel writes over what it reads for the last time.
+// An elementwise kernel writes over an operand that it reads for the last time.
 Test(emulator_schedule, elementwise_kernels_work_in_place) {
     static const char text[] =
         "HloModule m\n"
@@ -372,7 +372,7 @@ Test(emulator_schedule, kernels_are_priced_by_their_program) {
     cr_assert_eq(stated->matrix_flops_per_device, 1e12);
     cr_assert_eq(stated->stated_calls, 1);
     cr_assert_eq(unknown->matrix_flops_per_device, 1e12, "a mask that is not known leaves the stated work");
-    // However much is stated, no kernel moves more than its arrays.
+    // No kernel moves more bytes than its arrays have, however many are stated.
     cr_assert_lt(stated->hbm_bytes_per_device, 4e6);
     emu_report_free(body);
     emu_report_free(stated);

@@ -144,7 +144,7 @@ Test(emulator_simulate, neighbours_carry_each_byte_once) {
     }
 }
 
-// A ring's time is what the scaling book writes: 2 V (N-1)/N over both directions of a wrapping axis.
+// A ring's time is that of the scaling book: 2 V (N-1)/N over both directions of a wrapping axis.
 Test(emulator_simulate, ring_time_follows_the_formula) {
     EmuReport *report = NULL;
     HloModule *module =
@@ -361,7 +361,7 @@ Test(emulator_simulate, elementwise_chains_stay_on_the_chip) {
     emu_report_free(single);
 }
 
-// A reduction of what a kernel writes anyway reads nothing more.
+// A reduction of an array that a kernel writes anyway reads no more bytes.
 Test(emulator_simulate, reductions_join_their_producer) {
     EmuReport *both = simulate("HloModule t\n" ADD
                                "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] exponential(a)\n"
@@ -373,8 +373,8 @@ Test(emulator_simulate, reductions_join_their_producer) {
     emu_report_free(both);
 }
 
-// A fusion that some compiler made is one kernel: it reads what its inside reads, and writes in place what its root
-// does.
+// A fusion that another compiler made is one kernel: it reads what its computation reads, and writes in place what its
+// root does.
 Test(emulator_simulate, fusions_are_one_kernel) {
     EmuReport *chain = simulate(
         "HloModule t\nf { x = f32[4096,4096] parameter(0)\n y = f32[4096,4096] exponential(x)\n"
@@ -516,7 +516,7 @@ Test(emulator_simulate, narrow_arrays_are_kept) {
     "custom_call_target=\"" target "\"" config " }"
 #define ESTIMATE(text) ", backend_config={\"custom_call_config\": {\"body\": \"TUz\", \"cost_estimate\": " text "}}"
 
-// A kernel that says what it does is believed; one that does not is counted by its arrays, and the report says so.
+// The stated work of a kernel is used; a kernel without one is costed by its arrays, and the report says so.
 Test(emulator_simulate, custom_calls_are_costed_by_their_estimates) {
     EmuReport *plain = simulate(CALL("tpu_custom_call", ""), "v6e-1");
     cr_assert_eq(plain->unknown_calls, 1);
@@ -564,7 +564,7 @@ Test(emulator_simulate, known_custom_calls_are_costed) {
     emu_report_free(annotation);
 }
 
-// What XLA does with donated arguments: each takes the first output of its shape.
+// Donated arguments are matched as by XLA: each takes the first output of its shape.
 Test(emulator_simulate, donated_arguments_alias) {
     EmuReport *report = simulate_compiled(
         "HloModule t, buffer_donor={ (0, {}), (1, {}) }\nENTRY e { a = f32[8,128] parameter(0)\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices by name. Sources of the goldens: what libtpu 0.0.42 answers and printouts of real machines, as collected in
+// Slices by name. Sources of the goldens: answers of libtpu 0.0.42 and printouts of real machines, as collected in
 // docs/machine-model.md.
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twisted tori: links, shortest ways, and what they are for: exchanges between all chips.
+// Twisted tori: links, shortest paths, and their purpose: exchanges between all chips.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom calls with evaluators: decompositions multiply back to their matrix, and what does not fit is refused.
+// Custom calls with evaluators: decompositions multiply back to their matrix, and operands that do not fit are refused.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 enum { MOST_DEVICES = 12 };
 
-// What the numbers in replica_groups count. Source: GetCollectiveOpGroupMode() in
+// The units of the numbers in replica_groups. Source: GetCollectiveOpGroupMode() in
 // xla/service/collective_ops_utils.cc.
 typedef enum Kind { REPLICAS, PARTITIONS, BUNDLES, DEVICES, KIND_COUNT } Kind;
 
@@ -53,7 +53,7 @@ static int64_t number_of(const World *world, int64_t device) {
     return world->kind == DEVICES ? device : device / world->partitions;
 }
 
-// Whether two devices whose numbers are in one group really are: what the numbers do not say they have in common.
+// Whether two devices whose numbers are in one group are in it: they must agree in the part that the numbers leave out.
 static bool together(const World *world, int64_t a, int64_t b) {
     if (world->kind == REPLICAS) return a % world->partitions == b % world->partitions;
     return world->kind != PARTITIONS || a / world->partitions == b / world->partitions;
@@ -124,7 +124,7 @@ static int64_t place_in(Dims dims, Dims index) {
 
 #define ADD "c {\n a = s32[] parameter(0)\n b = s32[] parameter(1)\n ROOT t = s32[] add(a,b)\n}\n"
 
-// The element at `index` of what `device` gets, by definition. `find_group` has been asked for the device.
+// The element at `index` of the result of `device`, by definition. `find_group` has been asked for the device.
 typedef int64_t Definition(const World *world, int64_t device, Dims dims, int64_t along, Dims index);
 
 static int64_t position_in_group(const World *world, int64_t device) {

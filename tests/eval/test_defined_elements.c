@@ -32,7 +32,7 @@ static bool has_sign(HloType type) {
     return hlo_type_kind(type) == HLO_KIND_SIGNED;
 }
 
-// What the type holds of a number: its lowest bits, as a number with or without a sign.
+// The value of a number in the type: its lowest bits, as a number with or without a sign.
 static Wide wrap(HloType type, Wide value) {
     const int bits = hlo_type_info(type)->bits;
     const Wide size = (Wide)1 << bits;
@@ -492,7 +492,7 @@ CaseTest(const int *which, defined_elements, narrow_arithmetic_is_rounded_once) 
     defined_end(&test);
 }
 
-// With the digits of another type a number is what a conversion to it and back makes of it, but that no subnormal ones
+// With the digits of another type a number has the value of a conversion to it and back, except that no subnormal ones
 // are left.
 Test(defined_elements, reduced_precision_is_a_conversion_there_and_back) {
     static const struct {
@@ -519,7 +519,7 @@ Test(defined_elements, reduced_precision_is_a_conversion_there_and_back) {
             const float a = ((const float *)test.result->elements[0]->data)[i];
             const float b = ((const float *)test.result->elements[1]->data)[i];
             const double want = fabs((double)b) < smallest ? 0 : (double)b;
-            // What rounds up to the smallest normal number may have been below it before.
+            // A number that rounds up to the smallest normal one may have been below it before.
             const double before = fabs((double)((const float *)given->data)[i]);
             if (before < smallest && fabs((double)b) >= smallest) continue;
             cr_assert((double)a == want, "%s: %.9g became %.9g, not %.9g", name, before, (double)a, want);

@@ -263,7 +263,7 @@ static void select_between(Defined *test) {
     }
 }
 
-// What a gather and a scatter have in common: which dimensions of the operand are windows, indexed and batching, in
+// The common part of a gather and a scatter: which dimensions of the operand are windows, indexed and batching, in
 // random numbers. Window dimensions of the other side are at random positions among its batch dimensions.
 typedef struct Indexed {
     Dims operand, window;  // sizes; a window is 1 in collapsed and batching dimensions

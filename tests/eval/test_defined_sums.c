@@ -510,7 +510,7 @@ static void real_fft(Defined *test) {
         defined_is(test, results[2], index, defined_at(operand, index), 1e-12);
 }
 
-// op(a) x = b, or x op(a) = b: what comes out is multiplied back, with the triangle that counts.
+// op(a) x = b, or x op(a) = b: the result is multiplied back, with the triangle that counts.
 static void triangular_solve(Defined *test) {
     static const char *const transposes[] = {"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"};
     const HloType type = defined_draw(test, 0, 1) ? HLO_C128 : HLO_F64;

@@ -359,7 +359,7 @@ static HloStatus receive_after_failure(void *context, int64_t device, int64_t ch
     return HLO_SUCCESS;
 }
 
-// bug: who waited for a message when the run was stopped was asked again, by its stack of before, at the next message.
+// bug: a device that waited for a message when the run was stopped was resumed on its old stack at the next message.
 Test(devices, bug_a_message_comes_when_the_run_has_been_stopped) {
     const char *text =
         "HloModule m, num_partitions=3\n"

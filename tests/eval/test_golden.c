@@ -123,7 +123,7 @@ static void fail_with(const Case *c, HloStatus status) {
 
 enum { MOST_DEVICES = 4, MOST_PARAMETERS = 8 };
 
-// What a case gives: a literal a device.
+// The results of a case: one literal per device.
 typedef struct Results {
     HloLiteral *items[MOST_DEVICES];
     int64_t devices;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs with immense numbers and little to do: arrays without elements whose other sizes are 10^15, windows that are
-// padding but for four places, the longest top-k of a row. Whatever walks through all of that does not come back.
+// padding but for four places, the longest top-k of a row. An algorithm that visits all of these does not end.
 #include <criterion/criterion.h>
 
 #include "hlo/ir/infer/support.h"

@@ -92,7 +92,7 @@ Test(numerics, nan_trap_names_the_instruction) {
     expect_error(status, HLO_FAILED_PRECONDITION, "%culprit (log) produces a NaN");
 }
 
-// bug: only arrays were looked at: what an op of several results gave came out unnoticed, or its user was named.
+// bug: only arrays were checked: a NaN among several results was missed, or its user was named.
 Test(numerics, bug_a_nan_among_several_results_is_trapped) {
     const char *texts[] = {
         "HloModule m\nENTRY e { a = f32[2,2] parameter(0)\n l = f32[2,2] abs(a)\n"

@@ -11,7 +11,7 @@ typedef struct ProductCase {
     int m, n, k;
 } ProductCase;
 
-// A number with all its bits in use, now and then one that fits f32, or none.
+// A number with all its bits in use, sometimes one that fits f32, or zero.
 static double number(int64_t i, uint64_t salt) {
     uint64_t bits = ((uint64_t)i + salt) * UINT64_C(0x9e3779b97f4a7c15);
     bits ^= bits >> 29;

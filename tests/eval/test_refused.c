@@ -85,7 +85,7 @@ static const RefusedProgram programs[] = {
      "%r: size 9 does not fit the bound 8"},
     {"", "", P " n = s32[] constant(7)\n ROOT r = f32[<=8] dynamic-reshape(p, n)\n", HLO_INVALID_ARGUMENT,
      "%r: 8 elements cannot become 7"},
-    // bug: what tiles of this size take was counted modulo 2^64, and elements were written there.
+    // bug: the bytes of tiles of this size were counted modulo 2^64, and elements were written past the array.
     {"", "", " p = f32[4,4] parameter(0)\n ROOT r = f32[4,4]{1,0:T(8388608,8388608)(70368744177664,1)} bitcast(p)\n",
      HLO_RESOURCE_EXHAUSTED, "%r: a bitcast through tiles of no known memory"},
     {"", "", " p = f32[2,1]{1,0:T(1000000006,2)(2,1)} parameter(0)\n ROOT r = f32[2,1]{1,0} bitcast(p)\n",
@@ -291,8 +291,7 @@ Test(eval_refused, bug_calls_that_nest_too_deep) {
     hlo_text_free(&text);
 }
 
-// The plan of a computation is made once, where it is called first: what calls it from further down is found as it
-// runs.
+// The plan of a computation is made once, where it is called first: a deeper call of it is found as it runs.
 Test(eval_refused, calls_that_nest_too_deep_by_another_way) {
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\nca0 {\n ROOT a = f32[] parameter(0)\n}\n");

@@ -43,7 +43,7 @@ static void start(void) {
     next_parameter = 0;
 }
 
-// Finishes with whatever there is, and expects it to work.
+// Finishes the program and expects success.
 static void stop(void) {
     HloInstruction *root = hlo_builder_computation(b)->last;
     HloStatus status = hlo_builder_finish_entry(b, root);
@@ -376,7 +376,7 @@ Test(ir_builder, bug_windows_without_a_kernel_met_an_assertion) {
     stop();
 }
 
-// Two programs that differ in nothing but their groups, or their aliases, had one hash, and so one fingerprint.
+// bug: programs that differ only in their groups, or their aliases, had the same hash, and so the same fingerprint.
 Test(ir_module, bug_programs_with_other_groups_had_one_hash) {
     static const char *const groups[] = {"{{0,1},{2,3}}", "{{0,2},{1,3}}", "[2,2]<=[4]", "[2,2]<=[2,2]T(1,0)"};
     static const char *const headers[] = {"", ", input_output_alias={ {}: (0, {}, may-alias) }",

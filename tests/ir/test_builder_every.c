@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The builder's functions that no other test calls, each once: what they append is the op that they are named after, in
-// the shape that follows, and the program verifies, as does the one that is read from its text.
+// The builder's functions that no other test calls, each once: they append the op that they are named after, in the
+// shape that follows, and the program verifies, as does the one that is read from its text.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -113,7 +113,7 @@ Test(ir_builder_every, arrays) {
     const HloInstruction *update = hlo_build_slice(b, x, HLO_DIMS(0, 0), HLO_DIMS(2, 1), HLO_DIMS());
     expect(hlo_build_dynamic_update_slice(b, x, (HloInstruction *)(uintptr_t)update, starts),
            HLO_OP_DYNAMIC_UPDATE_SLICE, "f32[4,4]");
-    // bug: an array that said it had an element, as only tuples have, was a crash; so was random bits' below
+    // bug: an array shape with elements, which only tuples have, crashed; so did that of random bits below
     expect(hlo_build_dynamic_reshape(b, x, starts, HLO_DIMS(8, 2), (const bool[]){true, false}), HLO_OP_DYNAMIC_RESHAPE,
            "f32[<=8,2]");
     expect(hlo_build_cholesky(b, x, true), HLO_OP_CHOLESKY, "f32[4,4]");

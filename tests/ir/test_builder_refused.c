@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builder must refuse of the programs that call it. Each case builds one wrong thing; the error waits in the
-// builder until it is finished, and no call in between does harm.
+// Refusals of the builder. Each case builds one wrong instruction; the error stays in the builder until it is finished,
+// and no call in between does harm.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -126,7 +126,7 @@ Test(ir_builder_refused, the_error_waits_until_the_builder_is_finished) {
     }
 }
 
-// What `request` is refused for; its operands are some of the builder's own, which start() makes anew.
+// Returns the message of refusing `request`; its operands are some of the builder's own, which start() makes again.
 static void refuses(const HloBuildRequest *request, const char *part) {
     module = hlo_module_new("m");
     b = hlo_builder_new(module, "main");
@@ -178,7 +178,7 @@ Test(ir_builder_refused, layouts_of_other_operands) {
     hlo_arena_free(arena);
 }
 
-// An edge between two instructions of one computation is no error: it is there, once, from both ends.
+// A control edge between two instructions of one computation is valid, and is recorded once at each end.
 Test(ir_builder, control_edges_are_known_at_both_ends) {
     module = hlo_module_new("m");
     b = hlo_builder_new(module, "main");

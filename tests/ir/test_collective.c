@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the numbers in the groups of collectives count.
+// The units of the numbers in the groups of collectives.
 #include <criterion/criterion.h>
 #include <criterion/theories.h>
 

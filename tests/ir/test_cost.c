@@ -248,7 +248,7 @@ Test(ir_cost, convolutions_count_the_positions_that_meet_an_element) {
     }
 }
 
-// The positions of a window were walked one after the other, whatever their number: these took hours.
+// bug: the positions of a window were visited one by one, whatever their number; these took hours.
 Test(ir_cost, bug_windows_of_any_size_take_no_time) {
     // Every element meets each position once.
     const double all = convolution_flops("1000000000000", "1000000000000", "1999999999999",

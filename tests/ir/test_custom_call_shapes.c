@@ -29,7 +29,7 @@ CaseTest(const int *row, custom_call_shapes, are_verified) {
     shaped_bent_custom_calls(*row, is_refused, NULL);
 }
 
-// Sizes that are not known yet contradict nothing.
+// Sizes that are not known yet contradict no others.
 Test(custom_call_shapes, unknown_sizes_pass) {
     HloModule *module = compiled_must_parse(
         "HloModule m\nENTRY e {\n p = f32[?,3,3] parameter(0)\n ROOT r = (f32[?,3,3], f32[?,3]) custom-call(p), "

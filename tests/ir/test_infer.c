@@ -272,7 +272,7 @@ Test(ir_infer, bug_leaves_of_wide_nested_tuples_took_square_time) {
     hlo_arena_free(arena);
 }
 
-// ((), a, (b, (c)), d): what a tuple knows of its leaves is what a walk finds.
+// ((), a, (b, (c)), d): the leaves that a tuple records are those that a walk finds.
 Test(ir_infer, tuples_know_their_leaves) {
     HloArena *arena = hlo_arena_new();
     const HloShape *leaves[4], *none = hlo_shape_tuple(arena, NULL, 0);
@@ -292,7 +292,7 @@ Test(ir_infer, tuples_know_their_leaves) {
         cr_expect_eq(hlo_shape_first_leaf(nested, i), first[i]);
         cr_expect_eq(hlo_shape_first_leaf(flat, i), i);
     }
-    // A copy into another module keeps nothing of the first one's memory.
+    // A copy into another module does not refer to the first one's memory.
     HloArena *other = hlo_arena_new();
     const HloShape *copy = hlo_shape_copy(other, nested);
     cr_expect_neq(copy->first_leaves, nested->first_leaves);

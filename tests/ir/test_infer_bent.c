@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shape inference refuses that the text parser does not let through, or says in other words: programs of one
-// instruction that are read as text, bent where they are in memory, and asked for their shape. Readers of protobuf and
-// users of the C API can make every one of them.
+// Refusals of shape inference that the text parser makes before, or words differently: programs of one instruction that
+// are read as text, bent where they are in memory, and asked for their shape. Readers of protobuf and users of the C
+// API can make every one of them.
 #include <criterion/criterion.h>
 #include <string.h>
 

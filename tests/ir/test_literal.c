@@ -22,7 +22,7 @@ Test(literal, of_numbers) {
     hlo_literal_free(literal);
 }
 
-// What no integer is was undefined behaviour.
+// bug: converting a value that is not an integer was undefined behaviour.
 Test(literal, bug_integers_of_nan_and_of_infinities) {
     static const struct {
         double value;

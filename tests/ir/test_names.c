@@ -90,7 +90,7 @@ Test(ir_names, are_not_given_out_when_they_are_reserved) {
     hlo_module_free(module);
 }
 
-// What XLA's NameUniquer::GetSanitizedName makes of names (xla/service/name_uniquer.cc).
+// The results of XLA's NameUniquer::GetSanitizedName (xla/service/name_uniquer.cc).
 Test(ir_names, hold_what_the_text_can_hold) {
     static const struct {
         const char *asked, *given;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shape inference must refuse, op by op: a program of one instruction that breaks one rule, and what the message
-// says. The text parser infers while it reads, the verifier infers again what the text gives; either may be the one
-// that refuses.
+// Refusals of shape inference, op by op: a program of one instruction that breaks one rule, and a part of the message.
+// The text parser infers while it reads, the verifier infers again what the text gives; either may be the one that
+// refuses.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static const RefusedCase cases[] = {
      "output_to_operand_aliasing 0 aliases output f32[3] to f32[2], which has a different shape"},
     {"f32[4]", "f32[4] fusion(p0), kind=kLoop, calls=c, output_to_operand_aliasing={{}: (4, {})}", SAME("c", "f32[4]"),
      "output_to_operand_aliasing 0 names operand 4 or a part of it that does not exist"},
-    // composites without what XLA demands of them
+    // composites without the parts that XLA requires
     {"f32[4]", "f32[4] call(p0), to_apply=c, is_composite=true", SAME("c", "f32[4]"),
      "needs the frontend attribute composite.name"},
     {"f32[4]", "f32[4] call(p0), to_apply=c, is_composite=true, frontend_attributes={composite.name=\"\"}",
@@ -84,11 +84,11 @@ static const RefusedCase cases[] = {
      "f32[4] call(p0), to_apply=c, is_composite=true, "
      "frontend_attributes={composite.attributes=\"\",composite.name=\"a.b\"}",
      SAME("c", "f32[4]"), "the frontend attribute composite.attributes is empty"},
-    // calls and collectives whose result does not follow from what they are given
+    // calls and collectives whose result does not follow from their operands
     {"f32[6]", "f32[4] reduce-scatter(p0), dimensions={0}, to_apply=c", ADD, "dimension 0 goes from size 6 to 4"},
     {"f32[0]", "f32[4] all-gather(p0), dimensions={0}", "", "dimension 0 goes from size 0 to 4"},
     {"", "f32[4] all-reduce(), to_apply=c", ADD, "no operands"},
-    // bug: what a reducer of a collective gives was not looked at: compiling one of nothing ended the process.
+    // bug: the result of a collective's reducer was not checked: compiling one without a result crashed.
     {"f32[4]", "f32[4] all-reduce(p0), to_apply=c", ROW, "computation c returns f32[2] instead of a scalar"},
     {"f32[4]", "f32[4] all-reduce(p0), to_apply=c", PAIR, "computation c returns (f32[], f32[]) instead of a scalar"},
     {"f32[4]", "f32[4] all-reduce-start(p0), to_apply=c", PAIR,
@@ -440,7 +440,7 @@ static const RefusedCase cases[] = {
      "get-dimension-size: the shape must be s32[], not f32[4]"},
     {"f32[4];s32[]", "f32[4] set-dimension-size(p0,p1), dimensions={1}", "",
      "set-dimension-size: dimensions {1} has dimension 1, but the rank is 1"},
-    // what has no precision of its own to change
+    // types that have no precision to change
     {"c64[57]", "f16[57] real(p0)", "", "real: the shape must be f32[57], not f16[57]"},
     {"c64[57]", "f64[57] real(p0)", "", "real: the shape must be f32[57], not f64[57]"},
     {"c128[57]", "f32[57] imag(p0)", "", "imag: the shape must be f64[57], not f32[57]"},
@@ -531,7 +531,7 @@ Test(ir_refused, bug_values_of_2_to_the_n_arrays) {
     hlo_text_free(&text);
 }
 
-// bug: a recv-done that comes from the host after a recv that comes from a device read memory that nothing had written.
+// bug: a recv-done from the host after a recv from a device read uninitialised memory.
 Test(ir_refused, bug_a_done_of_the_host_for_a_start_of_a_device) {
     static const char *const programs[] = {
         "v = (f32[4], u32[], token[]) recv(t), channel_id=1\n"

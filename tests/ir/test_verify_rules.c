@@ -358,7 +358,7 @@ Test(ir_verify_rules, the_module_is_good_before_it_is_broken) {
     hlo_module_free(module);
 }
 
-// Nothing has one sharding too, as XLA writes it at an empty tuple.
+// An empty tuple has one sharding too, as XLA writes it.
 Test(ir_verify_rules, an_empty_tuple_has_one_sharding) {
     HloModule *empty = NULL;
     const char text[] = "HloModule m\nENTRY e {\n  ROOT r = () tuple(), sharding={{replicated}}\n}\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command short of memory: an exit code and a message that say so, whatever it was about to do.
+// The command short of memory: an exit code and a message that say so, whatever it was doing.
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -23,7 +23,7 @@ static HloStatus propagate_door(const World *world) {
     return status;
 }
 
-// Partitions, reads the boundary of what comes out, and prints why it communicates.
+// Partitions, reads the boundary of the result, and prints why it communicates.
 static HloStatus partition_door(const World *world) {
     HloModule *partitioned = NULL;
     SpmdReport *report = NULL, *read = NULL;

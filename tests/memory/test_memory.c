@@ -154,7 +154,7 @@ static HloStatus meetings_door(const World *world) {
         4);
 }
 
-// Arrays that have sizes beside their elements.
+// Arrays of bounded dynamic size.
 static HloStatus dynamic_door(const World *world) {
     (void)world;
     return evaluate_text(

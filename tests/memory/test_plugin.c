@@ -44,7 +44,7 @@ static HloStatus transfer_door(const World *world) {
     return status;
 }
 
-// What jaxlib asks of an executable after compiling it.
+// The questions of jaxlib about an executable after compiling it.
 static HloStatus describe_door(const World *world) {
     const Ready *ready = world->more;
     PjrtLoadedExecutableGetExecutableArgs get = {.struct_size = sizeof(get), .loaded_executable = ready->executable};

@@ -25,7 +25,7 @@ static const SumCase sums[] = {
     {EXP_AND_PART C("f32[]", "z", "0") "  p = f32[8,2] pad(y, z), padding=1_3x0_0\n  ROOT r = f32[8,2] add(p, e)\n",
      EXP_AND_PART "  s = f32[4,2] slice(e), slice={[1:5], [0:2]}\n  a = f32[4,2] add(y, s)\n" C("s64[]", "i", "1")
          C("s64[]", "j", "0") "  ROOT r = f32[8,2] dynamic-update-slice(e, a, i, j)\n"},
-    // An update of zeros at a place that is not known.
+    // An update of zeros at an unknown index.
     {EXP_AND_PART P("s32[]", "i", 2) C("f32[]", "z", "0") SPLAT("f32[8,2]", "b", "z")
          C("s32[]", "j", "0") "  p = f32[8,2] dynamic-update-slice(b, y, i, j)\n  ROOT r = f32[8,2] add(e, p)\n",
      EXP_AND_PART P("s32[]", "i", 2)

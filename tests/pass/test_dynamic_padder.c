@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass dynamic-padder: static programs that compute the same, for every size; and what it refuses by name.
+// The pass dynamic-padder: static programs that compute the same, for every size; and the ops that it refuses by name.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ typedef struct RefusedCase {
     const char *instructions, *words;
 } RefusedCase;
 
-// What has no static form here; the message names the op.
+// Ops without a static form; the message names the op.
 static const RefusedCase refused[] = {
     {"a = f32[1,6,4] reshape(q)\n k = f32[<=6,1,1] reshape(d)\n"
      " ROOT x = f32[1,<=6,4] convolution(a, k), window={size=6}, dim_labels=b0f_0io->b0f, feature_group_count=4",

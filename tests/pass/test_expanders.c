@@ -30,7 +30,7 @@ static const ExpansionCase cases[] = {
          P(1, "s32[3,4,1]") "  ROOT r = s32[3,4,5] gather(p0, p1), offset_dims={2}, "
                             "collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
                             "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,5}\n"},
-    // Of empty slices nothing is read: it stays, and was a bug to expand.
+    // bug: a gather of empty slices, which reads nothing, was expanded; it must stay.
     // bug: indices of 2^63 and more, which arguments of -8 to -1 become, were taken for negative ones.
     {"gather-expander", HLO_OP_GATHER, 0, "",
      P(0, "f32[10]") P(1, "u64[6,1]") "  ROOT r = f32[6,3] gather(p0, p1), offset_dims={1}, collapsed_slice_dims={}, "

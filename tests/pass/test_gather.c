@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers from known positions: what they become, and that random ones, some of them beyond the array, keep their
+// Gathers from known positions: their simplified forms, and that random ones, some of them beyond the array, keep their
 // results.
 #include <criterion/criterion.h>
 

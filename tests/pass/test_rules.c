@@ -37,7 +37,7 @@ static const RuleCase rules[] = {
      X("f32[4]") "  a = f32[4] sign(x)\n  ROOT r = f32[4] negate(a)\n"},
     {X("f32[4]") "  a = f32[4] round-nearest-even(x)\n  b = f32[4] floor(a)\n  ROOT r = f32[4] negate(b)\n",
      X("f32[4]") "  a = f32[4] round-nearest-even(x)\n  ROOT r = f32[4] negate(a)\n"},
-    // Nothing is beyond the largest number of a type.
+    // No number is above the largest one of a type.
     {X("u32[4]") C("u32[]", "a", "4294967295") SPLAT("u32[4]", "b", "a") "  ROOT r = pred[4] compare(x, b), direction=GT\n",
      X("u32[4]") C("pred[]", "c", "false") "  ROOT r = pred[4] broadcast(c), dimensions={}\n"},
     {X("u32[4]") C("u32[]", "a", "4294967295") SPLAT("u32[4]", "b", "a") "  ROOT r = pred[4] compare(x, b), direction=LE\n",

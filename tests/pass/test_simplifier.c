@@ -117,7 +117,7 @@ CaseTest(const int *index, pass_simplifier, rewrites) {
     check_rewrite(rules[*index].before, rules[*index].after);
 }
 
-// A broadcast in groups of one device is nothing where they name every device; whom they leave out gets zeros.
+// A broadcast in groups of one device is a no-op where they name every device; devices that they leave out get zeros.
 typedef struct AloneCase {
     const char *groups;
     bool stays;

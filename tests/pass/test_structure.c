@@ -26,7 +26,7 @@ Test(pass_structure, cse_shares_equal_and_swapped_ops) {
                "  ROOT r = (f32[4], f32[4], f32[4], f32[4]) tuple(a, a, c, d)\n");
 }
 
-// What differs in a window, labels, aliases, shapes or an accuracy is not equal.
+// Instructions that differ in a window, labels, aliases, shapes or an accuracy are not equal.
 Test(pass_structure, cse_compares_attributes_of_every_kind) {
     static const char *const pairs[][3] = {
         {"f32[1,8,3] parameter(0)", "convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f",
@@ -69,7 +69,7 @@ static int64_t count_of(const HloComputation *computation, HloOpcode opcode) {
     return count;
 }
 
-// StableHLO writes a region at every use: what reductions apply is compared as a text.
+// StableHLO writes a region at every use: the computations of reductions are compared as text.
 Test(pass_structure, cse_shares_reductions_by_equal_computations) {
 #define REGION(name, op) \
     name " {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT r = f32[] " op "(x, y)\n}\n\n"
@@ -99,7 +99,7 @@ Test(pass_structure, cse_leaves_random_numbers_alone) {
     check_body("cse,dce", text, text);
 }
 
-// A computation that draws, and what calls it: each call is to give its own numbers.
+// A computation that draws random numbers, and its callers: each call must give different numbers.
 #define DRAWS                                                                     \
     "HloModule m\n\ndraw {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n" \
     "  ROOT r = f32[4] rng(a, b), distribution=rng_uniform\n}\n\n"                \
@@ -223,7 +223,7 @@ Test(pass_structure, bug_control_edges_of_an_async_update_were_dropped) {
     }
 }
 
-// One value takes the place of MANY others: what used it already need not be looked at again each time.
+// One value replaces MANY others: its old users need not be visited again each time.
 Test(pass_structure, bug_users_of_a_replacement_were_visited_a_quadratic_number_of_times) {
     const char *names[] = {"algebraic-simplifier", "dce"};
     HloText body = {0};
@@ -239,7 +239,7 @@ Test(pass_structure, bug_users_of_a_replacement_were_visited_a_quadratic_number_
     cr_expect_eq(left_of(&body, names, 2), MANY + 2);
 }
 
-// Copying what the end of a chain needs went down the chain in C's own stack.
+// bug: copying the operands of the end of a chain recursed along the chain.
 Test(pass_structure, bug_a_long_invariant_chain_overflowed_the_stack) {
     enum { LONG = 200000 };
     HloText text = {0};
@@ -323,7 +323,7 @@ Test(pass_structure, folds_no_elided_values) {
 }
 
 // bug: the bound on elements let a window of a billion elements through, or a product with a kernel of 20,000, and a
-// reduction whose computation does not end. They would take minutes; folded is what takes little.
+// reduction whose computation does not end. They would take minutes; only cheap ops are folded.
 static const struct {
     const char *name, *text;
     bool folds;
@@ -567,7 +567,7 @@ Test(pass_structure, invariant_code_leaves_the_loop) {
     ") while(t), condition=condition, body=body\n"                                                   \
     "  ROOT r = f32[2,4] get-tuple-element(l), index=1\n}\n"
 
-// A rotary embedding's table: the numbers became complex on the way, twice as large as what they were made of.
+// bug: the numbers of a rotary embedding's table became complex on the way, twice as large as their operands.
 #define ROTATIONS                                                                                               \
     TABLE_LOOP("f32[4]",                                                                                        \
                "  a = f32[8,4] broadcast(p), dimensions={1}\n  b = f32[8,4] iota(), iota_dimension=0\n"         \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copy of a program in f64: what it computes, and what has none.
+// The copy of a program in f64: its results, and programs without one.
 #include <criterion/criterion.h>
 #include <math.h>
 
