@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What collectives are for: programs whose plans people know by name, and the kinds that must be found in them.
+// The purposes of collectives: programs whose plans have known names, and the kinds that must be found in them.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -94,7 +94,7 @@ static const Case cases[] = {
      ADVICE_KIND_WEIGHT_GATHER, "data", "params['layers']['w']"},
 };
 
-// The mesh has no names in device lists: --mesh says them.
+// Device lists have no names of mesh axes: --mesh gives them.
 static AdviceReport *report_of(const HloModule *module, const AdviceOptions *options) {
     static const SpmdMeshAxis mesh[] = {{"data", 4}, {"model", 2}};
     const CompileOptions compile = {.spmd = {.mesh = mesh, .mesh_axis_count = 2, .async = options->topology != NULL}};
@@ -122,7 +122,7 @@ static void check_kind(const Case *one, const AdviceOptions *options) {
     hlo_module_free(module);
 }
 
-// With a slice collectives are in halves, which changes nothing.
+// With a slice collectives are in halves, which does not change the kinds.
 CaseList(kinds, of_plans_with_names) {
     return cases_numbered(HLO_COUNT_OF(cases));
 }
@@ -135,7 +135,7 @@ CaseTest(const int *number, kinds, of_plans_with_names) {
     emu_topology_free(topology);
 }
 
-// Groups are sums of what the emulator says of each collective.
+// Groups are sums of the emulator's numbers for each collective.
 Test(kinds, times_add_up) {
     EmuTopology *topology = NULL;
     must_succeed(emu_topology_parse("v5e-8", &topology));
@@ -177,7 +177,7 @@ Test(kinds, the_embedding_is_the_cause) {
 
 // ---- suggestions
 
-// Every suggestion takes what was promised when its options are given.
+// With the options of a suggestion the step takes the time that it promised.
 Test(suggestions, are_what_they_promise) {
     static const int tried[] = {4, 5, 6};
     EmuTopology *topology = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices as machines of the partitioner: its prices are the emulator's, and what it chooses by them is not slower
+// Slices as machines of the partitioner: its prices are the emulator's, and the plan chosen by them is not slower
 // there.
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans through the C API; what the search finds is tested by tests/cli/test_plan.sh.
+// Plans through the C API; tests/cli/test_plan.sh tests the results of the search.
 #include <criterion/criterion.h>
 #include <string.h>
 

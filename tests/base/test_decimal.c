@@ -62,7 +62,7 @@ Test(decimal, numbers_have_a_point_in_any_locale) {
     cr_expect_eq(strtod("0,5", NULL), 0.5, "the caller's locale came back");
 }
 
-// What only strtod() reads, and what only printf() writes.
+// Texts that only strtod() reads, and formats that only printf() writes.
 static const char kProgram[] =
     "HloModule m, entry_computation_layout={()->(f32[2]{0}, f64[], bf16[])}\n\n"
     "ENTRY %e () -> (f32[2], f64[], bf16[]) {\n"

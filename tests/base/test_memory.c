@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arenas and maps: memory of every size is aligned, apart and given back; keys are found however alike they are.
+// Arenas and maps: memory of every size is aligned, apart and given back; keys are found however similar they are.
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -258,7 +258,7 @@ Test(compile_pipeline, keeps_source_lines_on_what_it_rewrites) {
     hlo_module_free(module);
 }
 
-// What another compiler has scheduled is timed and run as that compiler left it.
+// A program that another compiler has scheduled is timed and run unchanged.
 Test(compile_pipeline, changes_nothing_in_a_scheduled_program) {
     HloModule *module = parse(
         "HloModule t, is_scheduled=true\nENTRY e {\n p = f32[6] parameter(0)\n a = f32[6] negate(p)\n"

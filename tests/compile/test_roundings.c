@@ -117,7 +117,7 @@ static void round_off(Maker *maker, int x) {
     hlo_text_format(maker->text, "reduce-precision(v%d), exponent_bits=%d, mantissa_bits=%d\n", x, form[0], form[1]);
 }
 
-// There and back, in pairs that look as if one undid the other.
+// Conversions there and back, in pairs that seem to be inverse.
 static void convert_twice(Maker *maker, int x) {
     const char *type = maker->types[x];
     const int through = convert(maker, x, kTypes[draw(maker, (int)HLO_COUNT_OF(kTypes))]);

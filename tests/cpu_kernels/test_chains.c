@@ -124,7 +124,7 @@ static void add_operation(Program *p) {
     add(p, result, cpu_loop_op(p->builder, op, operands[0], operands[1], operands[2]));
 }
 
-// The forms of loops that a program is made for, by its dimensions and what is reduced.
+// The forms of loops that programs are generated for, by dimensions and reductions.
 typedef struct Form {
     const char *name;
     int outer, reduced, inner;

@@ -488,7 +488,7 @@ Test(cpu_loop, converts_stochastically) {
     close_setting();
 }
 
-// What the next value is made of, and the message about it.
+// The operands of the next value, and the message about it.
 typedef CpuValue Misuse(CpuLoopBuilder *b, CpuValue x);
 
 static CpuValue count_bits(CpuLoopBuilder *b, CpuValue x) {
@@ -559,8 +559,8 @@ Test(cpu_loop, reports_misuse) {
     close_setting();
 }
 
-// Loops over large arrays fetch what comes next, loads and stores, between kernels and between parts of slow ones:
-// nothing of that may show in the numbers, whatever the length of the last block.
+// Loops over large arrays prefetch loads and stores, between kernels and between parts of slow ones:
+// that must not change the numbers, whatever the length of the last block.
 SETTINGS(fetching_ahead_changes_nothing) {
     enum { kLarge = 300000 + 77, kSmall = 4096 };
     open_setting(setting);

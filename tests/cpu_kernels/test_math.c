@@ -290,7 +290,7 @@ Test(cpu_math, monotone_where_pieces_meet) {
             }
 }
 
-// Blocks and tails of all lengths give what each element alone gives.
+// In blocks and tails of all lengths each element has the result that it has alone.
 Test(cpu_math, every_length_gives_the_same_bits) {
     static const CpuLoopOp ops[] = {CPU_OP_EXP,   CPU_OP_TANH,     CPU_OP_ERF,     CPU_OP_LOG,
                                     CPU_OP_POWER, CPU_OP_LOGISTIC, CPU_OP_MAXIMUM, CPU_OP_MINIMUM,

@@ -216,7 +216,7 @@ Test(cpu_pool, many_short_jobs) {
 
 // ---- what a sandbox refuses
 
-// bug: hwloc asked again without end.
+// bug: the search for hwloc's objects never ended.
 Test(cpu_pool, runs_where_the_affinity_may_not_be_asked, .timeout = 60) {
     CpuPool *pool;
     if (!refuse_call(SYS_sched_getaffinity)) cr_skip_test("no system call filters here");

@@ -18,7 +18,7 @@ static TargetClient *the_client(void) {
     return client;
 }
 
-// A program that verifies is one that passes can rewrite; what they make of it verifies (or the runner says so).
+// Passes can rewrite every program that verifies; their output verifies (or the runner reports it).
 static HloModule *optimised(const HloModule *module, const HloText *text) {
     static const char *const names[] = {"expand", "simplify"};
     HloModule *copy = hlo_module_clone(module);

@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         print_all_forms(module);
         HloModule *again = fuzz_text_round_trip(module, &text);
         status = hlo_verify(again);
-        // Of nothing known two spellings mean the same, {} and (), of which protobuf keeps the one that fits the shape.
+        // An empty value has two spellings, {} and (), of which protobuf keeps the one that fits the shape.
         if (!status && !strstr(text.data, "origin={()}")) check_through_proto(again);
         hlo_text_free(&text);
         hlo_module_free(again);

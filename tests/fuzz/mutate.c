@@ -160,7 +160,7 @@ static void infer_again(const Inference *inference, HloInstruction *instruction)
     }
 }
 
-// What parameter `number` of called computation `index` gets from the operands; NULL where nothing is said of that.
+// Returns the operand of parameter `number` of called computation `index`; NULL where it is not known.
 static const HloShape *argument_shape(HloArena *arena, const HloInstruction *caller, int32_t index, int64_t number) {
     const int64_t count = caller->operand_count;
     int64_t operand = number, period = count;

@@ -13,7 +13,7 @@
 // what a change means for later instructions does not make the verifier refuse the program.
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
 
-// What a module would take to run.
+// The cost of running a module.
 typedef struct FuzzSize {
     bool small;         // few instructions, small arrays, loops that end soon
     bool exact;         // of integers only, and the same in each run: two ways of computing it must agree bit for bit

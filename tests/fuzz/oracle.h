@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzzers that read a program twice have in common: to tell what differs, and to end as libFuzzer wants it.
+// Shared by the fuzzers that read a program twice: reporting differences, and ending as libFuzzer expects.
 #ifndef MESHLO_TESTS_FUZZ_ORACLE_H_
 #define MESHLO_TESTS_FUZZ_ORACLE_H_
 
@@ -30,7 +30,7 @@ static inline void fuzz_must_equal(const char *what, const HloText *first, const
     abort();
 }
 
-// The long form with all constants: the text that says everything.
+// The long form with all constants: the complete text.
 static inline HloText fuzz_print(const HloModule *module) {
     HloText text = {0};
     HloPrintOptions options = hlo_print_default();
@@ -56,7 +56,7 @@ static inline HloModule *fuzz_text_round_trip(const HloModule *module, HloText *
     return twice;
 }
 
-// HloModuleProtoWithConfig: what protobuf can say of a module.
+// HloModuleProtoWithConfig: the parts of a module that protobuf can express.
 static inline HloText fuzz_encode(const HloModule *module) {
     HloText bytes = {0};
     size_t mark = hlo_wire_begin(&bytes, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hlo/nn against the numbers of JAX, flax and optax (golden.def), values and gradients; and what it refuses.
+// hlo/nn against the numbers of JAX, flax and optax (golden.def), values and gradients; and refusals.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules in protobuf that say what cannot be, each written out in a small notation of the wire format, and the words
-// that they are refused with. The reader is the first to see them: nothing was verified before it.
+// Impossible modules in protobuf, each written out in a small notation of the wire format, and the words that they are
+// refused with. The reader is the first to see them: nothing was verified before it.
 #include <assert.h>
 #include <criterion/criterion.h>
 #include <ctype.h>
@@ -332,7 +332,7 @@ Test(proto_messages, bug_shardings_of_messages_print_as_text_that_reads_back) {
     }
 }
 
-// The levels are counted by what nests without bound: shapes in shapes, literals and shardings in their own kind.
+// The levels of all that nests without bound are counted: shapes in shapes, literals and shardings in their own kind.
 Test(proto_messages, bug_a_module_without_a_name_was_printed_as_text_that_cannot_be_read) {
     HloText bytes = module_of(PARAMETER(""), "1:\"\""), text = {0};
     HloModule *module = NULL, *again = NULL;

@@ -187,7 +187,7 @@ Test(proto, lists_of_several_fields) {
         "{})}\n}\n");
 }
 
-// A literal was moved by the numbers of its layout, whatever they were: to places outside of it.
+// bug: a literal was moved by the numbers of its layout without a check, to places outside of it.
 Test(proto, layouts_that_are_no_permutation_are_refused) {
     const char *program =
         "HloModule m\n\nENTRY e {\n  ROOT c = s32[2,3]{0,1} constant({ { 1, 2, 3 }, { 4, 5, 6 } })\n}\n";
@@ -211,7 +211,7 @@ Test(proto, layouts_that_are_no_permutation_are_refused) {
     hlo_text_free(&bytes);
 }
 
-// What verified as a collective of all devices could not be written.
+// bug: a collective of all devices that verified could not be written.
 Test(proto, a_collective_without_groups_is_of_all_devices) {
     static const unsigned char groups[] = {0xe2, 5, 12, 8, 2, 16, 2, 26, 2, 2, 2, 34, 2, 1, 0};
     unsigned char bytes[sizeof(jaxlib_iota_groups)];
@@ -279,7 +279,7 @@ Test(proto, bug_a_name_was_truncated_at_a_zero_byte) {
     hlo_text_free(&bytes);
 }
 
-// An empty name is what a writer leaves out: it is read as none.
+// An empty name means that the writer left it out: it is read as none.
 Test(proto, bug_an_empty_name_is_kept_in_one_reading) {
     static const char bytes[] = {0x1A, 22,  0x0A, 1,   'e', 0x12, 17,  0x0A, 0, 0x12, 9,  'p',  'a',
                                  'r',  'a', 'm',  'e', 't', 'e',  'r', 0x1A, 2, 0x10, 11, 0x30, 0};
@@ -358,7 +358,7 @@ Test(proto, what_jaxlib_writes_is_what_its_text_says) {
     hlo_file_content_free(&proto);
 }
 
-// What layouts, parameters and products can say besides, which no program of the fixtures does.
+// Further fields of layouts, parameters and products, which no program of the fixtures has.
 Test(proto, rare_fields_survive) {
     static const char *const bodies[] = {
         "  p = f32[8,128]{0,1:T(8,128)(2,1)L(16)E(4)S(1)SC(0:4)} parameter(0)\n  ROOT r = f32[8,128]{0,1:T(8,128)} "
@@ -464,7 +464,7 @@ Test(proto, bug_strings_passed_for_other_text) {
 }
 
 // bug: frames that call themselves made stacks without end, which were written 200 levels deep; numbers of lines beyond
-// 32 bits and below zero were written so that nothing could read them.
+// 32 bits and below zero were written in a form that no reader accepts.
 Test(proto, bug_source_positions_were_lost) {
     const char *program =
         "HloModule m\n\nFileNames\n1 \"f.py\"\n\nFunctionNames\n1 \"f\"\n\nFileLocations\n"
@@ -589,7 +589,7 @@ Test(proto, bug_ids_change_with_each_reading) {
     hlo_file_content_free(&file);
 }
 
-// XLA leaves the layouts of an entry open when they are not said; they were written as the usual ones.
+// bug: XLA leaves the layouts of an entry open when they are not given; they were written as the default ones.
 Test(proto, bug_an_open_layout_of_the_entry_is_closed) {
     const char *text =
         "HloModule m, entry_computation_layout={(f32[4,2])->f32[4,2]}\n\nENTRY e {\n"
@@ -599,7 +599,7 @@ Test(proto, bug_an_open_layout_of_the_entry_is_closed) {
     hlo_module_free(module);
 }
 
-// Messages that say what cannot be: bytes of a written program, replaced wherever they occur.
+// Impossible messages: bytes of a written program, replaced wherever they occur.
 typedef struct Bent {
     const char *name;
     const char *program;  // of one computation, its root after "ROOT "
@@ -961,7 +961,7 @@ Test(proto, bug_literals_in_several_fields_counted_as_elided) {
     hlo_text_free(&bytes);
 }
 
-// bug: of a field that comes twice the first one counted; protobuf's readers take the last.
+// bug: the first of two values of a field was taken; protobuf's readers take the last.
 Test(proto, bug_the_first_of_two_fields_counted) {
     const char *text = "HloModule m\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n";
     HloText bytes = {0};

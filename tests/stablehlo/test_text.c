@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MLIR text: what JAX prints reads as the same module as its bytecode; every form is understood; errors have a place.
+// MLIR text: JAX's output reads as the same module as its bytecode; every form is understood; errors have a place.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #include "tests/stablehlo/golden.inc"
 
-// What MLIR printed for the golden program. Free with hlo_file_content_free().
+// MLIR's output for the golden program. Free with hlo_file_content_free().
 static HloFileContent golden_text(const Golden *golden, bool generic) {
     char path[300];
     const char *form = generic ? "generic" : "pretty";
@@ -519,7 +519,7 @@ static void check_nested_composite(const char *end, const char *message) {
 }
 
 // A composite in the decomposition of another was not checked, and ended the process.
-// A composite with options that its name does not have computes what its decomposition does.
+// A composite with options that its name does not have computes the same as its decomposition.
 Test(stablehlo_text, bug_a_blank_made_an_option_a_known_one) {
     static const char *const kKeys[] = {"k", "\" k\"", "\"k \"", "\"\""};
     for (size_t i = 0; i < HLO_COUNT_OF(kKeys); i++) {
@@ -596,7 +596,7 @@ Test(stablehlo_text, bug_formulas_of_chlo_depend_on_the_compiler) {
     hlo_module_free(module);
 }
 
-// Bytecode gives a transfer with the host an empty list of pairs, of whatever rank: JAX's callbacks were refused.
+// bug: bytecode gives a transfer with the host an empty list of pairs of any rank, and JAX's callbacks were refused.
 Test(stablehlo_text, bug_transfers_have_empty_lists_of_pairs) {
     static const char *const lists[] = {"", ", source_target_pairs = dense<> : tensor<0xi64>",
                                         ", source_target_pairs = dense<> : tensor<0x2xi64>",
@@ -728,7 +728,7 @@ Test(stablehlo_text, white_space_and_what_says_nothing) {
     }
 }
 
-// What a dialect that is not known may mean something by.
+// Syntax that may have a meaning in an unknown dialect.
 Test(stablehlo_text, unknown_operations_that_carry_something_are_refused) {
     static const char *const texts[] = {
         "module {\nllvm.func @f() -> i32\n" IDENTITY "}",

@@ -17,7 +17,7 @@ static const Form kForms[] = {
 #define FORM(opcode, header, computations, body) {HLO_OP_##opcode, header, computations, body},
 #include "tests/support/forms.def"
 #undef FORM
-    // Conversions say what they give; the text is only whole with it.
+    // Conversions name their result type; the text is complete only with it.
     {HLO_OP_CONVERT, "", "", "p = $[5] parameter(0)\n ROOT r = f32[5] convert(p)"},
     {HLO_OP_BITCAST_CONVERT, "", "", "p = $[5,4] parameter(0)\n ROOT r = u8[5,4,4] bitcast-convert(p)"},
     {HLO_OP_BITCAST_CONVERT, "", "", "p = $[5,2] parameter(0)\n ROOT r = $[5,2] bitcast-convert(p)"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of many cases, and what they are given. Criterion runs each parameter in a process of its own, whose start
-// takes longer than most cases: here a process takes up to CASES_TOGETHER cases in turn. Pointers of the process that
-// made the list mean nothing in it: a case is a number or holds its text.
+// Tests of many cases, and their settings. Criterion runs each parameter in a process of its own, whose start takes
+// longer than most cases: here a process takes up to CASES_TOGETHER cases in turn. Pointers of the process that made
+// the list mean nothing in it: a case is a number or holds its text.
 //
 //     CaseList(suite, name) { return cases_numbered(3); }
 //     CaseTest(const int *number, suite, name) { cr_expect_lt(*number, 3, "%d", *number); }
@@ -69,12 +69,12 @@ struct criterion_test_params cases_files(const char *pattern);
 // The number that an environment variable holds, or `usual` without it.
 int64_t cases_setting(const char *name, int64_t usual);
 // The same for how many random programs a run tries; but without the variable a build with sanitizers, ten times
-// slower, tries a quarter of `usual`. It looks for what any program may touch; the values of all are compared without
-// sanitizers.
+// slower, tries a quarter of `usual`. It looks for memory errors, which any program may have; the values of all are
+// compared without sanitizers.
 int64_t cases_count(const char *name, int64_t usual);
 
-// Where a file lies: what begins with "corpus" under the shared folder (MESHLO_SHARED, else ../shared), all else under
-// the source folder. NULL where there is none. The next call overwrites the result.
+// The path of a file: names that begin with "corpus" are under the shared folder (MESHLO_SHARED, else ../shared),
+// others under the source folder. NULL where there is none. The next call overwrites the result.
 const char *cases_path(const char *file);
 
 // Appends the program of one instruction: `root` (which may say its shape), on parameters p0, p1 ... of the shapes that

@@ -43,7 +43,7 @@ void compiled_fill(HloLiteral *literal, uint64_t seed);
 // A literal of this shape (tuples too), filled. Never NULL: aborts when memory is short.
 HloLiteral *compiled_random(const HloShape *shape, uint64_t seed);
 
-// The same of numbers at the ends of what the type has, and of those that are none.
+// The same with numbers at the limits of the type, and with NaNs.
 HloLiteral *compiled_extremes(const HloShape *shape, uint64_t seed);
 
 // Runs the module on all its devices with arguments from the seed. results[device] become heap literals, which

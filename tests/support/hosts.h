@@ -23,7 +23,7 @@ void hosts_new(Hosts *hosts, int64_t count, int64_t devices, HostsOrder order, i
 // Frees all clients that are still there.
 void hosts_free(Hosts *hosts);
 
-// What process `process` does.
+// The body of process `process`.
 typedef void HostFunction(Hosts *hosts, int64_t process, void *context);
 // Calls the function for every process, all at the same time, and waits for all.
 void hosts_run(Hosts *hosts, HostFunction *function, void *context);

@@ -78,7 +78,7 @@ static char *compare_literals(const HloLiteral *want, const HloLiteral *got, int
 
 enum { MOST_DEVICES = 256 };  // annotations may name any number of them
 
-// What one comparison holds on to.
+// The objects that one comparison owns.
 typedef struct Trial {
     const HloModule *module;
     HloModule *partitioned;
@@ -91,8 +91,8 @@ typedef struct Trial {
     HloLiteral *results[MOST_DEVICES];
 } Trial;
 
-// Sets what a shard has beyond the end of the array to what must not matter: NaN, or a large number. Splitting leaves
-// zeros there, which many an op would not notice.
+// Sets the elements of a shard beyond the end of the array to values that must not matter: NaN, or a large number.
+// Splitting leaves zeros there, which many an op would not notice.
 static char *spoil_padding(HloLiteral *shard, const SpmdBoundaryArray *array, int64_t device) {
     int64_t offsets[16] = {0};
     const HloShape *local = shard->shape;

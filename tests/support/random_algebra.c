@@ -7,7 +7,7 @@ static bool is_inexact(HloType type) {
     return hlo_type_is_float(type) || hlo_type_is_complex(type);
 }
 
-// The type of a product of these: now and then a wider one.
+// The type of a product of these: sometimes a wider one.
 static HloType product_type(Generator *g, HloType type) {
     const bool narrow = hlo_type_bytes(type) < 4 && !hlo_type_is_complex(type);
     if (!narrow || random_chance(g, 30)) return type;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of random_module() on arrays of bounded dynamic size. What they make is for each other and for the results: no
-// other step takes a value with sizes, until a reduction or a question leaves none.
+// Steps of random_module() on arrays of bounded dynamic size. Their values are used by each other and by the results:
+// no other step takes a value with sizes, until a reduction or a question leaves none.
 #include "tests/support/random_internal.h"
 
 bool random_is_bounded(const Value *value) {
@@ -223,7 +223,7 @@ static void bounded_concatenate(Generator *g, int a) {
 // A dimension of one element more, or two neighbours, of which at most one has sizes, become one.
 static void bounded_reshape(Generator *g, int a) {
     Value value = g->values[a];
-    // Which dimension of one element is another one nothing tells.
+    // Nothing distinguishes dimensions of one element.
     for (int d = 0; d < value.rank; d++)
         if (value.bounds[d] && value.dims[d] == 1) return;
     if (value.rank < kMaximumRank && random_chance(g, 40)) {
@@ -282,7 +282,7 @@ static void bounded_reduce(Generator *g, int a) {
         random_scaled(g, result, "0.015625");
 }
 
-// Windows that some padding fills however few elements there are.
+// Windows that padding fills, however few elements there are.
 static void bounded_window(Generator *g, int a) {
     Value from = g->values[a], to = from;
     if (!random_wants_exact(&from)) return;

@@ -157,7 +157,7 @@ void random_fusion(Generator *g) {
     print_call(g, &called, "fusion", kinds[random_below(g, HLO_COUNT_OF(kinds))]);
 }
 
-// A call that goes on while other steps are made.
+// A call that is under way while other steps are made.
 void random_async(Generator *g) {
     Called called;
     if (is_deep(g)) return;
@@ -192,7 +192,7 @@ void random_async(Generator *g) {
     random_take_apart(g, "r", called.number, called.forms, called.form_count);
 }
 
-// A copy that goes on while other steps are made.
+// A copy that is under way while other steps are made.
 void random_copy(Generator *g) {
     const int a = random_pick(g), number = random_called(g);
     const Value value = g->values[a];
@@ -320,7 +320,7 @@ static int put_row(Generator *g, int array, int row, int at) {
     return result;
 }
 
-// What the next round has in the place of a value: any that is as exact, or it stays.
+// The value that replaces another in the next iteration: any that is as exact, or itself.
 static int next_state(Generator *g, int number) {
     const Value value = g->values[number];
     for (int tries = 0; tries < 12; tries++) {
@@ -363,7 +363,7 @@ void random_stacking_loop(Generator *g) {
     Generator outer;
     random_enter(g, &outer, operands, count, true);
     g->apart |= !agreed;
-    // What rounds is exact in the first round only.
+    // A value that is rounded is exact in the first iteration only.
     for (int i = CARRIED; i < count; i++) g->values[i].exact &= g->exact || !is_rounding(g->values[i].type);
     const int one = random_put(g, random_scalar(HLO_S32), "constant(1)");
     const int next = random_put(g, random_scalar(HLO_S32), "add(v%d, v%d)", COUNTER, one);

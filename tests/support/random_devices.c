@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of random_devices_module(): what devices have in common, in groups of replicas, of partitions, and of both.
+// Steps of random_devices_module(): collectives and messages, in groups of replicas, of partitions, and of both.
 #include <stdio.h>
 
 #include "tests/support/random_internal.h"
 
 enum { kMostGroups = kMostDevices };
 
-// What the numbers in replica_groups count. Source: GetCollectiveOpGroupMode() in
+// The units of the numbers in replica_groups. Source: GetCollectiveOpGroupMode() in
 // xla/service/collective_ops_utils.cc.
 typedef enum Kind { REPLICAS, PARTITIONS, BUNDLES, DEVICES } Kind;
 
@@ -153,7 +153,7 @@ static void print_pair(Generator *g, const Operands *operands, int number, const
     end_results(g, operands, number);
 }
 
-// The asynchronous form of an op that has none of its own.
+// The asynchronous form of an op that has no start op of its own.
 static void print_wrapped(Generator *g, const Operands *operands, int number, const char *op,
                           const HloText *attributes) {
     Value from[kMostOperands];
@@ -332,7 +332,7 @@ void random_collective_broadcast(Generator *g) {
     print_collective(g, &operands, "collective-broadcast", WRAPPED, NULL, &attributes);
 }
 
-// {{0,1},{2,0}}: no number sends twice, none gets twice.
+// {{0,1},{2,0}}: no number sends twice or receives twice.
 static void print_pairs(Generator *g, HloText *text, int count) {
     int64_t targets[kMostDevices];
     random_permutation(g, targets, count);

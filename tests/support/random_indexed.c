@@ -5,7 +5,7 @@
 
 enum { kMostBatch = 2 };
 
-// What the operand's dimensions are to an index, and how the other side looks.
+// The roles of the operand's dimensions for an index, and the form of the other side.
 typedef struct Numbers {
     int64_t sizes[kMaximumRank];                                  // of the slice
     int64_t dropped[kMaximumRank], batching[kMaximumRank];        // of the operand

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the steps of random_module() share: the values made so far, chance, and text. Private to tests/support.
+// Shared by the steps of random_module(): the values made so far, random numbers, and text. Private to tests/support.
 #ifndef MESHLO_TESTS_SUPPORT_RANDOM_INTERNAL_H_
 #define MESHLO_TESTS_SUPPORT_RANDOM_INTERNAL_H_
 

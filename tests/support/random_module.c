@@ -639,7 +639,7 @@ static const Step kSteps[] = {{smooth_unary, ROUNDS},
                               {random_bounded, USUAL},
                               {random_bounded, USUAL}};
 
-// What devices do together.
+// Collectives and messages.
 static const Step kDeviceSteps[] = {
     {random_own_number, USUAL}, {random_all_reduce, USUAL}, {random_reduce_scatter, USUAL},
     {random_all_gather, USUAL}, {random_all_to_all, USUAL}, {random_collective_broadcast, USUAL},
@@ -675,7 +675,7 @@ static int print_results(Generator *g, int *results) {
     return count;
 }
 
-// Parameters whose memory results of their form take, and some that are given away for nothing.
+// Parameters that are donated to results of their form, and some that are donated without a result.
 static void print_header(Generator *g, const int *results, int count, uint64_t seed, HloText *text) {
     bool given[kMaximumValues] = {false}, first = true;
     hlo_text_format(text, "HloModule random_%llu", (unsigned long long)seed);
@@ -698,7 +698,7 @@ static void print_header(Generator *g, const int *results, int count, uint64_t s
     hlo_text_string(text, "\n\n");
 }
 
-// What a program is to be like.
+// The properties that a program must have.
 typedef struct Wanted {
     bool exact, portable;
     int64_t most_elements;

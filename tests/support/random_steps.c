@@ -18,7 +18,7 @@ void random_any_type(Generator *g) {
     HloType back = value.type == HLO_F64 ? HLO_F64 : HLO_F32;
     value.type = types[random_below(g, HLO_COUNT_OF(types))];
     bool is_complex = hlo_type_is_complex(value.type);
-    // The values in between have names of their own: other steps would not know what to do with them.
+    // The intermediate values have names of their own, since other steps cannot use them.
     int number = random_called(g);
     HloText form = {0};
     random_print_shape(&form, &value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text as a list of words, to change some of them: what the tests and fuzzers do that mutate programs.
+// A text as a list of words, to change some of them, for the tests and fuzzers that mutate programs.
 #ifndef MESHLO_TESTS_SUPPORT_WORDS_H_
 #define MESHLO_TESTS_SUPPORT_WORDS_H_
 
@@ -25,7 +25,7 @@ void words_split(Words *words, const char *text, size_t length);
 HloText words_join(const Words *words);
 // A word that replaces another one.
 Word word_of(const char *text);
-// What a word begins with tells what it is.
+// The first character of a word determines its kind.
 bool word_is_number(const Word *word);
 bool word_is_name(const Word *word);
 

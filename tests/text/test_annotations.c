@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Annotations of instructions and modules in text: what XLA prints for each way of writing them (asked of jaxlib
-// 0.10.2), and what its parser leaves to its verifier.
+// Annotations of instructions and modules in text: XLA's output for each spelling (from jaxlib 0.10.2), and the errors
+// that its parser leaves to its verifier.
 #include <criterion/criterion.h>
 
 #include "hlo/text/text.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What XLA makes of small texts (golden.txt) and of whole programs (corpus.txt), byte for byte. Both files say where
+// XLA's output for small texts (golden.txt) and for whole programs (corpus.txt), byte for byte. Both files say where
 // their expectations come from; make_golden.py writes them.
 #include <criterion/criterion.h>
 #include <stdio.h>

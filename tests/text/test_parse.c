@@ -63,7 +63,7 @@ Test(text_parse, an_error_names_the_instruction_and_shows_a_caret) {
     hlo_status_free(status);
 }
 
-// What `status`, about the module of this text, shows a person once it has a place in the text.
+// The text of `status`, about the module of this text, once it has a place in the text.
 static char *placed_text(HloStatus status, const char *text) {
     HloParseOptions options = {.file = "a.hlo"};
     status = hlo_status_place_in_text(status, text, strlen(text), &options);
@@ -447,7 +447,7 @@ Test(text_parse, bug_a_layout_after_a_blank_belongs_to_the_shape) {
     }
 }
 
-// What looks like a layout is none where a body or a value begins.
+// Braces that look like a layout are not one where a body or a value begins.
 Test(text_parse, a_brace_after_a_shape_may_open_something_else) {
     const char *text =
         "HloModule m\nf (x: f32[2]) -> f32[2] {\n  ROOT x = f32[2] parameter(0)\n}\n"

@@ -38,7 +38,7 @@ static const char kAsk[] =
     "is_host_transfer = true} : (!stablehlo.token) -> (tensor<4x8xf32>, !stablehlo.token)\n"
     "    return %r#0 : tensor<4x8xf32>\n  }\n}\n";
 
-// What all threads use.
+// The objects that all threads use.
 typedef struct Shared {
     PjrtClient *client;
     PjrtDevice *const *devices;
@@ -208,7 +208,7 @@ static void compile_and_drop(Shared *shared, int thread, int round) {
     check_and_drop(shared, result, (float)(thread + round + kCount - 1), "a sum with a constant");
 }
 
-// What executables make when first asked.
+// Answers that executables compute when first asked.
 static void ask_about_program(Shared *shared, int thread, int round) {
     (void)thread;
     (void)round;

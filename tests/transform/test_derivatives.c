@@ -94,7 +94,7 @@ static void must_verify(const char *name, HloModule *module, HloComputation *ent
     hlo_make_entry(module, old);
 }
 
-// What one check works on: arguments, a direction for each continuous one, the values there, and the tangents.
+// The data of one check: arguments, a direction for each continuous one, the values there, and the tangents.
 typedef struct Check {
     const char *name;
     HloComputation *computation;
@@ -783,7 +783,7 @@ Test(derivatives, of_functions_with_a_rule_of_their_own) {
          "  d = f64[3] add(b, x)\n  ROOT r = f64[3] divide(b, d)\n}\n",
          {0, -1000, 1000},
          {0.25, 0, 0}},
-        // A branch of a mapped switch: what it computes where it is not chosen is not a number.
+        // A branch of a mapped switch: it computes NaN where it is not chosen.
         {"HloModule m\nENTRY e {\n  a = f64[3] parameter(0)\n  h = f64[] constant(0.5)\n"
          "  b = f64[3] broadcast(h), dimensions={}\n  p = pred[3] compare(a, b), direction=GT\n"
          "  s = f64[3] select(p, a, a)\n  l = f64[3] log(s)\n  ROOT r = f64[3] select(p, l, b)\n}\n",

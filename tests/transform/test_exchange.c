@@ -123,7 +123,7 @@ Test(exchange, reverse_mode_is_the_transpose_of_forward_mode) {
     }
 }
 
-// Two items at once are what each of them is alone.
+// Two items at once have the results that each has alone.
 Test(exchange, maps_over_an_axis) {
     for (size_t i = 0; i < HLO_COUNT_OF(kExchanges); i++) {
         HloModule *one = program_of(&kExchanges[i]), *both = program_of(&kExchanges[i]);

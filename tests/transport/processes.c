@@ -162,7 +162,7 @@ static HloStatus exchange_round(Transport *transport, int64_t round) {
         }
     }
     for (int64_t i = 0; i < 2 * count; i++) {
-        // What others may still read must have been theirs alone until the requests were done.
+        // Memory that others may still read must not change until the requests are done.
         if (data[i] && i / 2 != own)
             memset(data[i], 0xee,
                    (size_t)size_of((uint64_t)(round * 64 + (i % 2 ? i / 2 * 8 + own : own * 8 + i / 2))));

@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-// What a process does after it has joined; the error is what it reports to the test.
+// The body of a process after it has joined; it reports the error to the test.
 typedef HloStatus ProcessBody(Transport *transport);
 
 typedef struct Processes {

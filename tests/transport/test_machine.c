@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What environments make of machines: the part of a slice, and the hosts that its processes are.
+// Machines from environment variables: the part of a slice, and the hosts that its processes are.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ CaseList(transport_machine, division) {
         {"v5e-8", {0}, {1, 2, 1}, 1, 0, "v5e:1x2,hosts=1x2x1", 1},
         {"v5e-16", {1, 1, 1}, {0}, 1, 0, "v5e:2x2,hosts=2x2x1", 1},
         {"v4:2x2x4", {1, 1, 2}, {2, 2, 1}, 2, 0, "v4:2x2x2,hosts=2x2x1", 2},
-        // what the name says beside the shape stays
+        // the other parts of the name stay
         {"v4:4x4x4", {2, 4, 4}, {2, 1, 1}, 32, 0, "v4:4x4x4,hosts=2x1x1,wrap=xyz", 32},
         {"v4:2x2x2,megacore=no", {2, 2, 2}, {1, 1, 1}, 8, 0, "v4:2x2x2,hosts=1x1x1,wrap=none,megacore=no", 8},
         {"v4:4x4x8_twisted", {4, 2, 8}, {1, 2, 1}, 64, 0, "v4:4x4x8_twisted,hosts=1x2x1,wrap=xyz", 64},
@@ -57,7 +57,7 @@ CaseList(transport_machine, division) {
         {"2xv5e-16", {0}, {0}, 8, 0, "2xv5e-16", 8},
         {"v5e-4", {2, 2, 1}, {1, 1, 1}, 8, 2, "2xv5e:2x2,hosts=1x1x1,wrap=none", 8},
         {"cpu:8", {0}, {0}, 1, 0, "cpu:8", 1},
-        // what does not fit
+        // values that do not fit
         {"v5e-4", {4, 2, 1}, {1, 1, 1}, 8, 0, "make a slice of 4x2x1 chips, but v5e-4 has 2x2x1", 0},
         {"v5e-16", {0}, {3, 1, 1}, 4, 0, "PROCESS_BOUNDS of 3x1x1 does not divide v5e-16", 0},
         {"v5e-16", {0}, {0}, 3, 0, "has 3 processes, but v5e-16 has 4 hosts", 0},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every engine promises: matching, order, sizes, cancelling, failure, activities.
+// The promises of every engine: matching, order, sizes, cancelling, failure, activities.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

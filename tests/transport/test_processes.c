@@ -582,7 +582,7 @@ Test(transport_processes, addresses_beyond_loopback_join_with_a_secret) {
 #else
 #include "harness.h"
 
-// What a build without UCX says.
+// The message of a build without UCX.
 Test(transport_processes, a_build_without_ucx_says_so) {
     const char *addresses[] = {"127.0.0.1:1", "127.0.0.1:2"};
     const TransportOptions options = {.process_count = 2, .addresses = addresses};

@@ -17,7 +17,7 @@ enum { kProcessCount = 4, kPrograms = 24 };
 
 // ---- the same bits
 
-// Each message of these is larger than what UCX copies.
+// Each of these messages is larger than those that UCX copies.
 static const char *const kLarge[] = {
     "HloModule m, replica_count=4\n" ADD
     "ENTRY e { x = f32[300007] parameter(0)\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: kernel_level LEVEL      Exits 0 if this machine has the instruction set, 1 if it does not, 2 if there is none
-// of that name. MESHLO_CPU_FEATURES changes nothing.
+// of that name. MESHLO_CPU_FEATURES has no effect.
 #include <stdio.h>
 #include <string.h>
 

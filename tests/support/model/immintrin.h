@@ -2,7 +2,7 @@
 // A model of the instructions that the tile kernels use, in plain C: AVX-512, its bf16 and integer dot products, and
 // AMX. targets/cpu/isa/tiles_amx.c and tiles_avx512bf16.c are compiled against it in place of the compiler's header, so
 // that every machine can run them. Semantics follow the operation sections of Intel's SDM, volume 2, and the AMX
-// chapter of the Architecture Instruction Set Extensions reference. What the kernels do not use is not here: it fails
+// chapter of the Architecture Instruction Set Extensions reference. Instructions that the kernels do not use are not here: it fails
 // to compile.
 #ifndef MESHLO_TESTS_SUPPORT_MODEL_IMMINTRIN_H_
 #define MESHLO_TESTS_SUPPORT_MODEL_IMMINTRIN_H_
@@ -98,7 +98,7 @@ MODEL __m512 _mm512_loadu_ps(const void *from) {
 MODEL void _mm512_storeu_ps(void *to, __m512 a) {
     memcpy(to, &a, 64);
 }
-// Masked loads touch only what the mask names.
+// Masked loads access only the elements that the mask names.
 MODEL __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const void *from) {
     Model512 r = {{0}};
     for (int i = 0; i < 16; i++)
