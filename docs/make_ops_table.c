@@ -69,13 +69,14 @@ static void print_row(const Row *row) {
 int main(void) {
     printf("# HLO ops\n\n");
     printf(
-        "Generated from `hlo/ops.def` by the build; %zu ops. Each column names the rule that the room uses for the "
+        "Generated from `hlo/ops.def` by the build; %zu ops. Each column names the rule that a module uses for the "
         "op:\n"
         "the shape rule (`hlo/ir`), the evaluator (`hlo/eval`), the compiled engine (`targets/cpu`: what is not "
         "compiled is run by the evaluator), the\n"
         "partition rule (`spmd_partitioner`), the cost "
         "rule\n"
-        "(`hlo/analysis`). `unsupported` means that the room refuses the op by name (exit code 4 of the command).\n\n",
+        "(`hlo/analysis`). `unsupported` means that the module refuses the op by name (exit code 4 of the "
+        "command).\n\n",
         sizeof kRows / sizeof *kRows);
     printf(
         "| op | operands | attributes | shape | evaluator | engine | partition | cost "

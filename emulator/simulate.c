@@ -384,8 +384,8 @@ static int64_t held_bytes(const Simulation *simulation, const HloInstruction *st
     return most;
 }
 
-// Whether a transfer crosses the border between two iterations. What is loaded ahead must find memory beside everything
-// that the device holds while the loop runs.
+// Whether a transfer crosses the boundary between two iterations. What is loaded ahead must find memory beside
+// everything that the device holds while the loop runs.
 static bool is_pipelined(Simulation *simulation, const HloInstruction *start) {
     Loop *loop = simulation->loop;
     if (!loop || loop->depth != simulation->depth || !simulation->program->topology->chip.overlaps_collectives)
@@ -485,7 +485,7 @@ static void finish_iteration(Simulation *simulation, Loop *loop) {
     simulation->program->held[body] = loop->held;
 }
 
-// Runs the body of a loop, with the transfers that cross the borders of its iterations.
+// Runs the body of a loop, with the transfers that cross the boundaries of its iterations.
 static HloStatus run_body(Simulation *simulation, const HloInstruction *instruction) {
     Loop loop = {.loop = instruction,
                  .outer = simulation->loop,

@@ -146,11 +146,6 @@ HLO_NODISCARD HloStatus cli_choice(CliContext *context, const char *name, int64_
 // The values of a CLI_LIST option in the order given, in the context's arena.
 HloStringVector cli_list(CliContext *context, const char *name);
 
-// Appends the numbers of a CLI_TEXT option, "0,2,-", in the context's arena: -1 for "-", which counts as an error
-// without `has_none`, and none where the option was not given. A usage error if the text is no such list of `what`.
-HLO_NODISCARD HloStatus cli_numbers(CliContext *context, const char *name, bool has_none, const char *what,
-                                    HloInt64Vector *numbers);
-
 // Standard output holds one thing. An option claims it if it is a text option with the value "-", or a flag that is
 // set; a usage error if one with "-" is not alone. Sets *taken if an option claims it, so that the verb leaves out what
 // it would print.

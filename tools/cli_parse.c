@@ -241,22 +241,6 @@ HloStatus cli_choice(CliContext *context, const char *name, int64_t *number) {
     return status;
 }
 
-HloStatus cli_numbers(CliContext *context, const char *name, bool has_none, const char *what, HloInt64Vector *numbers) {
-    const char *text = cli_text(context, name);
-    for (const char *at = text; at && *at;) {
-        char *end = (char *)at + 1;
-        errno = 0;
-        const long long number = has_none && *at == '-' ? -1 : strtoll(at, &end, 10);
-        const bool is_number = end != at && errno == 0 && number >= (has_none ? -1 : 0);
-        if (!is_number || (*end && *end != ',') || (*end == ',' && !end[1]))
-            return cli_usage_error(context, "--%s: '%s' is no list of %s", name, text, what);
-        hlo_vector_push(context->arena, numbers, number);
-        at = *end ? end + 1 : end;
-    }
-    if (text && numbers->count == 0) return cli_usage_error(context, "--%s: the list is empty", name);
-    return HLO_SUCCESS;
-}
-
 HloStringVector cli_list(CliContext *context, const char *name) {
     const CliOption *option = find_option(context->verb, name, strlen(name));
     HLO_BUG_IF(!option || option->kind != CLI_LIST);

@@ -82,6 +82,18 @@ HloStatus cli_numbers_parse(CliContext *context, const char *option, const char 
     return HLO_SUCCESS;
 }
 
+HloStatus cli_numbers(CliContext *context, const char *option, bool has_none, const char *what,
+                      HloInt64Vector *numbers) {
+    const char *text = cli_text(context, option), *at = text;
+    for (const char *item; at && (item = next_item(context->arena, &at));) {
+        int64_t number = -1;
+        if (!(has_none && strcmp(item, "-") == 0) && !read_count(item, &number))
+            return cli_usage_error(context, "--%s: '%s' is no list of %s", option, text, what);
+        hlo_vector_push(context->arena, numbers, number);
+    }
+    return HLO_SUCCESS;
+}
+
 // `spec` NULL: MESHLO_TOPOLOGY, then `otherwise`. Errors in a name are wrong usage, with the nearest names in the
 // message; those in a pod's description, which have a position in its file, are errors of reading it.
 HloStatus cli_topology_open(CliContext *context, const char *spec, const char *otherwise, EmuTopology **topology) {

@@ -21,6 +21,10 @@ HLO_NODISCARD HloStatus cli_mesh_parse(CliContext *context, const char *text, Cl
 // Reads `8192,8192`; at most `room` numbers of at least 0. "" gives none. `option` names the flag in messages.
 HLO_NODISCARD HloStatus cli_numbers_parse(CliContext *context, const char *option, const char *text, int64_t room,
                                           int64_t *numbers, int64_t *count);
+// Appends the numbers of at least 0 of a text option, "0,2,-", to `numbers`; "-" gives -1 if `has_none`. None where the
+// option was not given. A usage error if the text is no list of `what`.
+HLO_NODISCARD HloStatus cli_numbers(CliContext *context, const char *option, bool has_none, const char *what,
+                                    HloInt64Vector *numbers);
 
 // Makes the topology that `spec` names, or MESHLO_TOPOLOGY where it is NULL, or `otherwise` where that is not set
 // either (NULL: an error that asks for one). The caller frees it with emu_topology_free().

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the transfers that may cross the border between two iterations of a loop, by what they depend on and by what
+// Finds the transfers that may cross the boundary between two iterations of a loop, by what they depend on and by what
 // depends on them.
 #include "emulator/schedule/pipelining.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which transfers in the body of a loop a compiler moves over the border between two iterations, so that they run
+// Which transfers in the body of a loop a compiler moves over the boundary between two iterations, so that they run
 // beside the whole of one: loads and gathers that depend only on what every iteration knows are made one iteration
 // ahead; stores whose result only the next iteration's store changes end one iteration later.
 //

@@ -3,6 +3,7 @@
 
 #include "hlo/nn/optimizer.h"
 #include "hlo/stablehlo/stablehlo.h"
+#include "tools/machine.h"
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {

@@ -2,6 +2,7 @@
 // meshlo vmap: a program mapped over an axis of its parameters.
 
 #include "hlo/transform/transform.h"
+#include "tools/machine.h"
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
