@@ -334,8 +334,33 @@ static bool is_backward(const HloInstruction *op) {
     return op->metadata && op->metadata->op_name && strstr(op->metadata->op_name, "transpose(");
 }
 
-// The weight whose new value, or gradient, a result is: the one that gives it its memory, else the one of its shape if
-// all that have it are of one name. -1 where there is none; *like tells whether there is any of that shape.
+// Whether a weight names an update better than another one: weights that are multiplied come before their moments, and
+// so do, as optimisers write them, the first parameters.
+static bool is_better_name(const AdviceFacts *facts, int64_t leaf, int64_t other) {
+    if (leaf < 0 || other < 0) return other < 0;
+    if (facts->is_multiplied[leaf] != facts->is_multiplied[other]) return facts->is_multiplied[leaf];
+    return leaf < other;
+}
+
+// The weight of a result's shape from which it is computed element by element, if there is one, else -1. Weights that
+// are multiplied come before their moments.
+static int64_t updated_weight(const AdviceFacts *facts, int64_t result) {
+    const HloShape *shape = facts->boundary->results[result].global;
+    const HloInt64Vector numbers = advice_updated_parameters(facts->arena, facts->module, result);
+    int64_t found = -1;
+    for (int64_t i = 0; i < numbers.count; i++) {
+        const HloInstruction *parameter = facts->module->entry->parameters.items[numbers.items[i]];
+        const int64_t leaf = advice_leaf_of(facts->module, parameter);
+        if (leaf < 0 || !facts->is_weight[leaf]) continue;
+        if (!same_dims(facts->boundary->parameters[leaf].global, shape)) continue;
+        if (is_better_name(facts, leaf, found)) found = leaf;
+    }
+    return found;
+}
+
+// The weight whose new value, or gradient, a result is: the one that gives it its memory, else the one from which it is
+// computed, else the one of its shape if all that have it are of one name. -1 where there is none; *like tells whether
+// there is any of that shape.
 static int64_t weight_of_result(const AdviceFacts *facts, int64_t result, bool *like) {
     if (result >= facts->boundary->result_count) return -1;
     const HloAliases *aliases = &facts->module->aliases;
@@ -355,7 +380,8 @@ static int64_t weight_of_result(const AdviceFacts *facts, int64_t result, bool *
         several |= found >= 0 && strcmp(display_name(facts, found), display_name(facts, p)) != 0;
         found = p;
     }
-    return several ? -1 : found;
+    const int64_t updated = *like ? updated_weight(facts, result) : -1;
+    return updated >= 0 ? updated : several ? -1 : found;
 }
 
 static bool is_weight_array(const AdviceFacts *facts, const HloInstruction *op) {
@@ -372,7 +398,7 @@ static bool is_gradient(const AdviceFacts *facts, const HloInstruction *op, cons
     const HloInt64Vector results = advice_reached_results(facts->arena, op);
     for (int64_t i = 0; i < results.count; i++) {
         const int64_t found = weight_of_result(facts, results.items[i], &like);
-        if (found >= 0 && (weight < 0 || facts->is_multiplied[found])) weight = found;
+        if (found >= 0 && is_better_name(facts, found, weight)) weight = found;
     }
     if (!like || hlo_is(source, HLO_OP_GATHER)) return false;
     const bool forward = is_product(source) && !is_backward(op) && !is_backward(source);

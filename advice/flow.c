@@ -186,10 +186,13 @@ static void enter_user(Walk *walk, const HloInstruction *user, const AdviceValue
         const bool takes =
             hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) && HLO_ATTRIBUTES(user, TupleIndex)->index == value->index;
         if (takes) add(walk, user, -1);
-        if (hlo_is(user, HLO_OP_OPTIMIZATION_BARRIER)) add(walk, user, value->index);
+        if (hlo_is(user, HLO_OP_OPTIMIZATION_BARRIER) || hlo_op_is(user->opcode, HLO_OP_IS_ASYNC_DONE))
+            add(walk, user, value->index);
         return;
     }
-    if (hlo_is(user, HLO_OP_TUPLE)) {
+    // A collective of several arrays, too, has a result for each.
+    const bool several = user->operand_count > 1 && hlo_op_is(user->opcode, HLO_OP_IS_COLLECTIVE);
+    if (hlo_is(user, HLO_OP_TUPLE) || (several && passes_on(walk, user))) {
         for (int32_t i = 0; i < user->operand_count; i++)
             if (user->operands[i] == value->op) add(walk, user, i);
     } else if (hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) || passes_on(walk, user)) {
@@ -238,6 +241,32 @@ static void count_use(AdviceUses *uses, const HloInstruction *user, const HloIns
     uses->right += is_product && operand == 1;
     uses->tables += hlo_is(user, HLO_OP_GATHER) && operand == 0;
     uses->indices += is_lookup && operand == 1;
+}
+
+// Adds what the operands of an elementwise operation come from.
+static void enter_operands(Walk *walk, const HloInstruction *op) {
+    for (int32_t i = 0; hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE) && i < op->operand_count; i++) {
+        const AdviceValue origin = advice_origin(op->operands[i]);
+        add(walk, origin.op, origin.index);
+    }
+}
+
+HloInt64Vector advice_updated_parameters(HloArena *scratch, const HloModule *module, int64_t result) {
+    enum { MOST_VALUES = 256 };
+    Walk walk = {.arena = scratch};
+    HloInt64Vector numbers = {0};
+    const HloInstruction *root = module->entry->root;
+    if (hlo_is(root, HLO_OP_TUPLE)) root = result < root->operand_count ? root->operands[result] : NULL;
+    if (!root) return numbers;
+    const AdviceValue origin = advice_origin(root);
+    add(&walk, origin.op, origin.index);
+    for (int64_t i = 0; i < walk.queue.count && walk.queue.count < MOST_VALUES; i++) {
+        const HloInstruction *op = walk.queue.items[i].op;
+        if (hlo_is(op, HLO_OP_PARAMETER) && op->parent == module->entry)
+            hlo_vector_push(scratch, &numbers, hlo_parameter_number(op));
+        enter_operands(&walk, op);
+    }
+    return numbers;
 }
 
 AdviceUses advice_uses(HloArena *scratch, const HloInstruction *op) {

@@ -27,6 +27,9 @@ const HloInstruction *advice_visible(const HloInstruction *op);
 const HloInstruction *advice_consumer(const HloInstruction *op, int32_t *operand);
 // The numbers of the entry's results that an array reaches through moves and elementwise operations alone.
 HloInt64Vector advice_reached_results(HloArena *scratch, const HloInstruction *op);
+// The numbers of the entry's parameters from which one of its results is computed through moves and elementwise
+// operations alone: the old weight and its moments of a new weight. Of long computations only the last part is read.
+HloInt64Vector advice_updated_parameters(HloArena *scratch, const HloModule *module, int64_t result);
 
 // How a parameter is used, through moves.
 typedef struct AdviceUses {

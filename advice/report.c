@@ -134,11 +134,15 @@ static void print_warnings(HloText *text, const AdviceReport *report) {
     }
 }
 
+// "1.5 GiB instead of 1.3 GiB", or one of them where both are written alike.
 static void print_change(HloText *text, int64_t before, int64_t after, void (*print)(int64_t, HloText *)) {
-    print(after, text);
-    if (before == after) return;
-    hlo_text_string(text, " instead of ");
-    print(before, text);
+    HloText old = {0}, now = {0};
+    print(before, &old);
+    print(after, &now);
+    hlo_text_string(text, now.data);
+    if (strcmp(old.data, now.data) != 0) hlo_text_format(text, " instead of %s", old.data);
+    hlo_text_free(&old);
+    hlo_text_free(&now);
 }
 
 static void print_suggestion(HloText *text, const AdviceReport *report, const AdviceSuggestion *one) {

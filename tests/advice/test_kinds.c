@@ -92,6 +92,19 @@ static const Case cases[] = {
      "tuple(z, x, w)\n l = (s32[], f32[64,32], f32[4,32,32]) while(t), condition=more, body=body\n ROOT y = f32[64,32] "
      "get-tuple-element(l), index=1\n}\n",
      ADVICE_KIND_WEIGHT_GATHER, "data", "params['layers']['w']"},
+    // Two weights of one shape: the name is that of the one that is updated.
+    {"weights of one shape",
+     ADD_MESH SUM "ENTRY e {\n x = f32[64,32] parameter(0), " ROWS_DATA "\n d = f32[64,32] parameter(1), " ROWS_DATA
+                  "\n w = f32[32,32] parameter(2), metadata={op_name=\"params['w']\"}\n"
+                  " v = f32[32,32] parameter(3), metadata={op_name=\"params['v']\"}\n"
+                  " m = f32[32,32] parameter(4), metadata={op_name=\"moments['v']\"}\n"
+                  " y = f32[64,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                  " h = f32[64,32] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                  " e = f32[64,32] add(h, d)\n"
+                  " g = f32[32,32] dot(x, e), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+                  " n = f32[32,32] add(m, g), " WHOLE "\n u = f32[32,32] subtract(v, n), " WHOLE
+                  "\n ROOT t = (f32[32,32], f32[32,32], f32[32,32]) tuple(w, u, n)\n}\n",
+     ADVICE_KIND_GRADIENT, "data", "gradient of params['v']"},
 };
 
 // Device lists have no names of mesh axes: --mesh gives them.
