@@ -484,14 +484,23 @@ static AdviceKind kind_of_permute(const AdviceFacts *facts, const HloInstruction
     return in_loop && !is_part ? ADVICE_KIND_PIPELINE : ADVICE_KIND_NEIGHBOUR;
 }
 
+// The axes that shard both the table and the indices of an embedding lookup. Activations that come from a lookup
+// without any are gathered for other reasons.
+static uint64_t claimed_twice(const AdviceFacts *facts, const AdviceFinding *finding) {
+    if (finding->indices < 0 || finding->parameter < 0) return 0;
+    return axes_of_sharding(facts, &facts->boundary->parameters[finding->parameter]) &
+           axes_of_sharding(facts, &facts->boundary->parameters[finding->indices]);
+}
+
 static AdviceKind kind_of_gather(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes,
                                  const AdviceFinding *finding) {
     if (is_weight_array(facts, op->operands[0])) {
         const bool shards_data = axes && !(axes & ~facts->batch);
         return shards_data ? ADVICE_KIND_WEIGHT_GATHER : ADVICE_KIND_ACCIDENTAL;
     }
-    if (finding->indices >= 0) return ADVICE_KIND_RESHARDING;
+    if (claimed_twice(facts, finding) & axes) return ADVICE_KIND_RESHARDING;
     if (axes && !(axes & ~facts->reduced) && !(axes & facts->batch)) return ADVICE_KIND_TENSOR_PARALLEL;
+    if (finding->indices >= 0) return ADVICE_KIND_RESHARDING;
     return is_expert_exchange(facts, op, axes) ? ADVICE_KIND_EXPERT : ADVICE_KIND_ACCIDENTAL;
 }
 
@@ -534,17 +543,13 @@ static AdviceKind kind_of(const AdviceFacts *facts, const SpmdCollective *collec
 static const char *cause_of(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,
                             const AdviceFinding *finding) {
     HloArena *arena = facts->arena;
-    if (finding->indices >= 0 && finding->parameter >= 0) {
-        const uint64_t both = axes_of_sharding(facts, &facts->boundary->parameters[finding->parameter]) &
-                              axes_of_sharding(facts, &facts->boundary->parameters[finding->indices]);
-        if (both)
-            return hlo_arena_format(
-                arena,
-                "the embedding %s is sharded %s and its indices %s %s: both claim %s for the result of the lookup",
-                advice_parameter_name(arena, facts->module, finding->parameter), spec_of(facts, finding->parameter),
-                advice_parameter_name(arena, facts->module, finding->indices), spec_of(facts, finding->indices),
-                advice_axes_text(facts, both));
-    }
+    const uint64_t both = claimed_twice(facts, finding);
+    if (both)
+        return hlo_arena_format(
+            arena, "the embedding %s is sharded %s and its indices %s %s: both claim %s for the result of the lookup",
+            advice_parameter_name(arena, facts->module, finding->parameter), spec_of(facts, finding->parameter),
+            advice_parameter_name(arena, facts->module, finding->indices), spec_of(facts, finding->indices),
+            advice_axes_text(facts, both));
     if (finding->kind == ADVICE_KIND_ACCIDENTAL && is_weight_array(facts, op->operands[0]))
         return hlo_arena_format(arena,
                                 "%s is sharded %s, but no input's data is sharded by %s: every device needs all of it",

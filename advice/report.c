@@ -169,13 +169,14 @@ static void print_suggestions(HloText *text, const AdviceReport *report) {
                         report->is_incomplete ? " before the budget ended" : "");
         for (int64_t i = 0; i < report->suggestion_count; i++) print_suggestion(text, report, &report->suggestions[i]);
     } else if (report->is_incomplete) {
-        hlo_text_format(text, "\nnone of the %lld changes helps that were tried before the budget ended\n", tried);
+        hlo_text_format(text, "\nno change helps of the %lld that were tried before the budget ended\n", tried);
     } else if (report->tried) {
-        hlo_text_format(text,
-                        report->fits ? "\nthe plan is sound: none of the %lld changes that were tried makes the step "
-                                       "1 %% faster\n"
-                                     : "\nnone of the %lld changes that were tried makes the program fit\n",
-                        tried);
+        hlo_text_string(text, report->fits ? "\nthe plan is sound: " : "\n");
+        if (tried == 1)
+            hlo_text_string(text, "the one change that was tried does not make ");
+        else
+            hlo_text_format(text, "none of the %lld changes that were tried makes ", tried);
+        hlo_text_string(text, report->fits ? "the step 1 % faster\n" : "the program fit\n");
     }
 }
 

@@ -92,6 +92,15 @@ static const Case cases[] = {
      "tuple(z, x, w)\n l = (s32[], f32[64,32], f32[4,32,32]) while(t), condition=more, body=body\n ROOT y = f32[64,32] "
      "get-tuple-element(l), index=1\n}\n",
      ADVICE_KIND_WEIGHT_GATHER, "data", "params['layers']['w']"},
+    // Activations that are sharded along the sequence, beginning with a lookup: no annotations conflict.
+    {"sequence parallel after a lookup",
+     ADD_MESH "ENTRY e {\n w = f32[512,32] parameter(0), " ROWS_MODEL ", metadata={op_name=\"params['embed']\"}\n"
+              " i = s32[16,64] parameter(1), " ROWS_DATA "\n u = f32[32,128] parameter(2), " COLUMNS_MODEL
+              "\n g = f32[16,64,32] gather(w, i), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0}, "
+              "index_vector_dim=2, slice_sizes={1,32}, sharding={devices=[4,2,1]<=[8]}\n"
+              " ROOT y = f32[16,64,128] dot(g, u), lhs_contracting_dims={2}, rhs_contracting_dims={0}, "
+              "sharding={devices=[4,1,2]<=[8]}\n}\n",
+     ADVICE_KIND_TENSOR_PARALLEL, "model", "embedding lookup in params['embed']"},
     // Two weights of one shape: the name is that of the one that is updated.
     {"weights of one shape",
      ADD_MESH SUM "ENTRY e {\n x = f32[64,32] parameter(0), " ROWS_DATA "\n d = f32[64,32] parameter(1), " ROWS_DATA
