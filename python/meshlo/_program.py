@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import math
 import os
+import re
 from typing import Any, Mapping
 
 from meshlo._library import InvalidArgument, c_string, check, ffi, lib, made, text_of, written
@@ -32,6 +33,12 @@ def _serialised(source: Any) -> tuple[bytes, str | None, bool]:
     raise TypeError(
         f"a program is a jax.stages.Lowered or Compiled, a jax.export.Exported, a path, text or bytes, not {type(source).__name__}; "
         "of a function it is jax.jit(f).lower(*arguments)")
+
+
+def _counts(source: Any) -> dict[str, int]:
+    """The numbers of devices of a compiled program, which stand in the head of its text and not in the serialised form."""
+    head = source.runtime_executable().hlo_modules()[0].to_string().partition("\n")[0]
+    return {name: int(value) for name, value in re.findall(r", (num_partitions|replica_count)=(\d+)", head)}
 
 
 def _parse(data: bytes, name: str | None, sizes: dict[int, tuple[int, ...]] | None) -> Any:
@@ -74,6 +81,9 @@ class Program:
         if name is not None:
             data = _read_file(name)
         self._module = _parse(data, name, sizes)
+        if self.is_per_device:
+            for field, count in _counts(source).items():
+                setattr(self._module, field, count)
         check(lib.hlo_verify(self._module))
         # The structures of the arguments, (positional, by name), and of the results, where JAX knows them.
         self.in_tree = getattr(source, "in_tree", None)

@@ -80,6 +80,16 @@ def test_programs_are_read_in_every_form(form, tmp_path):
     np.testing.assert_allclose(results[1], (X.astype(np.float64) @ W).sum(), rtol=1e-4)
 
 
+def test_sharded_programs_that_jax_compiled_are_those_of_one_device():
+    # By the plugin; XLA's own are those of one processor here. Serialised modules have no number of partitions.
+    compiled = sharded().compile()
+    assert meshlo.load(compiled).num_partitions == 8
+    report = meshlo.emulate(compiled, "v2-8")
+    assert {one["opcode"] for one in report.collectives} == {one["opcode"] for one in meshlo.emulate(sharded(), "v2-8").collectives} != set()
+    with pytest.raises(meshlo.InvalidArgument, match="one device already"):
+        meshlo.plan(compiled, "v2-8")
+
+
 def test_the_stablehlo_that_is_written_is_read_by_jax():
     exported = jax.export.export(jax.jit(network), platforms=["cpu"])(W, X)
     text = meshlo.load(exported).as_text("stablehlo")
