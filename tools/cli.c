@@ -18,6 +18,7 @@
 #include "hlo/base/clock.h"
 #include "hlo/base/printable.h"
 #include "hlo/text/text.h"
+#include "tools/terminal.h"
 
 #define CLI_VERB(name) extern const CliVerb cli_verb_##name;
 #include "tools/verbs.def"
@@ -160,6 +161,28 @@ static bool write_stream(int descriptor, const char *data, size_t length) {
     return true;
 }
 
+// Writes text to a standard stream, with what a terminal gets beside it. `breaks`: lines may be broken.
+static bool write_text(int descriptor, bool breaks, bool help, const char *data, size_t length) {
+    CliTerminal terminal = cli_terminal_open(descriptor);
+    if (!breaks) terminal.width = 0;
+    if (!terminal.colours && !terminal.width) return write_stream(descriptor, data, length);
+    HloText text = {0};
+    cli_terminal_text(&terminal, help, data, length, &text);
+    const bool good = text.failed ? write_stream(descriptor, data, length)  // without memory: plain
+                                  : write_stream(descriptor, text.data, text.length);
+    hlo_text_free(&text);
+    return good;
+}
+
+// Writes the verb's results.
+static bool write_results(const CliContext *context) {
+    const HloText *out = &context->out;
+    const bool json = !context->is_help && cli_has_option(context->verb, "json") && cli_flag(context, "json");
+    if (json || (!context->verb->is_table && !context->is_help))
+        return write_stream(STDOUT_FILENO, out->data, out->length);
+    return write_text(STDOUT_FILENO, true, context->is_help, out->data, out->length);
+}
+
 // Reports that write_stream() failed; returns the exit code, that of a file which cannot be written for the same
 // reason.
 static int stdout_failed(void) {
@@ -178,7 +201,9 @@ static int report_status(CliContext *context, HloStatus status) {
         status = hlo_status_place_in_text(status, context->source.data, context->source.size, &options);
     }
     char *message = hlo_status_to_text(status);
-    fputs(message ? message : "error: out of memory\n", stderr);
+    const char *shown = message ? message : "error: out of memory\n";
+    fflush(stderr);
+    write_text(STDERR_FILENO, false, false, shown, strlen(shown));
     int exit_code = cli_exit_code(hlo_status_code(status), context->stage);
     if (exit_code == CLI_EXIT_USAGE && context->environment_count)
         fprintf(stderr, "note: MESHLO_FLAGS inserts options before those of the command line: %s\n",
@@ -223,6 +248,7 @@ static HloStatus parse_and_run(void *argument) {
         if (manual) cli_print_manual(&context->out, context->verb);
         if (strcmp(call->arguments[i], "--help") == 0 || strcmp(call->arguments[i], "-h") == 0) {
             cli_print_verb_help(&context->out, context->verb);
+            context->is_help = true;
             manual = true;
         }
         if (manual) return HLO_SUCCESS;
@@ -235,7 +261,7 @@ static HloStatus parse_and_run(void *argument) {
 static void print_complaint(const HloText *complaint) {
     HloText text = {0};
     hlo_text_printable(&text, complaint->data, complaint->length, true);
-    write_stream(STDERR_FILENO, text.data, text.length);
+    if (text.length) write_text(STDERR_FILENO, false, false, text.data, text.length);
     hlo_text_free(&text);
 }
 
@@ -269,7 +295,7 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
                                  "the output is binary and would garble the terminal: -o FILE writes it to a file");
     if (status) {
         exit_code = report_status(&context, status);
-    } else if (!write_stream(STDOUT_FILENO, context.out.data, context.out.length)) {
+    } else if (!write_results(&context)) {
         exit_code = stdout_failed();
     }
     if (context.complaint.length) print_complaint(&context.complaint);

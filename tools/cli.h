@@ -76,6 +76,7 @@ typedef struct CliVerb {
     int64_t least_arguments, most_arguments;
     const CliOptionTable *tables[CLI_MAX_TABLES];  // NULL ends the list
     HloStatus (*run)(CliContext *context);
+    bool is_table;  // prints tables for people, not programs, drawings or arrays: a terminal may break its lines
 } CliVerb;
 
 // One option that was given.
@@ -94,6 +95,7 @@ struct CliContext {
     CliStage stage;
     HloText out;        // written to stdout when the verb has succeeded or failed a check
     HloText complaint;  // why the exit code is not 0, where no status reports it
+    bool is_help;       // `out` is the verb's help
     CliExit exit_code;  // used when the verb returns success
     // The program's name and HLO text, to locate errors in it; empty for other formats.
     const char *source_name;

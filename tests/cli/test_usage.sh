@@ -61,3 +61,27 @@ completes "partition axes.mlir --mesh " "data= model="
 completes "partition axes.mlir --mesh data=4,mo" "4,model="
 completes "partition axes.mlir --shard p0=da" "data"
 completes "partition axes.mlir --shard p0=data,-,m" "data,-,model"
+
+# A terminal gets colours and lines that fit; a pipe, NO_COLOR, and programs that are printed, do not.
+in_terminal() { env -u NO_COLOR TERM=xterm COLUMNS="$columns" "$@" python3 "$SOURCE/tests/cli/terminal.py" "$MESHLO" "${arguments[@]}" 2>/dev/null | tr -d '\r' >shown; }
+longest() { sed 's/\x1b\[[0-9;]*[mK]//g; s/^.*… *//' shown | grep -v '^ *--' | LC_ALL=C.UTF-8 awk '{ if (length($0) > most) most = length($0) } END { print most }'; }
+for columns in 60 80 200; do
+    arguments=(emulate "$SOURCE/examples/mlp_gradient_8192.hlo" --on v2-8) && in_terminal
+    check "a terminal of $columns columns: the table fits" test "$(longest)" -le "$columns"
+    check "a terminal of $columns columns: every word is there" python3 - "$columns" <<'PY'
+import os, re, subprocess
+words = lambda text: re.sub(r"\x1b\[[0-9;]*[mK]", "", text).split()
+plain = subprocess.run([os.environ["MESHLO"], "emulate", os.environ["SOURCE"] + "/examples/mlp_gradient_8192.hlo", "--on", "v2-8"], capture_output=True, text=True)
+assert words(open("shown", encoding="utf-8").read())[-len(words(plain.stdout)) + 1:] == words(plain.stdout)[1:]
+assert "\x1b" not in plain.stdout
+PY
+    arguments=(emulate --help) && in_terminal
+    check "a terminal of $columns columns: the help fits" test "$(longest)" -le "$columns"
+done
+check "a terminal: options are coloured" grep -q $'\x1b\\[36m--sizes p0' shown
+arguments=(emulate nothing.hlo --on v2-8) && in_terminal
+check "a terminal: errors are coloured" grep -q $'\x1b\\[1;31merror:\x1b' shown
+in_terminal NO_COLOR=1
+check "a terminal: NO_COLOR" bash -c '! grep -q $'"'\\x1b\\\\[1'"' shown'
+arguments=(convert "$SOURCE/examples/mlp_gradient_512.hlo") && in_terminal
+check "a terminal: programs are printed as they are" bash -c 'cmp <(sed "s/^.*…//; s/^\x1b\[K//" shown | tail -n 5) <("$MESHLO" convert "$SOURCE/examples/mlp_gradient_512.hlo" | tail -n 5)'

@@ -367,4 +367,5 @@ const CliVerb cli_verb_check = {
     .most_arguments = 1,
     .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kTable},
     .run = run_check,
+    .is_table = true,
 };

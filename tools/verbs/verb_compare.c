@@ -342,4 +342,5 @@ const CliVerb cli_verb_compare = {
     .most_arguments = 32,
     .tables = {&cli_program_options, &kTable},
     .run = run_compare,
+    .is_table = true,
 };

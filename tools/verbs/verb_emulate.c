@@ -218,4 +218,5 @@ const CliVerb cli_verb_emulate = {
     .most_arguments = 1,
     .tables = {&cli_program_options, &cli_partition_options, &kTable},
     .run = run_emulate,
+    .is_table = true,
 };

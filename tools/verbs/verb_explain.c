@@ -91,4 +91,5 @@ const CliVerb cli_verb_explain = {
     .most_arguments = 1,
     .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kTable},
     .run = run_explain,
+    .is_table = true,
 };

@@ -154,4 +154,5 @@ const CliVerb cli_verb_plan = {
     .most_arguments = 1,
     .tables = {&cli_program_options, &kTable},
     .run = run_plan,
+    .is_table = true,
 };

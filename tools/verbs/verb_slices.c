@@ -94,4 +94,5 @@ const CliVerb cli_verb_slices = {
     .examples = "meshlo slices\nmeshlo slices --json",
     .tables = {&kTable},
     .run = run_slices,
+    .is_table = true,
 };

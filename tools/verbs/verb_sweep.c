@@ -269,4 +269,5 @@ const CliVerb cli_verb_sweep = {
     .most_arguments = 1,
     .tables = {&cli_program_options, &kTable},
     .run = run_sweep,
+    .is_table = true,
 };
