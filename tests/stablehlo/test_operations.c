@@ -766,6 +766,28 @@ Test(stablehlo_operations, loops_have_their_own_splats) {
     hlo_module_free(module);
 }
 
+// bug: the derivative of a cond passed ones, a broadcast of a constant, to its branches, where JAX's HLO has none.
+Test(stablehlo_operations, branches_have_their_own_broadcasts_of_constants) {
+    HloModule *module = read_program(
+        "func.func @main(%i: tensor<i32>, %x: tensor<8xf32>) -> tensor<8xf32> {\n"
+        "  %c = stablehlo.constant dense<1.0> : tensor<f32>\n"
+        "  %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<8xf32>\n"
+        "  %0 = \"stablehlo.case\"(%i) ({\n"
+        "    %1 = stablehlo.multiply %b, %x : tensor<8xf32>\n"
+        "    stablehlo.return %1 : tensor<8xf32>\n"
+        "  }, {\n"
+        "    %1 = stablehlo.add %b, %x : tensor<8xf32>\n"
+        "    stablehlo.return %1 : tensor<8xf32>\n"
+        "  }) : (tensor<i32>) -> tensor<8xf32>\n"
+        "  return %0 : tensor<8xf32>\n"
+        "}\n",
+        "a conditional");
+    for (const HloInstruction *at = module->entry->first; at; at = at->next)
+        for (int32_t k = 1; hlo_is(at, HLO_OP_CONDITIONAL) && k < at->operand_count; k++)
+            cr_expect(hlo_is(at->operands[k], HLO_OP_PARAMETER), "branch %d gets more than x", k);
+    hlo_module_free(module);
+}
+
 // The output of jax.export for a function with symbolic shapes: sizes are open, conditions on them are checked by name.
 static const char kOpen[] =
     "module @open {\n"

@@ -51,6 +51,13 @@ static void walk_region(CaptureWalk *walk, const MlirRegion *region) {
     }
 }
 
+// A constant, or the broadcast of one, as which large ones are written.
+static bool is_constant(const MlirValue *value) {
+    const HloInstruction *op = value->lowered;
+    return op && (value->is_constant || hlo_is(op, HLO_OP_CONSTANT) ||
+                  (hlo_is(op, HLO_OP_BROADCAST) && hlo_is(op->operands[0], HLO_OP_CONSTANT)));
+}
+
 // Values from outside that a region uses: constants, or all others.
 static CaptureWalk find_captures(const Importer *importer, const MlirRegion *regions, int64_t count, bool constants) {
     assert(count >= 0);
@@ -59,8 +66,7 @@ static CaptureWalk find_captures(const Importer *importer, const MlirRegion *reg
     int64_t kept = 0;
     for (int64_t i = 0; i < walk.found.count; i++) {
         MlirValue *value = walk.found.items[i];
-        const bool constant = value->lowered && (value->is_constant || hlo_is(value->lowered, HLO_OP_CONSTANT));
-        if (constant == constants) walk.found.items[kept++] = value;
+        if (is_constant(value) == constants) walk.found.items[kept++] = value;
     }
     walk.found.count = kept;
     return walk;
