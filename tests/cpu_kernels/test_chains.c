@@ -7,6 +7,7 @@
 
 #include "hlo/ir/literal.h"
 #include "targets/cpu/jit/chains.h"
+#include "targets/cpu/jit/values.h"
 #include "targets/cpu/loop/internal.h"
 #include "tests/support/cases.h"
 #include "tests/support/levels.h"
@@ -114,7 +115,9 @@ static void add_operation(Program *p) {
     };
     const HloType type = kTypes[draw(kTypeCount)];
     CpuLoopOp op = (CpuLoopOp)draw(CPU_OP_COUNT);
-    for (int i = 0; i < 8 && (kOps[op].cost == COSTLY || !p->kernels->operation[op][cpu_register_of(type)]); i++)
+    const int cheap_tries = 2 + (int)draw(7);  // some programs have functions
+    for (int i = 0; i < cheap_tries && (kOps[op].cost == COSTLY || !p->kernels->operation[op][cpu_register_of(type)]);
+         i++)
         op = (CpuLoopOp)draw(CPU_OP_COUNT);
     // Orders of NaNs by their bits are left out.
     if (op == CPU_OP_COMPLEX || op >= CPU_OP_EQ_TOTAL || !p->kernels->operation[op][cpu_register_of(type)]) return;
@@ -358,6 +361,39 @@ Test(cpu_chains, keep_the_bits_of_a_nan) {
                              cpu_features_name((CpuFeatures)set), (int)kOps[o].op, nan, with);
                     check_nan((CpuFeatures)set, kOps[o].op, nan, with < 0 ? NULL : &constants[with], what);
                 }
+}
+
+// Checks a function at numbers all over the range of f32, and at those close to 1, in a loop of its own.
+static void check_function(CpuFeatures set, CpuLoopOp op, const char *what) {
+    enum { kRuns = 48, kNear = 16 };
+    const int64_t elements = kRoom - kOffset;
+    const CpuIndexMap map = {1, (int64_t[]){1}};
+    const int32_t mask = 0x01234567;
+    HloArena *memory = hlo_arena_new();
+    for (int run = 0; run < kRuns; run++) {
+        CpuLoopBuilder *b = cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 1, .dims = &elements}, set);
+        for (int i = 0; i < kRoom; i++) {
+            const uint32_t at = (uint32_t)(run * kRoom + i), near = at % 2 << 31 | (0x3b800000 + at * 641 % 0x08000000);
+            const uint32_t bits = run < kNear ? near : at * 14591u;
+            memcpy(inputs[0] + i * 4, &bits, 4);
+        }
+        const CpuValue result = cpu_loop_op(b, op, cpu_loop_load(b, 0, HLO_F32, &map), -1, -1);
+        const CpuValue bits = cpu_loop_bitcast(b, HLO_S32, result);
+        cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_XOR, bits, cpu_loop_constant(b, HLO_S32, &mask), -1), &map);
+        CpuLoop *loop = NULL;
+        cr_assert_null(cpu_loop_finish(b, &loop));
+        check_bits(loop, memory, what);
+    }
+    hlo_arena_free(memory);
+}
+
+Test(cpu_chains, compute_functions_with_the_bits_of_the_interpreter) {
+    for (int set = CPU_FEATURES_AVX512; set <= levels_last(); set++)
+        for (int op = 0; op < CPU_OP_COUNT && levels_include((CpuFeatures)set); op++) {
+            char what[64];
+            snprintf(what, sizeof what, "%s, operation %d", cpu_features_name((CpuFeatures)set), op);
+            if (cpu_jit_is_function((CpuLoopOp)op)) check_function((CpuFeatures)set, (CpuLoopOp)op, what);
+        }
 }
 
 CaseList(cpu_chains, have_the_bits_of_the_interpreter) {

@@ -7,6 +7,7 @@
 
 #include "hlo/base/complex.h"
 #include "targets/cpu/isa/isa.h"
+#include "targets/cpu/isa/polynomials.h"
 // clang-format off
 #include "targets/cpu/isa/set.inc"
 #include "targets/cpu/isa/block.inc"

@@ -40,8 +40,9 @@ enum {
     kLeastElements = 64
 };
 // The processor overlaps the vectors of an iteration with the next ones as far as it looks ahead, some 250
-// instructions. In longer sequences of dependent operations it would wait for each result.
-enum { kMostDepth = 12, kCodeAlignment = 64 };
+// instructions. In longer sequences of dependent operations it would wait for each result. A function of some twenty
+// operations counts as a few, since those do not all depend on each other.
+enum { kMostDepth = 12, kFunctionDepth = 5, kCodeAlignment = 64 };
 _Static_assert((int)CPU_CHAIN_LISTS == (int)CPU_JIT_LISTS, "the interpreter passes what the code expects");
 
 // Code that has no address yet.
@@ -56,8 +57,17 @@ typedef struct Replaced {
     CpuLoopSteps by;
 } Replaced;
 
+// What the kernel of a step is for code. Finding that out takes a search through all kernels, so it is kept.
+typedef struct Known {
+    CpuBlockKernel *kernel;
+    bool found;
+    CpuJitKernel is;
+} Known;
+enum { kKnown = 64 };
+
 typedef struct Maker {
     HloArena *arena, *scratch;
+    Known known[kKnown];  // by the kernel's address, the latest ones
     HLO_VECTOR(uint8_t) code;
     HLO_VECTOR(Placed) placed;
     HLO_VECTOR(Replaced) replaced;
@@ -195,10 +205,22 @@ static int depth_of(const Chain *chain, const CpuLoopValue *value) {
     return depth + 1;
 }
 
+static bool find_kernel(const Chain *chain, CpuBlockKernel *kernel, CpuJitKernel *is) {
+    uintptr_t address;
+    memcpy(&address, &kernel, sizeof address);
+    Known *known = &chain->maker->known[(address >> 4) % kKnown];
+    if (known->kernel != kernel || !kernel) {
+        known->kernel = kernel;
+        known->found = cpu_jit_kernel_find_vector(chain->loop, kernel, &known->is);
+    }
+    *is = known->is;
+    return known->found;
+}
+
 static bool add_member(Chain *chain, CpuValue v) {
     const CpuLoopValue *value = value_of(chain, v);
     CpuJitKernel *kernel = &chain->kernels[chain->member_count];
-    const int depth = depth_of(chain, value);
+    int depth = depth_of(chain, value);
     if (chain->member_count == kMostMembers || depth > kMostDepth || value->level != chain->level || value->width > 4)
         return false;
     chain->depths[chain->member_count] = depth;
@@ -206,9 +228,10 @@ static bool add_member(Chain *chain, CpuValue v) {
         chain->members[chain->member_count++] = v;
         return true;
     }
-    if (value->kind != CPU_VALUE_KERNEL || value->in_combiner ||
-        !cpu_jit_kernel_find_vector(chain->loop, value->kernel, kernel) || !add_reads(chain, value, kernel))
+    if (value->kind != CPU_VALUE_KERNEL || value->in_combiner || !find_kernel(chain, value->kernel, kernel))
         return false;
+    if (kernel->kind == CPU_JIT_FUNCTION) chain->depths[chain->member_count] = depth += kFunctionDepth - 1;
+    if (depth > kMostDepth || !add_reads(chain, value, kernel)) return false;
     chain->members[chain->member_count++] = v;
     chain->kernel_count++;
     return true;

@@ -48,6 +48,7 @@ typedef struct Registers {
     CpuJitEmitter *emitter;
     CpuJitBlock *block;
     int temporary;               // the first vector register that is used within one operation
+    int fixed;                   // the first one of those in front of these that contain a value of all iterations
     int32_t holder[kRegisters];  // the value in each register
     bool pinned[kRegisters];     // the current operation reads it
     int8_t *register_of;         // by value, -1 without one
@@ -84,7 +85,7 @@ static const CpuX86Form kStoreQuarter = FORM(k66, 1, 0xd6);
 static const CpuX86Form kRotateBy = FORM(k66, 1, 0x72), kRange = FORM(k66, 3, 0x50), kTernary = FORM(k66, 3, 0x25);
 static const CpuX86Form kBlendMasked = FORM(k66, 2, 0x65), kTestLanes = FORM(k66, 2, 0x27), kMove = FORM(k66, 1, 0x6f);
 static const CpuX86Form kMoveBytes = FORM(kF2, 1, 0x6f), kStoreBytes = FORM(kF3, 2, 0x31);
-static const CpuX86Form kStoreWords = FORM(kF3, 2, 0x33);
+static const CpuX86Form kStoreWords = FORM(kF3, 2, 0x33), kScale = FORM(k66, 2, 0x2c);
 enum { kRotateLeft = 1, kShiftRight = 2, kShiftLeft = 6 };  // encoded in the register field of kShiftBy, kRotateBy
 enum { kRangeMinimum = 4, kRangeMaximum = 5 };              // with the order of zeros
 // Comparisons of vcmpss and vcmpsd. All but kNotEqual, kNotAtMost and kUnordered are false if an
@@ -95,6 +96,7 @@ enum {
     kAtMost = 2,
     kUnordered = 3,
     kNotEqual = 4,
+    kNotLess = 5,
     kNotAtMost = 6,
     kOrdered = 7,
     kAtLeast = 13,
@@ -119,6 +121,8 @@ static const Instruction kInstructions[CPU_JIT_OP_COUNT] = {
     [CPU_VALUE_SUBTRACT_F] = {kPlain, 0, FLOAT_FORMS(0x5c)},         // vsubss, vsubsd
     [CPU_VALUE_MULTIPLY_F] = {kPlain, 0, FLOAT_FORMS(0x59)},         // vmulss, vmulsd
     [CPU_VALUE_DIVIDE_F] = {kPlain, 0, FLOAT_FORMS(0x5e)},           // vdivss, vdivsd
+    [CPU_VALUE_GREATER_F] = {kPlain, 0, FLOAT_FORMS(0x5f)},          // vmaxss, vmaxsd
+    [CPU_VALUE_LESSER_F] = {kPlain, 0, FLOAT_FORMS(0x5d)},           // vminss, vminsd
     [CPU_VALUE_SQRT_F] = {kSelf, 0, FLOAT_FORMS(0x51)},              // vsqrtss, vsqrtsd
     [CPU_VALUE_FLOOR_F] = {kSelfWithByte, kRoundDown, ROUND_FORMS},  // vroundss, vroundsd
     [CPU_VALUE_CEIL_F] = {kSelfWithByte, kRoundUp, ROUND_FORMS},
@@ -130,6 +134,7 @@ static const Instruction kInstructions[CPU_JIT_OP_COUNT] = {
     [CPU_VALUE_LE_F] = {kWithByte, kAtMost, FLOAT_FORMS(0xc2)},
     [CPU_VALUE_GT_F] = {kWithByte, kGreater, FLOAT_FORMS(0xc2)},
     [CPU_VALUE_GE_F] = {kWithByte, kAtLeast, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_NOT_LESS_F] = {kWithByte, kNotLess, FLOAT_FORMS(0xc2)},
     [CPU_VALUE_ADD] = {kPlain, 0, FORM(k66, 1, 0xfe), FORM(k66, 1, 0xd4)},       // vpaddd, vpaddq
     [CPU_VALUE_SUBTRACT] = {kPlain, 0, FORM(k66, 1, 0xfa), FORM(k66, 1, 0xfb)},  // vpsubd, vpsubq
     [CPU_VALUE_MULTIPLY] = {kPlain, 0, ONLY(FORM(k66, 2, 0x40))},                // vpmulld
@@ -208,6 +213,14 @@ static bool is_constant(const Registers *r, int32_t value) {
     return r->block->values.items[value].op == CPU_VALUE_OF_CONSTANT;
 }
 
+static CpuX86Operand constant_operand(Registers *r, int32_t value) {
+    return cpu_x86_constant(x86(r), r->block->values.items[value].bits);
+}
+
+static bool is_fixed(const Registers *r, int reg) {
+    return reg >= r->fixed && reg < r->temporary;
+}
+
 // Whether the value belongs in a mask register.
 static bool is_in_mask(Registers *r, int32_t value) {
     return has_masks(r) && r->block->values.items[value].is_mask;
@@ -238,7 +251,7 @@ static void empty(Registers *r, int reg) {
 
 // Returns a free register for the value; else that of the value which is needed last.
 static int take(Registers *r, int32_t value) {
-    const int first = is_in_mask(r, value) ? kFirstMask : 0, end = first ? kLastMask : r->temporary;
+    const int first = is_in_mask(r, value) ? kFirstMask : 0, end = first ? kLastMask : r->fixed;
     int best = -1;
     int32_t latest = -1;
     for (int reg = first; reg < end; reg++) {
@@ -267,8 +280,8 @@ static int in_register(Registers *r, int32_t value) {
     int reg = r->register_of[value];
     if (reg < 0) {
         reg = hold(r, value);
-        const CpuX86Operand from = is_constant(r, value) ? cpu_x86_constant(x86(r), r->block->values.items[value].bits)
-                                                         : slot_operand(r, r->slot_of[value]);
+        const CpuX86Operand from =
+            is_constant(r, value) ? constant_operand(r, value) : slot_operand(r, r->slot_of[value]);
         if (reg >= kMasks)
             cpu_x86_mask(x86(r), CPU_X86_MASK_LOAD, reg - kMasks, 0, from);
         else
@@ -280,8 +293,7 @@ static int in_register(Registers *r, int32_t value) {
 
 // Does the same for instructions that can also read a constant from memory.
 static CpuX86Operand as_operand(Registers *r, int32_t value) {
-    if (r->register_of[value] < 0 && is_constant(r, value))
-        return cpu_x86_constant(x86(r), r->block->values.items[value].bits);
+    if (r->register_of[value] < 0 && is_constant(r, value)) return constant_operand(r, value);
     return cpu_x86_register(in_register(r, value));
 }
 
@@ -303,7 +315,7 @@ static void release(Registers *r, const CpuJitValue *value) {
         if (operand < 0) continue;
         const int reg = r->register_of[operand];
         if (reg >= 0) r->pinned[reg] = false;
-        if (r->next_use[operand] != kNever) continue;
+        if (r->next_use[operand] != kNever || is_fixed(r, reg)) continue;
         if (reg >= 0) empty(r, reg);
         if (r->slot_of[operand] >= 0) r->slot_taken[r->slot_of[operand]] = false;
         r->slot_of[operand] = -1;
@@ -326,15 +338,18 @@ static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
 
 // Loads the next elements of a list, or one element for all, into lanes of 32 bits; narrower elements get zeros above
 // their bits.
-static void emit_list_load(Registers *r, int32_t number, const CpuJitValue *value) {
+static void load_list(Registers *r, const CpuJitValue *value, int to) {
     const CpuJitList *list = &r->emitter->lists[value->address.base];
     const CpuX86Operand from =
         list->one ? cpu_x86_memory(list->address, 0) : cpu_x86_indexed(list->address, value->width);
-    const int to = hold(r, number);
     if (value->width == 4)
         cpu_x86_vector(x86(r), list->one ? kBroadcast32 : kLoadVector, to, 0, from);
     else
         cpu_x86_vector(x86(r), value->width == 2 ? kExtendWords : kExtendBytes, to, 0, from);
+}
+
+static void emit_list_load(Registers *r, int32_t number, const CpuJitValue *value) {
+    load_list(r, value, hold(r, number));
 }
 
 // Returns whether the maximum or minimum of a number and this constant, which is not NaN, is the other operand where
@@ -552,6 +567,63 @@ static void emit_mask_logic(Registers *r, int32_t number, const CpuJitValue *val
                  hold_mask(r, number), left, cpu_x86_register(right));
 }
 
+// Whether this is the operand's last use.
+static bool ends(const CpuJitValue *value, int32_t operand) {
+    int32_t next = 0;
+    for (int k = 0; k < 3; k++)
+        if (value->operands[k] == operand) next = value->next_use[k];
+    return next < 0;
+}
+
+// Whether the operand's register may be overwritten.
+static bool is_spent(const Registers *r, const CpuJitValue *value, int32_t operand) {
+    return ends(value, operand) && !is_fixed(r, r->register_of[operand]);
+}
+
+// Gives the value the register of an operand that has just been released.
+static void replace(Registers *r, int32_t number, int reg) {
+    assert(r->holder[reg] == kNoValue);
+    r->holder[reg] = number;
+    r->register_of[number] = (int8_t)reg;
+}
+
+// Multiplies and adds. The result takes the place of an operand: of a factor that is not used again, or of the addend,
+// else of a copy of the first factor.
+static void emit_fused(Registers *r, int32_t number, const CpuJitValue *value) {
+    static const CpuX86Form kOverFactor = FORM(k66, 2, 0xa8), kOverAddend = FORM(k66, 2, 0xb8);
+    int32_t factor = value->operands[0], other = value->operands[1];
+    const int32_t addend = value->operands[2];
+    if (!is_spent(r, value, factor) && is_spent(r, value, other)) {
+        factor = value->operands[1];
+        other = value->operands[0];
+    }
+    const bool over_factor = is_spent(r, value, factor), over_addend = !over_factor && is_spent(r, value, addend);
+    const int x = in_register(r, factor);
+    const CpuX86Operand y = over_addend ? as_operand(r, other) : cpu_x86_register(in_register(r, other));
+    const CpuX86Operand z = over_addend ? cpu_x86_register(in_register(r, addend)) : as_operand(r, addend);
+    if (over_addend) {
+        release(r, value);
+        replace(r, number, z.number);
+        cpu_x86_vector(x86(r), kOverAddend, z.number, x, y);
+    } else if (over_factor) {
+        release(r, value);
+        replace(r, number, x);
+        cpu_x86_vector(x86(r), kOverFactor, x, y.number, z);
+    } else {
+        const int to = hold(r, number);
+        cpu_x86_vector(x86(r), kLoadVector, to, 0, cpu_x86_register(x));
+        cpu_x86_vector(x86(r), kOverFactor, to, y.number, z);
+        release(r, value);
+    }
+}
+
+static void emit_scale(Registers *r, int32_t number, const CpuJitValue *value) {
+    const int mask = in_mask(r, value->operands[0]), x = in_register(r, value->operands[1]);
+    const CpuX86Operand power = as_operand(r, value->operands[2]);
+    release(r, value);
+    cpu_x86_masked(x86(r), kScale, hold(r, number), x, power, mask, true);
+}
+
 static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *value) {
     const Instruction *instruction = &kInstructions[value->op];
     const CpuX86Form form = for_lanes(r, value->wide ? instruction->wide : instruction->narrow);
@@ -735,13 +807,18 @@ static void emit_leave(Registers *r, int32_t step) {
 static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
     switch (value->op) {
         case CPU_VALUE_OF_CONSTANT: break;  // at its uses
-        case CPU_VALUE_OF_MEMORY: is_vector(r) ? emit_list_load(r, number, value) : emit_load(r, number, value); break;
+        case CPU_VALUE_OF_MEMORY:
+            if (is_fixed(r, r->register_of[number])) break;
+            is_vector(r) ? emit_list_load(r, number, value) : emit_load(r, number, value);
+            break;
         case CPU_VALUE_MAXIMUM_F:
         case CPU_VALUE_MINIMUM_F:
             is_vector(r) ? emit_vector_minmax(r, number, value) : emit_minmax(r, number, value);
             break;
         case CPU_VALUE_SELECT: emit_select(r, number, value); break;
         case CPU_VALUE_F32_TO_S32: emit_truncation(r, number, value); break;
+        case CPU_VALUE_FUSED_F: emit_fused(r, number, value); break;
+        case CPU_VALUE_SCALE: emit_scale(r, number, value); break;
         case CPU_VALUE_ROTATE: emit_rotation(r, number, value); break;
         case CPU_VALUE_AND:
         case CPU_VALUE_OR:
@@ -762,11 +839,12 @@ static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
     }
 }
 
-void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block) {
+// Prepares a block whose registers are all empty.
+static Registers open_block(CpuJitEmitter *emitter, CpuJitBlock *block) {
     const size_t count = (size_t)block->values.count + 1;
     HloArena *arena = block->arena;
     Registers r = {.emitter = emitter, .block = block};
-    r.temporary = (emitter->x86.is_extended ? 32 : 16) - kTemporaries;
+    r.fixed = r.temporary = (emitter->x86.is_extended ? 32 : 16) - kTemporaries;
     r.register_of = HLO_ARENA_NEW(arena, int8_t, count);
     r.slot_of = HLO_ARENA_NEW(arena, int16_t, count);
     r.next_use = HLO_ARENA_NEW(arena, int32_t, count);
@@ -774,8 +852,18 @@ void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block) {
     memset(r.slot_of, 0xff, count * sizeof *r.slot_of);
     for (int reg = 0; reg < kRegisters; reg++) r.holder[reg] = kNoValue;
     cpu_jit_block_finish(block, r.next_use);
-    for (int32_t i = 0; i < (int32_t)block->values.count && emitter->fits; i++)
-        if (block->values.items[i].needed) emit_value(&r, i, &block->values.items[i]);
+    return r;
+}
+
+static void emit_values(Registers *r) {
+    const CpuJitBlock *block = r->block;
+    for (int32_t i = 0; i < (int32_t)block->values.count && r->emitter->fits; i++)
+        if (block->values.items[i].needed) emit_value(r, i, &block->values.items[i]);
+}
+
+void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block) {
+    Registers r = open_block(emitter, block);
+    emit_values(&r);
 }
 
 static CpuX86Operand stack_pointer(void) {
@@ -805,6 +893,58 @@ void cpu_jit_emit_end(CpuJitEmitter *emitter) {
 
 // ---- vectors
 
+// Whether the value is the same in all iterations.
+static bool is_invariant(const Registers *r, int32_t number) {
+    const CpuJitValue *value = &r->block->values.items[number];
+    if (is_constant(r, number)) return true;
+    return value->op == CPU_VALUE_OF_MEMORY && r->emitter->lists[value->address.base].one;
+}
+
+static bool takes_register(Registers *r, int32_t number) {
+    return !is_invariant(r, number) && !is_in_mask(r, number);
+}
+
+// Returns how many vector registers the values that change take, at most at a time.
+static int count_registers(Registers *r) {
+    int now = 0, most = 0;
+    for (int32_t i = 0; i < (int32_t)r->block->values.count; i++) {
+        const CpuJitValue *value = &r->block->values.items[i];
+        const int32_t *x = value->operands;
+        if (!value->needed) continue;
+        for (int k = 0; k < 3; k++) {
+            const bool again = (k > 0 && x[k] == x[0]) || (k > 1 && x[k] == x[1]);
+            if (x[k] >= 0 && !again && ends(value, x[k])) now -= takes_register(r, x[k]);
+        }
+        if (value->op < CPU_EFFECT_STORE) now += takes_register(r, i);
+        if (now > most) most = now;
+    }
+    return most;
+}
+
+// Loads values that are the same in all iterations in front of the loop, as far as there are registers for them: those
+// that are read more than once first. An operation may need a register more than there are values, and two to load
+// constants.
+static void emit_invariants(Registers *r) {
+    enum { kMore = 3 };
+    const int32_t count = (int32_t)r->block->values.count;
+    const int least = count_registers(r) + kMore;  // registers that are left to other values
+    int *uses = HLO_ARENA_NEW(r->block->arena, int, count);
+    for (int32_t i = 0; i < count; i++)
+        for (int k = 0; k < 3 && r->block->values.items[i].needed; k++)
+            if (r->block->values.items[i].operands[k] >= 0) uses[r->block->values.items[i].operands[k]]++;
+    for (int rarely = 0; rarely < 2; rarely++)
+        for (int32_t i = 0; i < count && r->fixed > least; i++) {
+            const CpuJitValue *value = &r->block->values.items[i];
+            if (!value->needed || !is_invariant(r, i) || (uses[i] == 1) != (rarely != 0)) continue;
+            const int reg = --r->fixed;
+            if (is_constant(r, i))
+                cpu_x86_vector(x86(r), kLoadVector, reg, 0, constant_operand(r, i));
+            else
+                load_list(r, value, reg);
+            replace(r, i, reg);
+        }
+}
+
 // The code runs the block for the lanes of each list at a time: rdi is the table of addresses, rsi the number of
 // elements, rax the index of the first element.
 void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count, int lanes) {
@@ -828,9 +968,11 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList
         cpu_x86_general(x, CPU_X86_LOAD, kAddresses[i], cpu_x86_memory(CPU_X86_RDI, i * 8));
     }
     cpu_x86_set(x, CPU_X86_RAX, 0);
+    Registers r = open_block(emitter, block);
+    emit_invariants(&r);
     while (x->bytes.count % kLoopAlignment) cpu_x86_bytes(x, "\x90", 1);
     const int64_t top = x->bytes.count;
-    cpu_jit_emit_block(emitter, block);
+    emit_values(&r);
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, cpu_x86_register(CPU_X86_RAX),
                               lanes);
     cpu_x86_general(x, CPU_X86_COMPARE, CPU_X86_RAX, rsi);

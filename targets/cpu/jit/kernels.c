@@ -135,6 +135,19 @@ bool cpu_jit_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKern
            find_conversion(loop, kernel, found);
 }
 
+// Finds the functions that are generated with AVX-512. With AVX2 the kernels compute several vectors side by side, as
+// the processor has to look far ahead for the next one, and take another way for vectors with rare arguments.
+static bool find_function(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found) {
+    if (loop->kernels != cpu_isa_loop_kernels(CPU_FEATURES_AVX512)) return false;
+    for (int op = 0; op < CPU_OP_COUNT; op++) {
+        if (!cpu_jit_is_function((CpuLoopOp)op) || loop->kernels->operation[op][CPU_REGISTER_F32] != kernel) continue;
+        *found =
+            (CpuJitKernel){.kind = CPU_JIT_FUNCTION, .which = op, .type = CPU_REGISTER_F32, .to = CPU_REGISTER_F32};
+        return true;
+    }
+    return false;
+}
+
 static bool find_vector_operation(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found) {
     for (int i = 0; i < COUNT_OF(kVectorOperations); i++)
         for (int type = 0; type < CPU_REGISTER_COUNT; type++) {
@@ -197,7 +210,8 @@ static bool fits_lane(CpuRegisterType type) {
 bool cpu_jit_kernel_find_vector(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found) {
     return kernel &&
            (cpu_jit_kernel_find(loop, kernel, found) || find_by_one(loop, kernel, found) ||
-            find_vector_operation(loop, kernel, found) || find_bf16(loop, kernel, found)) &&
+            find_vector_operation(loop, kernel, found) || find_function(loop, kernel, found) ||
+            find_bf16(loop, kernel, found)) &&
            fits_lane(found->type) && fits_lane(found->to);
 }
 
@@ -225,7 +239,8 @@ int cpu_jit_kernel_arity(const CpuJitKernel *kernel) {
         case CPU_JIT_ROTATE:
         case CPU_JIT_DECODE:
         case CPU_JIT_ENCODE:
-        case CPU_JIT_ROUND: break;
+        case CPU_JIT_ROUND:
+        case CPU_JIT_FUNCTION: break;
     }
     return 1;
 }
@@ -513,6 +528,7 @@ int32_t cpu_jit_kernel_apply(CpuJitBlock *block, const CpuJitKernel *kernel, con
         case CPU_JIT_DECODE: return shifted(&applied, CPU_VALUE_SHIFT_LEFT, operands[0], 16);
         case CPU_JIT_ENCODE: return bf16_of_f32(&applied, operands[0]);
         case CPU_JIT_ROUND: return round_to_bf16(&applied, operands[0]);
+        case CPU_JIT_FUNCTION: return cpu_jit_function(block, op, operands[0]);
         case CPU_JIT_OPERATION: break;
     }
     if (op == CPU_OP_SELECT) return apply_select(&applied, type, operands);

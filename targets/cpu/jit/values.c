@@ -71,7 +71,8 @@ int32_t cpu_jit_constant(CpuJitBlock *block, uint64_t bits, bool wide) {
 
 // Comparisons yield masks; logic and selections of masks are masks again. Tracking that avoids the conversion to bytes.
 int32_t cpu_jit_value(CpuJitBlock *block, CpuJitOp op, bool wide, int32_t a, int32_t b, int32_t c) {
-    const bool compares = (op >= CPU_VALUE_EQ_F && op <= CPU_VALUE_GE_F) || op == CPU_VALUE_EQ || op == CPU_VALUE_GT_S;
+    const bool compares =
+        (op >= CPU_VALUE_EQ_F && op <= CPU_VALUE_NOT_LESS_F) || op == CPU_VALUE_EQ || op == CPU_VALUE_GT_S;
     const bool keeps = (op == CPU_VALUE_AND || op == CPU_VALUE_OR || op == CPU_VALUE_XOR || op == CPU_VALUE_NOT) &&
                        at(block, a)->is_mask && (b < 0 || at(block, b)->is_mask);
     const bool selects = op == CPU_VALUE_SELECT && at(block, b)->is_mask && at(block, c)->is_mask;

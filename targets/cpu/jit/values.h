@@ -20,6 +20,10 @@ typedef enum CpuJitOp {
     CPU_VALUE_SQRT_F,
     CPU_VALUE_MAXIMUM_F,
     CPU_VALUE_MINIMUM_F,
+    CPU_VALUE_GREATER_F,  // extremes as the processor has them: the second operand where either is NaN or both are
+                          // zeros
+    CPU_VALUE_LESSER_F,
+    CPU_VALUE_FUSED_F,  // operands 0 * 1 + 2, rounded once
     CPU_VALUE_FLOOR_F,
     CPU_VALUE_CEIL_F,
     CPU_VALUE_ROUND_EVEN_F,
@@ -30,6 +34,7 @@ typedef enum CpuJitOp {
     CPU_VALUE_LE_F,
     CPU_VALUE_GT_F,
     CPU_VALUE_GE_F,
+    CPU_VALUE_NOT_LESS_F,  // also where either is NaN
     CPU_VALUE_ADD,
     CPU_VALUE_SUBTRACT,
     CPU_VALUE_MULTIPLY,
@@ -58,6 +63,8 @@ typedef enum CpuJitOp {
     CPU_VALUE_F32_TO_S32,
     CPU_VALUE_S32_TO_S64,
     CPU_VALUE_U32_TO_U64,
+    // Of vectors with AVX-512 only.
+    CPU_VALUE_SCALE,  // operand 1 times 2 to the power of operand 2 where the mask in operand 0 is set, else 0
     // Effects.
     CPU_EFFECT_STORE,
     CPU_EFFECT_CALL,
@@ -164,6 +171,7 @@ typedef struct CpuJitKernel {
         CPU_JIT_DECODE,  // of bf16, as are the next two
         CPU_JIT_ENCODE,
         CPU_JIT_ROUND,
+        CPU_JIT_FUNCTION,
     } kind;
     int which;                 // the CpuLoopOp, the CpuPairInner
     int outer;                 // CpuPairOuter
@@ -178,6 +186,10 @@ bool cpu_jit_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKern
 bool cpu_jit_kernel_find_vector(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found);
 // Does the same for the kernel of a reduction; `found` combines two of its elements.
 bool cpu_jit_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuJitKernel *found);
+// Returns whether the f32 kernel of an operation of one operand is a function that code has with AVX-512 (functions.c).
+bool cpu_jit_is_function(CpuLoopOp op);
+// Returns the value of that function, with the bits of the kernel.
+int32_t cpu_jit_function(CpuJitBlock *block, CpuLoopOp op, int32_t x);
 // Returns the number of the kernel's operands, at most 3.
 int cpu_jit_kernel_arity(const CpuJitKernel *kernel);
 // Returns the bytes of an operand's elements.
