@@ -8,6 +8,7 @@
 #include "emulator/layout.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/json.h"
+#include "hlo/eval/known.h"
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/stablehlo/mosaic/mosaic.h"
@@ -69,15 +70,21 @@ static const HloInstruction *before_barriers(const HloInstruction *value) {
     return value;
 }
 
-// The constant that a value is, seen through copies, barriers, and states of loops that do not change; NULL if none.
-static const HloLiteral *constant_of(const HloInstruction *value) {
+// The value of an operand that does not depend on data, seen through copies, barriers, and states of loops that do not
+// change, and of a value of one element also through changes of its shape; NULL if there is none.
+static const HloLiteral *constant_of(HloArena *arena, const HloInstruction *value) {
     for (int i = 0; i < MOST_STEPS_TO_CONSTANT && value; i++) {
         switch (value->opcode) {
             case HLO_OP_CONSTANT: return hlo_constant_literal(value);
+            case HLO_OP_RESHAPE:
+            case HLO_OP_BROADCAST:
+                if (hlo_shape_elements(value->shape) != 1) return hlo_known_value(arena, value, true);
+                value = value->operands[0];
+                continue;
             case HLO_OP_COPY:
             case HLO_OP_DOMAIN: value = value->operands[0]; continue;
             case HLO_OP_GET_TUPLE_ELEMENT: break;
-            default: return NULL;
+            default: return hlo_shape_is_array(value->shape) ? hlo_known_value(arena, value, true) : NULL;
         }
         const int64_t index = HLO_ATTRIBUTES(value, TupleIndex)->index;
         const HloInstruction *whole = before_barriers(value->operands[0]);
@@ -159,7 +166,8 @@ static HloStatus count_body(void *argument) {
     const unsigned char *bytes = program_of(body->arena, body->call, &size);
     HLO_FAIL_IF(!bytes, HLO_INVALID_ARGUMENT, "no program");
     const HloLiteral **operands = HLO_ARENA_NEW(body->arena, const HloLiteral *, body->call->operand_count);
-    for (int32_t i = 0; i < body->call->operand_count; i++) operands[i] = constant_of(body->call->operands[i]);
+    for (int32_t i = 0; i < body->call->operand_count; i++)
+        operands[i] = constant_of(body->arena, body->call->operands[i]);
     return mosaic_count(body->arena, bytes, size, operands, body->call->operand_count, &body->work);
 }
 

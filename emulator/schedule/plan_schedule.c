@@ -10,6 +10,8 @@
 //
 //   k1 [s d] k2 k3(d)      ->      k1 s k2 d k3          s: start, d: done, k3 needs the result
 //
+// Where the first kernel that needs the result only stores it (an update in place), it moves down too.
+//
 // The list scheduler takes O(E log E) time for E dependences between kernels.
 #include <assert.h>
 #include <math.h>
@@ -330,6 +332,26 @@ static int64_t place_start(Mover *mover, int64_t start, int64_t done, double ahe
     return place;
 }
 
+// Where an update in place may run that stores what a transfer brings: as late as the transfer takes after its start,
+// but not after what reads the updated array. Other readers of what arrives stay where they are, since they would keep
+// all that they read.
+static int64_t place_update(Mover *mover, int64_t start, int64_t done, int64_t update) {
+    const EmuKernel *kernel = &mover->plan->kernels[update];
+    if (kernel->members[0]->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE) return update;
+    const HloInstruction *at = mover->plan->kernels[start].members[0];
+    int64_t bytes = emu_hbm_bytes(mover->chip, mover->plan->kernels[done].members[0]->shape);
+    for (int32_t i = 0; i < at->operand_count; i++) {
+        const int64_t given = emu_hbm_bytes(mover->chip, at->operands[i]->shape);
+        if (given > bytes) bytes = given;
+    }
+    double left = transfer_seconds(mover->chip, at, bytes);
+    for (int64_t k = start + 1; k < update; k++) left -= mover->plan->kernels[k].seconds;
+    const int64_t latest = left > 0 ? first_reader(mover, kernel->members[0]) : update;
+    int64_t place = update;
+    while (place < latest && left > 0) left -= mover->plan->kernels[place++].seconds;
+    return place;
+}
+
 void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip) {
     for (int64_t k = 0; k < plan->kernel_count; k++) {
         EmuKernel *kernel = &plan->kernels[k];
@@ -358,15 +380,27 @@ EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *ch
     for (int64_t k = 1; k < count; k++) {
         if (!moved[k - 1] || mover.stays[k] || plan->kernels[k].kind != EMU_OP_DONE) continue;
         const int64_t reader = first_reader(&mover, plan->kernels[k].members[0]);
-        hlo_vector_push(arena, &before[reader > k ? reader : k], k);
+        int64_t place = reader > k ? reader : k;
+        if (reader > k && reader < count && !moved[reader] && !mover.stays[reader]) {
+            place = place_update(&mover, k - 1, k, reader);
+            if (place > reader) {
+                hlo_vector_push(arena, &before[place], reader);
+                moved[reader] = true;
+            }
+        }
+        hlo_vector_push(arena, &before[place], k);
         moved[k] = true;
     }
-    // Starts that move to one place keep their order and come before dones, which are read by the kernel that follows.
+    // Starts that move to one place keep their order and come before dones, which are read by the kernel that follows,
+    // or by an update that moved with them.
     for (int64_t k = 0; k <= count; k++) {
-        for (int pass = 0; pass < 2; pass++)
+        for (int pass = 0; pass < 3; pass++)
             for (int64_t i = 0; i < before[k].count; i++) {
-                const bool is_done = plan->kernels[before[k].items[i]].kind == EMU_OP_DONE;
-                if (is_done == (pass == 1)) hlo_vector_push(arena, &order, before[k].items[i]);
+                const EmuOpClass kind = plan->kernels[before[k].items[i]].kind;
+                const int wanted = kind == EMU_OP_COLLECTIVE_START || kind == EMU_OP_TRANSFER_START ? 0
+                                   : kind == EMU_OP_DONE                                            ? 1
+                                                                                                    : 2;
+                if (wanted == pass) hlo_vector_push(arena, &order, before[k].items[i]);
             }
         if (k < count && !moved[k]) hlo_vector_push(arena, &order, k);
     }

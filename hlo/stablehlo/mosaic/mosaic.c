@@ -3,6 +3,11 @@
 // operation that works on vectors or has regions; the tree is then walked once for each point of the part of the grid
 // that branches depend on, and every operation that is reached is counted. Scalars are evaluated on demand, backward
 // from the condition, through integer arithmetic and loads of constant arrays; everything else is unknown.
+//
+// Kernels of grouped products read how many tiles they visit from an array of one element, which depends on data. The
+// tables that say what to do on each visit, group and tile, are as long as the most visits that there can be, and that
+// many are counted: the last tile of a group and the first of the next are two visits to the same rows. On a visit
+// there is work to do, so that branches that depend on data are taken.
 #include "hlo/stablehlo/mosaic/mosaic.h"
 
 #include <assert.h>
@@ -31,6 +36,7 @@ typedef struct Nodes {
 struct Node {
     const MlirOperation *operation;
     const char *name;  // without the prefix
+    bool multiplies;   // is a product, or has one in its regions
     double count;
     Nodes regions[2];
 };
@@ -44,7 +50,13 @@ typedef struct Counter {
     int64_t dynamic_bounds;  // operands that come before those of the kernel
     int64_t bounds[MOST_AXES];
     int64_t point[MOST_AXES];
-    bool varies[MOST_AXES];  // whether a branch depends on this axis
+    bool varies[MOST_AXES];   // whether a branch depends on this axis
+    bool unknown[MOST_AXES];  // bounds that depend on data
+    HLO_VECTOR(const MlirOperation *) loads;
+    int64_t most_visits;    // the value of a count that depends on data; 0: none is known
+    bool meets_count;       // a count that depends on data was part of what was evaluated
+    bool is_visit;          // the walk is in a loop over visits
+    bool multiplies;        // the kernel has products
     HloIntMap definitions;  // value to the operation that makes it, or to minus its number as an argument of the kernel
     HloIntMap variables;    // the values of loop counters during the walk
     int64_t steps;
@@ -127,8 +139,22 @@ static const HloLiteral *literal_of(Counter *counter, const MlirValue *memory) {
     return counter->operands[operand]->elided ? NULL : counter->operands[operand];
 }
 
+// The number of elements of a table of integers that is an argument of the kernel; 0 for other memory.
+static int64_t table_length(Counter *counter, const MlirValue *memory) {
+    const int64_t *definition = hlo_int_map_find(&counter->definitions, key_of(memory));
+    const HloShape *shape = vector_of(memory);
+    if (!definition || *definition >= 0 || !shape || shape->rank != 1 || !hlo_type_is_integer(shape->type)) return 0;
+    return shape->dims[0];
+}
+
 static bool load(Counter *counter, const MlirOperation *operation, int depth, int64_t *result) {
     const HloLiteral *literal = operation->operand_count ? literal_of(counter, operation->operands[0]) : NULL;
+    if (!literal && counter->most_visits && operation->operand_count &&
+        table_length(counter, operation->operands[0]) == 1) {
+        *result = counter->most_visits;
+        counter->meets_count = true;
+        return true;
+    }
     if (!literal || operation->operand_count != literal->shape->rank + 1) return false;
     int64_t index = 0;
     for (int64_t i = 0; i < literal->shape->rank; i++) {
@@ -214,6 +240,40 @@ static bool is_counted(const MlirOperation *operation, const char *name) {
            vector_of(operation->results[0]);
 }
 
+// What a scalar is computed from. The later ones win over the earlier.
+typedef enum Origin {
+    ORIGIN_CONSTANT,
+    ORIGIN_POSITION,  // the counter of a loop, or a coordinate of the grid
+    ORIGIN_LOADED,    // what the kernel loads
+} Origin;
+
+static Origin origin_of(Counter *counter, const MlirValue *value, int depth) {
+    if (depth >= DEEPEST_SCALAR || ++counter->steps > MOST_STEPS) return ORIGIN_LOADED;
+    const int64_t *definition = value ? hlo_int_map_find(&counter->definitions, key_of(value)) : NULL;
+    if (!definition || *definition < 0) return ORIGIN_POSITION;
+    const MlirOperation *operation = (const MlirOperation *)(uintptr_t)*definition;
+    if (!strcmp(plain_name(operation), "memref.load")) return ORIGIN_LOADED;
+    Origin origin = ORIGIN_CONSTANT;
+    for (int64_t i = 0; i < operation->operand_count && origin != ORIGIN_LOADED; i++) {
+        const Origin here = origin_of(counter, operation->operands[i], depth + 1);
+        if (here > origin) origin = here;
+    }
+    return origin;
+}
+
+// Finds the shortest table with an entry for each visit: one that is indexed by a position, not by what another table
+// says.
+static void find_most_visits(Counter *counter) {
+    for (int64_t i = 0; i < counter->loads.count; i++) {
+        const MlirOperation *load = counter->loads.items[i];
+        const int64_t length = load->operand_count == 2 ? table_length(counter, load->operands[0]) : 0;
+        if (length <= 1 || literal_of(counter, load->operands[0]) ||
+            origin_of(counter, load->operands[1], 0) != ORIGIN_POSITION)
+            continue;
+        if (!counter->most_visits || length < counter->most_visits) counter->most_visits = length;
+    }
+}
+
 // Makes the nodes of a region, and records who defines each value.
 static void build(Counter *counter, const MlirRegion *region, Nodes *nodes) {
     for (int64_t b = 0; b < region->block_count; b++)
@@ -223,10 +283,15 @@ static void build(Counter *counter, const MlirRegion *region, Nodes *nodes) {
             for (int64_t r = 0; r < operation->result_count; r++)
                 hlo_int_map_set(counter->arena, &counter->definitions, key_of(operation->results[r]),
                                 (int64_t)(uintptr_t)operation);
+            if (!strcmp(name, "memref.load")) hlo_vector_push(counter->arena, &counter->loads, operation);
             if (!operation->region_count && !is_counted(operation, name)) continue;
-            Node node = {.operation = operation, .name = name};
-            for (int64_t r = 0; r < operation->region_count && r < 2; r++)
+            Node node = {.operation = operation, .name = name, .multiplies = !strcmp(name, "tpu.matmul")};
+            counter->multiplies = counter->multiplies || node.multiplies;
+            for (int64_t r = 0; r < operation->region_count && r < 2; r++) {
                 build(counter, &operation->regions[r], &node.regions[r]);
+                for (int64_t n = 0; n < node.regions[r].count; n++)
+                    node.multiplies = node.multiplies || node.regions[r].items[n].multiplies;
+            }
             hlo_vector_push(counter->arena, nodes, node);
         }
 }
@@ -244,13 +309,20 @@ static void find_axes(Counter *counter, const Nodes *nodes) {
 
 static void walk(Counter *counter, Nodes *nodes, double weight);
 
+// Whether the counts are complete only if the branch of a node is known: in kernels with products, one around products.
+// The rest of such a kernel is counted as if it always ran; it is small beside them.
+static bool decides(const Counter *counter, const Node *node) {
+    return !counter->is_visit && (node->multiplies || !counter->multiplies);
+}
+
 // A branch that is not known is taken.
 static void walk_branch(Counter *counter, Node *node, double weight) {
     int64_t condition = 1;
     const bool matters = node->regions[0].count || node->regions[1].count;
     if (!matters) return;
     const MlirOperation *branch = node->operation;
-    if (!branch->operand_count || !scalar(counter, branch->operands[0], 0, &condition)) counter->is_complete = false;
+    if (!branch->operand_count || !scalar(counter, branch->operands[0], 0, &condition))
+        counter->is_complete = counter->is_complete && !decides(counter, node);
     walk(counter, &node->regions[condition ? 0 : 1], weight);
 }
 
@@ -267,18 +339,22 @@ static void walk_loop(Counter *counter, Node *node, double weight) {
     int64_t bounds[3];
     if (!node->regions[0].count) return;
     bool known = loop->operand_count >= 3 && region->block_count && region->blocks[0].argument_count;
+    const bool was_visit = counter->is_visit;
+    counter->meets_count = false;
     for (int64_t i = 0; i < 3 && known; i++) known = scalar(counter, loop->operands[i], 0, &bounds[i]);
     int64_t span;
     known = known && bounds[2] > 0 && !__builtin_sub_overflow(bounds[1], bounds[0], &span);
     if (!known) {
-        counter->is_complete = false;
+        counter->is_complete = counter->is_complete && counter->multiplies && !node->multiplies;
         walk(counter, &node->regions[0], weight);
         return;
     }
+    counter->is_visit = was_visit || counter->meets_count;
     const int64_t trips = span > 0 ? (span - 1) / bounds[2] + 1 : 0;
     const MlirValue *variable = region->blocks[0].arguments[0];
     if (trips > MOST_TRIPS || !has_control(&node->regions[0])) {
         walk(counter, &node->regions[0], weight * (double)trips);
+        counter->is_visit = was_visit;
         return;
     }
     for (int64_t i = 0; i < trips; i++) {
@@ -286,6 +362,7 @@ static void walk_loop(Counter *counter, Node *node, double weight) {
         walk(counter, &node->regions[0], weight);
     }
     hlo_int_map_set(counter->arena, &counter->variables, key_of(variable), INT64_MIN);
+    counter->is_visit = was_visit;
 }
 
 static void walk(Counter *counter, Nodes *nodes, double weight) {
@@ -426,13 +503,23 @@ static void read_bounds(Counter *counter, const MlirAttribute *bounds) {
         if (counter->bounds[i] != INT64_MIN) continue;
         const int64_t number = counter->dynamic_bounds++;
         const HloLiteral *literal = number < counter->operand_count ? counter->operands[number] : NULL;
-        const bool known =
-            literal && !literal->elided && literal->shape->rank == 0 && hlo_type_is_integer(literal->shape->type);
+        const bool known = literal && !literal->elided && hlo_shape_elements(literal->shape) == 1 &&
+                           hlo_type_is_integer(literal->shape->type);
+        counter->unknown[i] = !known;
         counter->bounds[i] = known ? hlo_literal_get_int64(literal, 0) : 1;
-        counter->is_complete = counter->is_complete && known;
     }
     for (int64_t i = 0; i < counter->rank; i++)
         if (counter->bounds[i] < 0) counter->bounds[i] = 0;
+}
+
+// Bounds that depend on data are taken to be the most visits.
+static void bound_unknown(Counter *counter) {
+    for (int64_t i = 0; i < counter->rank; i++) {
+        if (!counter->unknown[i]) continue;
+        if (counter->most_visits) counter->bounds[i] = counter->most_visits;
+        counter->is_visit = counter->most_visits != 0;
+        counter->is_complete = counter->is_complete && counter->most_visits;
+    }
 }
 
 HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const HloLiteral *const *operands,
@@ -454,6 +541,8 @@ HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const 
         hlo_int_map_set(arena, &counter->definitions, key_of(counter->body->arguments[i]), -i - 1);
     Nodes nodes = {0};
     build(counter, &kernel->regions[0], &nodes);
+    find_most_visits(counter);
+    bound_unknown(counter);
     find_axes(counter, &nodes);
     counter->steps = 0;
     walk_grid(counter, &nodes);

@@ -29,8 +29,9 @@ typedef struct MosaicOperation {
 typedef struct MosaicWork {
     const MosaicOperation *operations;
     int64_t operation_count;
-    // Every grid bound, trip count and branch around these operations is known. If false, the counts are those of
-    // taking each unknown branch, and of running each unknown loop once.
+    // Every grid bound, trip count and branch around these operations, or around the products if there are any, is
+    // known or has a known bound, which is counted. If false, the counts are those of running each unknown loop once.
+    // Each unknown branch is taken.
     bool is_complete;
 } MosaicWork;
 

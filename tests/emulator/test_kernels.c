@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pallas kernels whose amount of work is only known when they run, as that of grouped products is: the kernel reads
+// from an array of one element how many tiles it visits, and from tables what to do on each visit.
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "emulator/emulator.h"
+#include "hlo/text/text.h"
+
+// for i in range(3 * n[0]): if table[i] > 0: o += x y, with blocks of 256 x 512 and 512 x 256 (JAX 0.10.2).
+#define LOOP_BODY                                                                                              \
+    "TUzvUgFNTElSMjMuMC4wZ2l0AAE7CQEDBQcBAwkDJwsNDxETFRcZGx0fISMlJykrLS8D4gJmAh8B+RMPCw8HEwsLEw8TEwsTCw8PCxeF" \
+    "Dw8jDxMLDw8PZQ8LCwsPDw8PCxMLDw8TExMXEzMbFxMTCw87CwsLCwsLCwsTDw8PCxsPDwsPDw8PGwsLUwsTDwsPGxMPCw8LDxsLDwsP" \
+    "Cw8bDw8PGw8LGw8PCw8LDwsPGwsPCw8PDxsFB2FhTQcFWVkBLxMPGxMPGx8LFwsPGwsLCwsLFwsPGxMPBQMqAgEfDwcfCw8HBxsbJycn" \
+    "Hx8jAtoMAwMPlR3BwwUxHevtHx1BWgIFMwU1AwMPvx0Z8x0ZBgIdGRICBTcDA73/BTkdQZcdGc0FOx0iAiYCYWZmaW5lX21hcDwoZDAs" \
+    "IGQxKSAtPiAoZDAsIGQxKT4AHQ2LHQ2bAwedL5+ho6URBwADAw/LBT0dM9cdM+kdHfdhZmZpbmVfbWFwPChkMCkgLT4gKGQwKT4AEQkB" \
+    "BT8FQQVDHRmnHbO1HTPRHU3TBUUDA1HZBUcdTdsd4eMDA1HxHR0OAh0dGgIDAw8eAh0dMgIDBzYCYgI6Ai8+Ai8DA0ICAgIdRgJKAh0d" \
+    "VgIDA2ttBUkRCS0DDXFzdXd5PXs9fQ1//QVLAQEFTQ0dBU8FUQVTBVUDAw+DEw0BHT+HHYkpBVctBQcPGz0dP48dkZMFWRUpKREDAR1D" \
+    "mRUrKy0FBw8JFQVbBV0jAQkhAQAAAAEAAAACAAAAAAAAAAVfIwEBAR2pqwVhHQ2tLQUHGztDAwMPsREBDQVjHbe5BWUdDbstBQcbM0MF" \
+    "ZxEBAQVpHcXHBWsdDcktBQcbCVcRAQUdI88VSUktBQcTIysd1TUFbS0FBxMjMxEJER3d3wVvFTU1BXEd5ecFcxU3Ny0FBxMTNQV1He83" \
+    "BXcRCQUdI/UVOTktBQcXGSUjdHB1Lm1lbW9yeV9zcGFjZTx2bWVtPgAjdHB1Lm1lbW9yeV9zcGFjZTxzbWVtPgAjdHB1LmNvcmVfdHlw" \
+    "ZTx0Yz4AI2FyaXRoLm92ZXJmbG93PG5vbmU+ACNhcml0aC5mYXN0bWF0aDxub25lPgAdIwoCFVlZLQUHFz1JHSMWAhVbWy0FBxdNWSUF" \
+    "CQAAAAAFeR0qAi4CBXsVX18tBQcXLaMFfQV/BYEFgwWFHU4CUgIFhxVnZy0FBxcZox1DXgIVKzkjdHB1LmRvdF9kaW1lbnNpb25fbnVt" \
+    "YmVyczxbMV0sIFswXSwgWzBdLCBbMV0sIFswLCAwLCAxLCAxXSwgW10sIFtdPgABAgIDJwUCCAIIDQEJAQIEBwsX+wMFATsX+wMlATsX" \
+    "+QUCCAIQCycX+QUCEAIICycX+QUCCAIIDScnBQIIAhALJwUCEAIICwULDxETFRcBBC4JBQERCWkHAwEFHxEJbwcDMV8LDwkRCRMJFQkX" \
+    "CQMDhYEDDSEGjQMFAwsDAx8BAwMDAx8BAwMFBh8DBQcJDxELBR8tCQ0JDxEDA0UBAwMNBkUDAQUBFQMDR68DAQ8HRxsDAQUZFwMDAxED" \
+    "AQMDAxEDASMHAxsDAQUbHxEHAxsDAQUfIQMDAzEDASUGAwMBBSElDwcDGwMBBSclEQcDGwMBBR8pAwMDMQMBExQDBx8rLQUDEScDAQMV" \
+    "BiEDAwMxDQYhAwEFAzMDA0sRAwEJB1NPAwcFNTcXBlUDAQM5AwMHEQMBCQcHVwMHBTs9GRQHAz8JAx9FAwMTAQMDAwMTAQMDBQYTAwUH" \
+    "CUFDAwMVAQMDAwMVAQMDBQYVAxkHBUdJAwMXAQMDAwMXAQMDBQYXAxsHB01PAwMlXQMFGwclYQMFB0tRUx0HZWMDBQVFVQMDCwEDAwMD" \
+    "CwEDAwUGCwMFBwlZWwsFCy0JVwlZWwcABwMBBQcABwcAAwMDAzEDARMUAwcrIy8FAxEnAwEDFQYhAwMDMQ0GIQMBBQMzAwNLEQMBCQdT" \
+    "TwMHBTU3FwZVAwEDOQMDBxEDAQkHB1cDBwU7PRkUBwM/CQMfRQMDEwEDAwMDEwEDAwUGEwMFBwlBQwMDFQEDAwMDFQEDAwUGFQMZBwVH" \
+    "SQMDFwEDAwMDFwEDAwUGFwMbBwdNTwMDJV0DBRsHJWEDBQdLUVMdB2VjAwUFRVUDAwsBAwMDAwsBAwMFBgsDBQcJWVsLBQstCVcJWVsH" \
+    "AAcDAQUHAAcHAAMnAAkGAwEFAQAODokRCxMdHSUxGwsNVS0NBw0PHQkLCREpCUUjHRMjIR0pLRUJFQ0lKxFBCw0PGxkZFyMVFxcPGSMR" \
+    "FxcZIxcVGR8PDQkdEWJ1aWx0aW4Ac3RhYmxlX21vc2FpYwB0cHUAYXJpdGgAbW9kdWxlAGFyaXRoLmNvbnN0YW50AHZlY3Rvci5sb2Fk" \
+    "AHNjZi55aWVsZABhcml0aC5jbXBpAHRwdS52ZWN0b3Jfc3RvcmUAbWVtcmVmLmxvYWQAYXJpdGgubXVsaQBhcml0aC5hZGRpAHNjZi5m" \
+    "b3IAYXJpdGguaW5kZXhfY2FzdABhcml0aC5leHR1aQBzY2YuaWYAdHB1Lm1hdG11bABhcml0aC5hZGRmAGZ1bmMuZnVuYwB2ZWN0b3Iu" \
+    "YnJvYWRjYXN0AGFyaXRoLnN1YmkAYXJpdGguZGl2c2kAZnVuYy5yZXR1cm4AL3RtcC9mL2drLnB5AGtlcm5lbAB2YWx1ZQBnZXQ6AGtl" \
+    "cm5lbC48bG9jYWxzPi5zdGVwLjxsb2NhbHM+Ll8AZ2V0L2dldABrZXJuZWwuPGxvY2Fscz4uc3RlcABicm9hZGNhc3RfaW5fZGltOgBz" \
+    "d2FwOgBzd2FwL3N3YXAAZ3Q6AHByZWRpY2F0ZQBzdGFibGVfbW9zYWljLnZlcnNpb24AZGltZW5zaW9uX3NlbWFudGljcwBmdW5jdGlv" \
+    "bl90eXBlAHNjYWxhcl9wcmVmZXRjaABzY3JhdGNoX29wZXJhbmRzAHN5bV9uYW1lAHRwdS5jb3JlX3R5cGUAYnJvYWRjYXN0X2luX2Rp" \
+    "bQBicm9hZGNhc3RfaW5fZGltL2Jyb2FkY2FzdF9pbl9kaW0AYWRkAG9wZXJhbmRTZWdtZW50U2l6ZXMAc3RyaWRlcwBnZXQAbXVsOgBt" \
+    "dWwAb3ZlcmZsb3dGbGFncwB3aGlsZToAd2hpbGUAZ3QAZ3QvZ3QAY29udmVydF9lbGVtZW50X3R5cGU6AGNvbnZlcnRfZWxlbWVudF90" \
+    "eXBlL2NvbnZlcnRfZWxlbWVudF90eXBlAGNvbmQ6AGNvbmQAZG90X2dlbmVyYWw6AGRvdF9nZW5lcmFsL2RvdF9nZW5lcmFsAGRpbWVu" \
+    "c2lvbl9udW1iZXJzAHRyYW5zcG9zZV9saHMAdHJhbnNwb3NlX3JocwBmYXN0bWF0aABhZGQ6AGFkZC9hZGQA"
+// The same on a grid of n points, without the factor of three.
+#define GRID_BODY                                                                                              \
+    "TUzvUgFNTElSMjMuMC4wZ2l0AAErBwEDBQEDBwMZCQsNDxETFRcZGx0fA04C9x8B6wcTCxMPCwsLCw+FCwsLCwsLCw8PDw8PDwsLCw8P" \
+    "CwsPDw8PDxMLD0sLDwtlCzMLCw8LCxcjC1MjC1MjC1MbGxsPDw8bDw8LGxMPDw8LDw8LDwsPGwsPCxMPDw8bDw8bEx8LDwsPGyMLCwsL" \
+    "DwsPGyMLC1MLEwUNYYGRYU0qAgEfDw8HGwcfCycnJwcjHx8fAoYMHwMDH4EFIQMDH7EdqasFIwUlBScFKR3V12FmZmluZV9tYXA8KGQw" \
+    "LCBkMSkgLT4gKGQwLCBkMSk+AAUrBS0FLw0ZBTEFMwU1HQ+PHQ+nHSGzHSG5EQ0AEQMFBTcFOQU7HSGDHQ+HBT0FPx0Rtx0RvR3DxR0R" \
+    "yx0R3QMDS00FQREDLQMRUVMLVVlbXS9fYQ0PY/NlZwVDAQPvDRdhZmZpbmVfbWFwPChkMCkgLT4gKGQwKT4ABUUjAwMRAAAAAAAAAIAF" \
+    "RwVJEQMBBUsFTQEHaW91AwcX7RlrG20JMSMDBSEAAQAAAAAAAAACAAAAAAAAAwcX7RlxG3MJMyMDBSEAAgAAAAAAAAABAAAAAAAAAwcX" \
+    "7Rl3G3kJNSMDBSEAAQAAAAAAAAABAAAAAAAAAwULHQ0xAwULHQ0zAwULHQ01EQEBHSOFFTk5LQUHJRtBHTuLHY0lBU8tBQclG0kDAz2T" \
+    "EQMRHTuXHZmbBVEVJSUdn6EFUx2jpQVVFScnLQUHJQtLBVcdrScFWQMDPS8RBQEdI7UVPz8tBQcpMz8dI7sVQUEtBQcpQ08DAx/BJQsJ" \
+    "AAAAAAVbHcfJBV0VRUUtBQcpI5kDB8/10S3TLQVfBWEFYwVlHdnbBWcVR0ctBQcpER0DB+Et4+Xn6QVpBWsjAQkhAQAAAAEAAAACAAAA" \
+    "AAAAAAVtIwEBASN0cHUubWVtb3J5X3NwYWNlPHZtZW0+ACN0cHUucGlwZWxpbmVfbW9kZTxzeW5jaHJvbm91cz4AI3RwdS5kaW1lbnNp" \
+    "b25fc2VtYW50aWNzPGFyYml0cmFyeT4AI3RwdS5tZW1vcnlfc3BhY2U8c21lbT4AI3RwdS5jb3JlX3R5cGU8dGM+ACN0cHUuZG90X2Rp" \
+    "bWVuc2lvbl9udW1iZXJzPFsxXSwgWzBdLCBbMF0sIFsxXSwgWzAsIDAsIDEsIDFdLCBbXSwgW10+AAECAgECBAMX8QMlAVcHJwUCCAII" \
+    "FQEJF+sFAggCEAkVF+sFAhACCAkVF+sFAggCCBUVCwULAQcPERMBBQUBBwUBAScFAggCEAknBQIQAggJBLIEBQERAUkHAwERBREBTwcD" \
+    "GScLAQEHAQ8BEQETAQ8GNwMFAwERBjcDAQUDCwMDiQMDAQsHlZEDDQUNDxMGnQMBAxEDAwkDAwELBwmvAw0FExUVFAkDFwkDFzUDAykH" \
+    "AwUDAykHAwUJBikDGwcFGRsDAysHAwUDAysHAwUJBisDHQcHHyEDA0O/AwsXB0PNAwsHHSMlAwMTBwMFAwMTBwMFCQYTAwsHCSkrGQUT" \
+    "3wknCSkrDQAJAwEFDQAJBwABBREBewcDCxMFAQEHAQMDAQMDAQMDAQMDAQMDAQMDAQcEAQUFBwURAX0HAwsTBQEBBwEDAwEDAwEDAwED" \
+    "AwEDAwEDAwEHBAEFBQcFEQF/BwMLEwUBAQcBAwMBAwMBAwMBAwMBAwMBAwMBBwQBBQUHBgMBBQEAsgtvESkJFQ0dHSUxGwsNVS0NBx0d" \
+    "IyEjKS0VCRkZGRELDR0lHScREx0bIxcPGRkjFRcZGRUfDwkdEWJ1aWx0aW4Ac3RhYmxlX21vc2FpYwB0cHUAbW9kdWxlAGFyaXRoLmNv" \
+    "bnN0YW50AGZ1bmMuZnVuYwBmdW5jLnJldHVybgB2ZWN0b3IubG9hZABhcml0aC5jbXBpAHNjZi55aWVsZABhcml0aC5pbmRleF9jYXN0" \
+    "AG1lbXJlZi5sb2FkAGFyaXRoLmV4dHVpAHNjZi5pZgB0cHUubWF0bXVsAHRwdS52ZWN0b3Jfc3RvcmUAL3RtcC9mL2drLnB5AGZ1bmN0" \
+    "aW9uX3R5cGUAc3ltX25hbWUAa2VybmVsMgBrZXJuZWwyLjxsb2NhbHM+Ll8AcGlwZWxpbmVfbW9kZQB0cmFuc2Zvcm1faW5kaWNlcwB3" \
+    "aW5kb3dfYm91bmRzAHZhbHVlAGdldDoAZ2V0L2dldAB0cmFuc2Zvcm1fMAB0cmFuc2Zvcm1fMQB0cmFuc2Zvcm1fMgBndDoAcHJlZGlj" \
+    "YXRlAHN0YWJsZV9tb3NhaWMudmVyc2lvbgBkaW1lbnNpb25fc2VtYW50aWNzAGl0ZXJhdGlvbl9ib3VuZHMAc2NhbGFyX3ByZWZldGNo" \
+    "AHNjcmF0Y2hfb3BlcmFuZHMAdHB1LmNvcmVfdHlwZQB3aW5kb3dfcGFyYW1zAGd0AGd0L2d0AGNvbnZlcnRfZWxlbWVudF90eXBlOgBj" \
+    "b252ZXJ0X2VsZW1lbnRfdHlwZS9jb252ZXJ0X2VsZW1lbnRfdHlwZQBjb25kOgBjb25kAGRvdF9nZW5lcmFsOgBkb3RfZ2VuZXJhbC9k" \
+    "b3RfZ2VuZXJhbABkaW1lbnNpb25fbnVtYmVycwB0cmFuc3Bvc2VfbGhzAHRyYW5zcG9zZV9yaHMAc3dhcDoAc3dhcC9zd2FwAGFkZABv" \
+    "cGVyYW5kU2VnbWVudFNpemVzAHN0cmlkZXMA"
+
+// Prices a kernel that states 1e12 operations. `count` defines n, its first operand.
+static EmuReport *price(const char *body, const char *count, const char *table) {
+    static char text[8192];
+    const int length = snprintf(
+        text, sizeof text,
+        "HloModule m\nENTRY e { %s\n t = s32[9] %s\n x = bf16[256,512] parameter(0)\n y = bf16[512,256] "
+        "parameter(1)\n"
+        " ROOT k = f32[256,256] custom-call(n,t,x,y), custom_call_target=\"tpu_custom_call\", backend_config=\"{"
+        "\\\"custom_call_config\\\":{\\\"body\\\":\\\"%s\\\",\\\"cost_estimate\\\":{\\\"bytes_accessed\\\":1000,"
+        "\\\"flops\\\":1000000000000,\\\"transcendentals\\\":0}}}\" }",
+        count, table, body);
+    cr_assert_lt(length, (int)sizeof text);
+    HloModule *module = NULL;
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
+    if (!status) status = emu_topology_parse("v6e-1", &topology);
+    if (!status) status = emu_simulate(module, topology, NULL, &report);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    emu_topology_free(topology);
+    hlo_module_free(module);
+    return report;
+}
+
+static void expect_products(const char *body, const char *count, const char *table, int64_t products) {
+    EmuReport *report = price(body, count, table);
+    cr_expect_eq(report->body_calls, 1, "%s %s", count, table);
+    cr_expect_eq(report->matrix_flops_per_device, (double)products * 2 * 256 * 256 * 512, "%s %s: %g", count, table,
+                 report->matrix_flops_per_device);
+    emu_report_free(report);
+}
+
+// What is not known is as much as the table has room for.
+Test(emulator_kernels, visits_are_as_many_as_their_table_has_entries) {
+    expect_products(LOOP_BODY, "n = s32[1] parameter(2)", "parameter(3)", 3 * 9);
+    expect_products(GRID_BODY, "n = s32[] parameter(2)", "parameter(3)", 9);
+}
+
+// Counts and tables that follow from constants are evaluated.
+Test(emulator_kernels, known_counts_are_exact) {
+    expect_products(GRID_BODY, "n = s32[] constant(5)", "constant({1,0,0,2,0,1,1,1,1})", 2);
+    // A count that is a broadcast or a reshape, a table that is computed from an iota.
+    const char *table = "select(c, one, zero)";
+    char text[512];
+    snprintf(text, sizeof text,
+             "n = s32[] constant(9)\n i = s32[9] iota(), iota_dimension=0\n l = s32[] constant(4)\n b = s32[9] "
+             "broadcast(l), "
+             "dimensions={}\n c = pred[9] compare(i, b), direction=LT\n o = s32[] constant(1)\n one = s32[9] "
+             "broadcast(o), dimensions={}\n z = s32[] constant(0)\n zero = s32[9] broadcast(z), dimensions={}");
+    expect_products(GRID_BODY, text, table, 4);
+    expect_products(GRID_BODY, "v = s32[] constant(5)\n w = s32[1] broadcast(v), dimensions={}\n n = s32[] reshape(w)",
+                    "constant({1,0,0,2,0,1,1,1,1})", 2);
+}
+
+// Without a table that bounds it, the work is what the author states.
+Test(emulator_kernels, unbounded_counts_leave_the_stated_work) {
+    EmuReport *report = price(LOOP_BODY, "n = s32[1] parameter(2)", "constant({1,1,1,1,1,1,1,1,1})");
+    cr_expect_eq(report->stated_calls, 1);
+    cr_expect_eq(report->matrix_flops_per_device, 1e12);
+    emu_report_free(report);
+}
