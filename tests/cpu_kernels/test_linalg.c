@@ -124,7 +124,7 @@ Test(cpu_triangular_solve, solutions_satisfy_the_system, .init = open_pool, .fin
     hlo_free(a), hlo_free(b), hlo_free(x);
 }
 
-// ---- the borders of blocks, every instruction set, any number of workers
+// ---- the boundaries of blocks, every instruction set, any number of workers
 
 static bool is_wide(HloType type) {
     return type == HLO_F64 || type == HLO_C128;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ninety-six JAX programs of every kind, each through three doors into both engines, against JAX's own results.
+"""Ninety-six JAX programs of every kind, each in three forms and on both engines, against JAX's own results.
 
 usage: sweep.py [--meshlo PATH] [--only PATTERN] [--keep FOLDER]     needs JAX 0.10.2
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: tests/hostile/run.py MESHLO [GROUP…]     Gives the command inputs that it must refuse, through every door.
+"""usage: tests/hostile/run.py MESHLO [GROUP…]     Gives every reader of the command inputs that it must refuse.
 
 Each case runs in a folder and a process of its own. It passes when the exit code is one that docs/cli.md gives for this kind of
 input, standard error says why, and the process took neither long nor much memory. A crash, a sanitizer's report, exit 0

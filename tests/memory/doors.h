@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short of memory at any allocation: a door is called again and again while the first, the second, the third …
-// allocation of the calling thread fails, until it needs no more of them than there are.
+// Short of memory at any allocation: an entry point (a door, here) is called again and again while the first, the
+// second, the third … allocation of the calling thread fails, until it needs no more of them than there are.
 #ifndef MESHLO_TESTS_MEMORY_DOORS_H_
 #define MESHLO_TESTS_MEMORY_DOORS_H_
 
@@ -10,7 +10,7 @@
 #include "hlo/hlo.h"
 #include "targets/client.h"
 
-// What a door works on: a program, in the forms that some of them read, and arguments for it.
+// The data of a door: a program, in the forms that some of them read, and arguments for it.
 typedef struct World {
     HloModule *module;
     HloText text, proto, stablehlo, bytecode;
@@ -19,7 +19,7 @@ typedef struct World {
     TargetClient *client;   // cpu:4
     EmuTopology *topology;  // v5e-4
     char path[64];          // of a file that a door may write
-    void *more;             // what a door's `open` made
+    void *more;             // made by a door's `open`
 } World;
 
 // Does one thing with the library; frees what it was given.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the doors to the plugin share: errors as statuses, and a client that is made while there is memory.
+// Shared by the tests that call the plugin: errors as statuses, and a client that is made while there is memory.
 #ifndef MESHLO_TESTS_MEMORY_PLUGIN_H_
 #define MESHLO_TESTS_MEMORY_PLUGIN_H_
 
 #include "tests/memory/doors.h"
 #include "tests/pjrt/harness.h"
 
-// What the doors find ready: memory is short while they use it, not while it is made.
+// Objects that are made before: memory is short while they are used, not while it is made.
 typedef struct Ready {
     PjrtClient *client;  // v2-8
     PjrtLoadedExecutable *executable;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The golden programs, and what the tests of both doors do with modules.
+// The golden programs, and functions on modules that the tests of text and bytecode share.
 #ifndef MESHLO_TESTS_STABLEHLO_GOLDEN_H_
 #define MESHLO_TESTS_STABLEHLO_GOLDEN_H_
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives of four devices, each with inputs of its own. XLA:CPU has no collective-broadcast, and its text door no ragged-all-to-all."""
+"""Collectives of four devices, each with inputs of its own. XLA:CPU has no collective-broadcast, and its text parser no ragged-all-to-all."""
 from golden.common import INTEGERS, case, each, scalar_computation
 
 REPLICAS = 4

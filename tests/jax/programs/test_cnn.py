@@ -80,7 +80,7 @@ def test_training_equals_cpu(parts):
 
 
 def test_inference_over_space_equals_cpu():
-    """Images cut along their height: convolutions and pools exchange borders."""
+    """Images cut along their height: convolutions and pools exchange boundary rows."""
     state, image = first_state(), batches()[0]["x"]
     mesh = mesh_of(batch=2, height=4)
     variables = {"params": state["parameters"], "batch_stats": state["statistics"]}
