@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products whose summed dimension is sharded alike on both sides. Each device then has a part of every element of the
 // result, which an all-reduce adds up. Where the result is large it is cheaper to exchange the operands first, so that
-// the result is sharded along a batch or free dimension instead.
+// the result is sharded along a batch or free dimension instead. The same holds for ops that need a dimension whole.
 #ifndef MESHLO_SPMD_PARTITIONER_CONTRACTION_H_
 #define MESHLO_SPMD_PARTITIONER_CONTRACTION_H_
 
@@ -22,5 +22,9 @@ bool spmd_only_leaves(const HloInstruction *op);
 // The dimension of the result of product `node` that propagation should shard by *axes, which shard the summed
 // dimension of both operands. -1 where adding up the parts, or sharding nothing, costs no more.
 int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t node, SpmdAxes *axes);
+// The same for other ops that need a dimension whole which their first operand shards by *axes (transforms and
+// decompositions): the dimension of the result that gets them instead, so that the operand is exchanged where it would
+// be gathered. -1 where there is none.
+int32_t spmd_set_aside_dim(SpmdConsequences *consequences, int32_t node, SpmdAxes *axes);
 
 #endif

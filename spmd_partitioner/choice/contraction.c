@@ -192,3 +192,49 @@ int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t number, Sp
     if (best_dim >= 0) *wanted = with_axes(made, best_dim, &axes);
     return best_dim;
 }
+
+// The axes of operand 0 along dimensions that the op needs whole, where it is one whose result may have them elsewhere;
+// none otherwise. Ops with a partition function know other ways.
+static SpmdAxes axes_to_set_aside(const SpmdConsequences *consequences, const SpmdNode *node) {
+    const SpmdRule *rule = node->rule;
+    SpmdAxes axes = {0};
+    if (!rule || spmd_op(rule->op->opcode)->partition || node->directions != SPMD_BOTH_WAYS || !rule->operand_count ||
+        !rule->result_count)
+        return axes;
+    const SpmdArray *operand = array_of(consequences, node, 0);
+    const SpmdArray *made = array_of(consequences, node, spmd_rule_result(rule, 0));
+    if (!operand || !made || made->annotated) return axes;
+    for (int32_t d = 0; d < operand->sharding->rank; d++) {
+        const SpmdDimFactors *factors = &rule->tensors[0].dims[d];
+        const bool whole = !factors->count || rule->factors.items[factors->items[0]].kind == SPMD_REPLICATE;
+        if (whole) spmd_axes_append(&axes, &operand->sharding->dims[d]);
+    }
+    return spmd_sharding_used(made->sharding) & spmd_axes_set(&axes) ? (SpmdAxes){0} : axes;
+}
+
+int32_t spmd_set_aside_dim(SpmdConsequences *consequences, int32_t number, SpmdAxes *wanted) {
+    const SpmdNode *node = &consequences->plan->nodes.items[number];
+    const SpmdAxes axes = axes_to_set_aside(consequences, node);
+    if (!axes.count) return -1;
+    const SpmdMesh *mesh = consequences->plan->mesh;
+    const int32_t result = spmd_rule_result(node->rule, 0);
+    const SpmdArray *made = array_of(consequences, node, result);
+    const SpmdAtomSet atoms = spmd_axes_set(&axes);
+    const double shards = (double)spmd_axes_product(mesh, &axes), share = 1 - 1 / shards;
+    const double bytes = spmd_part_bytes(consequences, array_of(consequences, node, 0), atoms) * share;
+    SpmdCosts *costs = consequences->plan->costs;
+    const double saved = spmd_transfer_price(costs, SPMD_TRANSFER_GATHER, atoms, bytes) -
+                         spmd_transfer_price(costs, SPMD_TRANSFER_EXCHANGE, atoms, bytes / shards);
+    int32_t best = -1;
+    for (int32_t d = 0; d < made->sharding->rank; d++) {
+        const SpmdAxes all = with_axes(made, d, &axes);
+        const bool even = made->shape->dims[d] % spmd_axes_product(mesh, &all) == 0;
+        if (!even || !may_have(consequences, node, d, &axes)) continue;
+        if (dim_of_factor(&node->rule->tensors[0], node->rule->tensors[result].dims[d].items[0]) < 0) continue;
+        if (best < 0 || made->shape->dims[d] > made->shape->dims[best]) best = d;
+    }
+    if (best < 0) return -1;
+    *wanted = with_axes(made, best, &axes);
+    const double runs = spmd_runs(consequences, node->rule->op->parent);
+    return runs * saved + spmd_consequences(consequences, number, node->arrays[result], best, &axes) > 0 ? best : -1;
+}

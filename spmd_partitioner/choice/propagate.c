@@ -377,12 +377,14 @@ static void run_stage(Work *work) {
     run_queue(work);
 }
 
-// Products that sum over a dimension which both operands shard, in program order: where it costs less to shard the
-// result instead, that is propagated before the next one is looked at.
+// Products that sum over a dimension which both operands shard, and ops that need one whole which is sharded, in
+// program order: where it costs less to shard the result along another one, that is propagated before the next one is
+// looked at.
 static void undo_contractions(Work *work) {
     for (int64_t n = 0; n < work->plan->nodes.count && !work->status; n++) {
         SpmdAxes axes;
-        const int32_t dim = spmd_uncontracted_dim(&work->consequences, (int32_t)n, &axes);
+        int32_t dim = spmd_uncontracted_dim(&work->consequences, (int32_t)n, &axes);
+        if (dim < 0) dim = spmd_set_aside_dim(&work->consequences, (int32_t)n, &axes);
         if (dim < 0) continue;
         const SpmdNode *node = &work->plan->nodes.items[n];
         offer(work, node->arrays[spmd_rule_result(node->rule, 0)], dim, &axes);

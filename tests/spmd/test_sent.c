@@ -89,6 +89,27 @@ static const SentBytes programs[] = {
      "HloModule m, num_partitions=8\nENTRY e {\n p = f32[8,4,2,6] parameter(0), sharding={devices=[8,1,1,1]<=[8]}\n"
      " ROOT t = f32[8,4,2,6] copy(p), sharding={devices=[1,2,2,2]<=[8]}\n}\n",
      7 * 4 * 2 * 6 * 4 / 8},
+    // By rows, and back.
+    {"a transform and its inverse",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = c64[8,16] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+     " f = c64[8,16] fft(p), fft_type=FFT, fft_length={16}\n n = c64[8,16] negate(f)\n"
+     " ROOT t = c64[8,16] fft(n), fft_type=IFFT, fft_length={16}, sharding={devices=[1,4]<=[4]}\n}\n",
+     2 * 3 * 2 * 4 * 8},
+    {"a transform and its inverse, of two axes",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = c64[8,16] parameter(0), sharding={devices=[2,2]<=[4]}\n"
+     " f = c64[8,16] fft(p), fft_type=FFT, fft_length={16}\n n = c64[8,16] negate(f)\n"
+     " ROOT t = c64[8,16] fft(n), fft_type=IFFT, fft_length={16}, sharding={devices=[2,2]<=[4]}\n}\n",
+     2 * 2 * 8 * 8},
+    {"a transform of rows that do not divide evenly",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = c64[6,16] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+     " f = c64[6,16] fft(p), fft_type=FFT, fft_length={16}\n n = c64[6,16] negate(f)\n"
+     " ROOT t = c64[6,16] fft(n), fft_type=IFFT, fft_length={16}, sharding={devices=[1,4]<=[4]}\n}\n",
+     3 * 6 * 4 * 8},
+    {"a transform of one row",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = c64[1,16] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+     " f = c64[1,16] fft(p), fft_type=FFT, fft_length={16}\n n = c64[1,16] negate(f)\n"
+     " ROOT t = c64[1,16] fft(n), fft_type=IFFT, fft_length={16}, sharding={devices=[1,4]<=[4]}\n}\n",
+     3 * 4 * 8},
 };
 
 CaseList(sent, at_most_the_plan) {
