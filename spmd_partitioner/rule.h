@@ -80,6 +80,8 @@ bool spmd_type_has_zero(HloType type);
 // The opcode of a reducer whose partial results a collective can combine (its order does not matter but for rounding);
 // HLO_OPCODE_COUNT for other computations.
 HloOpcode spmd_rule_combiner(const HloComputation *reducer);
+// `opcode` if it is one of these, of elements of that type; HLO_OPCODE_COUNT otherwise.
+HloOpcode spmd_rule_combining(HloOpcode opcode, HloType type);
 // The op that combines an array of which one device has each element and the others the op's identity: a sum where the
 // type has a zero.
 HloOpcode spmd_rule_joiner(HloType type);

@@ -116,10 +116,9 @@ bool spmd_type_has_zero(HloType type) {
 // Both parameters must be the operands of the root, in either order.
 // HLO_OPCODE_COUNT for reducers that are no plain binary op: partial results of theirs cannot be combined by a
 // collective.
-HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
-    const HloOpcode opcode = hlo_computation_binary_opcode(reducer);
+HloOpcode spmd_rule_combining(HloOpcode opcode, HloType type) {
     switch (opcode) {
-        case HLO_OP_ADD: return spmd_type_has_zero(reducer->root->shape->type) ? opcode : HLO_OPCODE_COUNT;
+        case HLO_OP_ADD: return spmd_type_has_zero(type) ? opcode : HLO_OPCODE_COUNT;
         case HLO_OP_MULTIPLY:
         case HLO_OP_MINIMUM:
         case HLO_OP_MAXIMUM:
@@ -128,6 +127,10 @@ HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
         case HLO_OP_XOR: return opcode;
         default: return HLO_OPCODE_COUNT;
     }
+}
+
+HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
+    return spmd_rule_combining(hlo_computation_binary_opcode(reducer), reducer->root->shape->type);
 }
 
 // The op that puts parts together of which all but one are zero.

@@ -160,10 +160,49 @@ static void reduce_window_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// A value outside of the array that does not change a window's result: the op's identity where it is known, else the
-// init value, which must be neutral in programs that are partitioned.
-static HloInstruction *neutral(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *init) {
-    const HloOpcode combiner = op->operand_count == 2 ? spmd_rule_combiner(op->called[0]) : HLO_OPCODE_COUNT;
+// The op that combines array `index` of a reduce-window with itself, whatever the other arrays are; HLO_OPCODE_COUNT if
+// it is none whose identity is known.
+static HloOpcode combiner_of(const HloInstruction *op, int32_t index) {
+    const HloComputation *called = op->called[0];
+    const int32_t inputs = op->operand_count / 2;
+    if (inputs == 1) return spmd_rule_combiner(called);
+    if (!hlo_is(called->root, HLO_OP_TUPLE)) return HLO_OPCODE_COUNT;
+    const HloInstruction *at = called->root->operands[index];
+    const HloInstruction *a = called->parameters.items[index], *b = called->parameters.items[inputs + index];
+    if (at->operand_count != 2 ||
+        !((at->operands[0] == a && at->operands[1] == b) || (at->operands[0] == b && at->operands[1] == a)))
+        return HLO_OPCODE_COUNT;
+    return spmd_rule_combining(at->opcode, at->shape->type);
+}
+
+// Whether a reduction takes either one of two elements or the other, of all arrays alike. Then the init value may take
+// part more than once.
+static bool is_selection(const HloInstruction *op) {
+    const HloComputation *called = op->called[0];
+    const int32_t inputs = op->operand_count / 2;
+    const HloInstruction *condition = NULL;
+    for (int32_t i = 0; i < inputs; i++) {
+        const HloInstruction *at = inputs == 1 ? called->root : called->root->operands[i];
+        if ((inputs > 1 && !hlo_is(called->root, HLO_OP_TUPLE)) || !hlo_is(at, HLO_OP_SELECT)) return false;
+        if (i && at->operands[0] != condition) return false;
+        condition = at->operands[0];
+        if (at->operands[1] != called->parameters.items[i] || at->operands[2] != called->parameters.items[inputs + i])
+            return false;
+    }
+    return true;
+}
+
+// Whether elements outside of the arrays can be set to something that does not change a window's result.
+static bool has_neutral(const HloInstruction *op) {
+    bool known = true;
+    for (int32_t i = 0; i < op->operand_count / 2; i++) known &= combiner_of(op, i) != HLO_OPCODE_COUNT;
+    return known || is_selection(op);
+}
+
+// That value, of array `index`: the op's identity, or the init value.
+static HloInstruction *neutral(SpmdPartitioner *partitioner, const HloInstruction *op, int32_t index,
+                               HloInstruction *init) {
+    const HloOpcode combiner = combiner_of(op, index);
     if (combiner == HLO_OPCODE_COUNT) return init;
     return spmd_emit_identity(partitioner, combiner, init->shape->type);
 }
@@ -175,13 +214,17 @@ static SpmdInterval reduce_window_interval(const SpmdMesh *mesh, const HloInstru
     return window_interval(mesh, &window, axes, size);
 }
 
-// True if the windows of all sharded dimensions can be computed shard by shard.
+// True if the windows of all sharded dimensions can be computed shard by shard. Where nothing is neutral to the op,
+// none of them may reach beyond the array.
 static bool all_regular(const SpmdMesh *mesh, const HloInstruction *op, const SpmdSharding *sharding,
                         const HloShape *global) {
     for (int32_t d = 0; d < sharding->rank; d++) {
         const HloWindowDimension window = reduced_window(op, d);
         int64_t size = spmd_shard_size(global->dims[d], spmd_axes_product(mesh, &sharding->dims[d]));
         if (!is_regular(mesh, &window, &sharding->dims[d], size)) return false;
+        const bool inside = !window.padding_low && !window.padding_high &&
+                            global->dims[d] == size * spmd_axes_product(mesh, &sharding->dims[d]);
+        if (sharding->dims[d].count && !inside && !is_trivial(&window) && !has_neutral(op)) return false;
     }
     return true;
 }
@@ -242,7 +285,7 @@ static bool is_taken(const HloWindowDimension *window, const SpmdSharding *shard
 static HloInstruction *windowed_operand(SpmdPartitioner *partitioner, const HloInstruction *op, Windows *windows,
                                         int32_t index, const HloShape *result) {
     const HloWindow *window = windows->whole;
-    HloInstruction *fill = neutral(partitioner, op, windows->operands[op->operand_count / 2 + index]);
+    HloInstruction *fill = neutral(partitioner, op, index, windows->operands[op->operand_count / 2 + index]);
     SpmdLocal local = spmd_factor_operand(partitioner, windows->rule, windows->factors, index);
     for (int32_t d = 0; d < result->rank; d++) {
         if (!is_taken(&window->dims[d], windows->sharding, d)) continue;
