@@ -113,8 +113,8 @@ static bool named_part(HloArena *arena, const HloNamedSharding *named, int64_t r
     if (named->whole == HLO_SHARDING_REPLICATED) return true;
     const HloMesh *mesh = &named->mesh;
     int64_t position = mesh_position(arena, mesh, device);
-    if (position < 0 || named->dim_count < rank) return false;
-    for (int64_t d = 0; d < rank; d++) {
+    if (position < 0) return false;
+    for (int64_t d = 0; d < rank && d < named->dim_count; d++) {
         for (int64_t a = 0; a < named->dims[d].count; a++) {
             HloAxisRef ref = named->dims[d].items[a];
             axis_part(mesh->axis_sizes.items, mesh->axis_sizes.count, position, ref.axis, ref.pre_size, ref.size,

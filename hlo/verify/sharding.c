@@ -75,7 +75,8 @@ static HloStatus check_named(HloVerifier *verifier, const HloNamedSharding *name
     if (named->mesh.is_maximal || named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
     HLO_VERIFY_FAIL_IF(named->mesh.axis_sizes.count && product(named->mesh.axis_sizes) == 0,
                        "the mesh has an empty or excessively large axis");
-    HLO_VERIFY_FAIL_IF(shape && hlo_shape_is_array(shape) && named->dim_count != shape->rank,
+    // Dimensions that are not listed are not sharded.
+    HLO_VERIFY_FAIL_IF(shape && hlo_shape_is_array(shape) && named->dim_count > shape->rank,
                        "the sharding has %lld dimensions, but the shape is %s", (long long)named->dim_count,
                        hlo_verify_shape_text(verifier, shape));
     int64_t *left = HLO_ARENA_NEW(verifier->arena, int64_t, named->mesh.axis_sizes.count);

@@ -625,15 +625,16 @@ static const int64_t *mesh_devices(HloArena *arena, const HloMesh *mesh, int64_t
 // A named sharding as the V1 tiling that it means.
 // Manual, unreduced and replicated axes become three trailing subgroups, each of size 1 where there
 // are none. Devices of one tile are listed by their position in the annotation's mesh.
-static HloSharding *tiled_from_named(HloArena *arena, const HloNamedSharding *named) {
+static HloSharding *tiled_from_named(HloArena *arena, const HloNamedSharding *named, int64_t rank) {
     const HloMesh *mesh = &named->mesh;
+    static const HloAxisRefs none = {0};
     const HloAxisRefs *special[2] = {&named->manual, &named->unreduced};
     static const HloShardingKind kinds[3] = {HLO_SHARDING_MANUAL, HLO_SHARDING_UNREDUCED, HLO_SHARDING_REPLICATED};
-    int64_t count = product_of(mesh->axis_sizes), rank = named->dim_count, tiles = 1;
+    int64_t count = product_of(mesh->axis_sizes), tiles = 1;
     HloSharding *tiled = HLO_ARENA_NEW(arena, HloSharding, 1);
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank + 3);
     for (int64_t d = 0; d < rank + 2; d++) {
-        dims[d] = product_of_axes(mesh, d < rank ? &named->dims[d] : special[d - rank]);
+        dims[d] = product_of_axes(mesh, d < named->dim_count ? &named->dims[d] : d < rank ? &none : special[d - rank]);
         tiles *= dims[d];
     }
     dims[rank + 2] = count / tiles;
@@ -642,7 +643,7 @@ static HloSharding *tiled_from_named(HloArena *arena, const HloNamedSharding *na
     for (int64_t position = 0; position < count; position++) {
         int64_t tile = 0;
         for (int64_t d = 0; d < rank + 2; d++) {
-            const HloAxisRefs *axes = d < rank ? &named->dims[d] : special[d - rank];
+            const HloAxisRefs *axes = d < named->dim_count ? &named->dims[d] : d < rank ? &none : special[d - rank];
             tile = tile * dims[d] + spmd_mesh_coordinate(mesh, axes, position);
         }
         list[tile * dims[rank + 2] + filled[tile]++] = devices[position];
@@ -694,10 +695,11 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
     if (named->whole == HLO_SHARDING_MANUAL) annotation->sharding->manual = spmd_mesh_all(mesh);
     if (named->whole == HLO_SHARDING_UNREDUCED) annotation->sharding->unreduced = spmd_mesh_all(mesh);
     if (named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
-    HLO_FAIL_IF(named->dim_count != rank, HLO_INVALID_ARGUMENT,
-                "a sharding of %lld dimensions on an array of rank %lld", (long long)named->dim_count, (long long)rank);
+    // Dimensions that it does not list are not sharded.
+    HLO_FAIL_IF(named->dim_count > rank, HLO_INVALID_ARGUMENT, "a sharding of %lld dimensions on an array of rank %lld",
+                (long long)named->dim_count, (long long)rank);
     bool *open = HLO_ARENA_NEW(arena, bool, rank);
-    for (int64_t i = 0; i < rank; i++) open[i] = named->dims[i].open;
+    for (int64_t i = 0; i < named->dim_count; i++) open[i] = named->dims[i].open;
     // A mesh without axes is Shardy's way to say that all devices have the whole.
     const bool fits = named->mesh.axis_sizes.count == 0 || product_of(named->mesh.axis_sizes) == mesh->device_count;
     if (!fits && uses_no_axes(named)) {
@@ -708,7 +710,7 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
                 (long long)product_of(named->mesh.axis_sizes), (long long)mesh->device_count);
     if (!is_plain(&named->mesh) || !annotation_from_axes(arena, mesh, named, annotation)) {
         annotation->sharding = spmd_sharding_new(arena, rank, 0);
-        HLO_TRY(annotation_from_tiled(arena, mesh, tiled_from_named(arena, named), rank, annotation));
+        HLO_TRY(annotation_from_tiled(arena, mesh, tiled_from_named(arena, named, rank), rank, annotation));
     }
     annotation->open = open;
     return HLO_SUCCESS;

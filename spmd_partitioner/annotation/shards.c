@@ -83,9 +83,9 @@ HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding
     assert(global && sharding && offsets);
     for (int32_t d = 0; d < global->rank; d++) offsets[d] = 0;
     if (sharding->kind == HLO_SHARDING_NAMED && sharding->named->whole == HLO_SHARDING_TILED) {
-        HLO_FAIL_IF(sharding->named->dim_count != global->rank, HLO_INVALID_ARGUMENT, "the sharding's rank differs");
+        HLO_FAIL_IF(sharding->named->dim_count > global->rank, HLO_INVALID_ARGUMENT, "the sharding's rank differs");
         int64_t position = mesh_position(&sharding->named->mesh, device);
-        for (int32_t d = 0; d < global->rank; d++) {
+        for (int32_t d = 0; d < sharding->named->dim_count; d++) {
             int64_t shard = spmd_shard_size(global->dims[d], spmd_tiles_of_dim(sharding, d));
             offsets[d] = spmd_mesh_coordinate(&sharding->named->mesh, &sharding->named->dims[d], position) * shard;
         }

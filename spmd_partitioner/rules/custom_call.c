@@ -207,13 +207,29 @@ static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// Outside of manual regions only a collective across replicas has a meaning.
+static int64_t channel_of(const HloInstruction *op) {
+    return hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute ? HLO_ATTRIBUTES(op, Permute)->channel_id
+                                                                 : HLO_ATTRIBUTES(op, Collective)->channel_id;
+}
+
+// As XLA: outside of manual regions each part of an array is exchanged for itself by permutes between devices and
+// summed for itself over replicas. For other collectives every device brings the whole array. A sum over devices would
+// be one of equal arrays, which is not what programs mean.
 static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const bool has_meaning = spmd_manual_axes(partitioner, op) || spmd_is_across_replicas(op);
-    HLO_FAIL_IF(partitioner->mesh->device_count > 1 && !has_meaning, HLO_UNIMPLEMENTED,
+    const bool sums = hlo_is(op, HLO_OP_ALL_REDUCE), permutes = hlo_is(op, HLO_OP_COLLECTIVE_PERMUTE);
+    const bool across_devices = channel_of(op) > 0;
+    if (has_meaning || partitioner->mesh->device_count == 1 || (sums && !across_devices) ||
+        (permutes && across_devices))
+        return spmd_partition_default(partitioner, op);
+    HLO_FAIL_IF(sums, HLO_UNIMPLEMENTED,
                 "%s outside of a manual region has no meaning for a program of all devices; is this the program of one "
                 "device already?",
                 hlo_op_text(op->opcode));
-    return spmd_partition_default(partitioner, op);
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    const SpmdAxes *none = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    for (int32_t i = 0; i < op->operand_count; i++) operands[i] = spmd_factor_operand(partitioner, rule, none, i).hlo;
+    return spmd_emit_by_factors(partitioner, rule, none, operands);
 }
 const SpmdOp spmd_op_collective = {.name = "collective", .rule = collective_rule, .partition = collective_partition};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transfers to and from the host. Inside a manual region each device makes its own. Outside of one the annotation
 // {maximal device=N} names the device that acts for all, and the data that it receives is broadcast. Feeds are the
-// same: each device has a queue of its own, or one acts for all. Transfers between devices exist in manual regions
-// only.
+// same: each device has a queue of its own, or one acts for all. Transfers between devices are made by all of them,
+// with whole arrays outside of manual regions.
 //
 //     %r = (f32[8], u32[], token[]) recv(%t), is_host_transfer=true, sharding={maximal device=2}
 //     becomes, on every device
@@ -14,6 +14,7 @@
 // devices the halves stay apart (keep_start, emit_done).
 #include <assert.h>
 
+#include "spmd_partitioner/convert.h"
 #include "spmd_partitioner/emit.h"
 
 // A send or recv on its way: its value has three leaves, the data's, the context and the token.
@@ -161,8 +162,9 @@ static HloStatus check_transfer(const Transfer *transfer) {
     assert(transfer->partitioner);
     const SpmdPartitioner *partitioner = transfer->partitioner;
     const SpmdAtomSet manual = spmd_plan_array(partitioner->plan, transfer->op, 0)->sharding->manual;
-    HLO_FAIL_IF(!transfer->attributes.is_host_transfer && manual != spmd_mesh_all(partitioner->mesh), HLO_UNIMPLEMENTED,
-                "a transfer between devices outside of a manual region");
+    HLO_FAIL_IF(
+        !transfer->attributes.is_host_transfer && transfer->device >= 0 && manual != spmd_mesh_all(partitioner->mesh),
+        HLO_UNIMPLEMENTED, "a transfer between devices by one of them alone");
     HLO_FAIL_IF(!hlo_shape_is_array(transfer->data), HLO_UNIMPLEMENTED, "a host transfer of several arrays at once");
     return check_device(partitioner, transfer->device, "a host transfer");
 }
@@ -357,18 +359,43 @@ static HloStatus infeed_partition(SpmdPartitioner *partitioner, const HloInstruc
 }
 const SpmdOp spmd_op_infeed = {.name = "infeed", .partition = infeed_partition};
 
+// The sharding in which leaf `leaf` of the sent value is fed out: as the outfeed's annotation says, which has an entry
+// for each array, and may have one more for the token; else as the array is planned.
+static HloStatus fed_sharding(SpmdPartitioner *partitioner, const HloInstruction *op, int64_t leaf,
+                              const SpmdSharding **to) {
+    const HloSharding *written = op->sharding;
+    *to = spmd_plan_array(partitioner->plan, op->operands[0], leaf)->sharding;
+    if (written && written->kind == HLO_SHARDING_TUPLE) {
+        const int64_t count = hlo_shape_leaf_count(op->operands[0]->shape);
+        HLO_FAIL_IF(written->element_count != count && written->element_count != count + 1, HLO_INVALID_ARGUMENT,
+                    "a sharding of %lld elements on an outfeed of %lld arrays", (long long)written->element_count,
+                    (long long)count);
+        written = written->elements[leaf];
+    }
+    if (!written || (*to)->manual || written->kind == HLO_SHARDING_UNKNOWN || written->kind == HLO_SHARDING_MANUAL)
+        return HLO_SUCCESS;
+    SpmdAnnotation annotation;
+    HLO_TRY(spmd_annotation_from_hlo(partitioner->arena, partitioner->mesh, written, (*to)->rank, &annotation));
+    HLO_FAIL_IF(annotation.devices || annotation.sharding->unreduced || annotation.sharding->manual, HLO_UNIMPLEMENTED,
+                "an outfeed in a device order that the mesh cannot hold, or of a part of a sum");
+    *to = annotation.sharding;
+    return HLO_SUCCESS;
+}
+
 // The arrays that are fed out: each device's part, or all of them where one device speaks for all.
-static HloInstruction *fed_arrays(SpmdPartitioner *partitioner, const HloInstruction *op, bool whole) {
+static HloStatus fed_arrays(SpmdPartitioner *partitioner, const HloInstruction *op, bool whole, HloInstruction **fed) {
     const HloInstruction *data = op->operands[0];
     int64_t count = hlo_shape_leaf_count(data->shape);
     HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
     for (int64_t i = 0; i < count; i++) {
         const SpmdReason reason = {.op = op, .what = "outfed array"};
-        const SpmdSharding *to = spmd_plan_array(partitioner->plan, data, i)->sharding;
+        const SpmdSharding *to;
+        HLO_TRY(fed_sharding(partitioner, op, i, &to));
         if (whole) to = spmd_sharding_new(partitioner->arena, to->rank, to->manual);
         leaves[i] = spmd_reshard(partitioner, *spmd_local(partitioner, data, i), to, 0, reason).hlo;
     }
-    return spmd_emit_tree(partitioner, data->shape, leaves);
+    *fed = spmd_emit_tree(partitioner, data->shape, leaves);
+    return HLO_SUCCESS;
 }
 
 // The mirror of infeeds: parts into each device's queue, or the whole into that of one.
@@ -376,7 +403,8 @@ static HloStatus outfeed_partition(SpmdPartitioner *partitioner, const HloInstru
     const int64_t device = acting_device(op);
     const Feed feed = {partitioner, op, hlo_shape_copy(spmd_arena(partitioner), op->shape)};
     HLO_TRY(check_device(partitioner, device, "an outfeed"));
-    HloInstruction *data = fed_arrays(partitioner, op, device >= 0);
+    HloInstruction *data;
+    HLO_TRY(fed_arrays(partitioner, op, device >= 0, &data));
     HloInstruction *token = spmd_local(partitioner, op->operands[1], 0)->hlo;
     SpmdLocal local = {.global = op->shape, .sharding = spmd_planned(partitioner, 0)};
     if (device >= 0) {

@@ -282,7 +282,7 @@ static void mesh_without_devices(void) {
     named(HLO_DIMS(2, 0), (HloAxisRef){.axis = 0}, (HloAxisRef){.axis = 0}, 2);
 }
 static void named_of_another_rank(void) {
-    named(HLO_DIMS(2, 2), (HloAxisRef){.axis = 0}, (HloAxisRef){.axis = 1}, 1);
+    named(HLO_DIMS(2, 2), (HloAxisRef){.axis = 0}, (HloAxisRef){.axis = 1}, 3);
 }
 static void leaves_of_another_tuple(void) {
     const HloSharding *all = hlo_sharding_simple(module->arena, HLO_SHARDING_REPLICATED);
@@ -348,7 +348,7 @@ static const Rule rules[] = {
     {axis_part_that_does_not_fit, "axis a of size 6 has no part (2)2"},
     {axis_used_twice, "uses axis a more than once"},
     {mesh_without_devices, "the mesh has an empty or excessively large axis"},
-    {named_of_another_rank, "the sharding has 1 dimensions, but the shape is f32[4,6]"},
+    {named_of_another_rank, "the sharding has 3 dimensions, but the shape is f32[4,6]"},
     {leaves_of_another_tuple, "a sharding of 3 leaves for (f32[4,6], f32[4])"},
 };
 

@@ -269,7 +269,8 @@ Test(partition, refuses_by_name) {
     expect_refused(
         "HloModule m, num_partitions=2\nsum {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] "
         "add(x, y)\n}\n"
-        "ENTRY e {\n p = f32[4] parameter(0)\n ROOT c = f32[4] all-reduce(p), replica_groups={}, to_apply=sum\n}\n",
+        "ENTRY e {\n p = f32[4] parameter(0)\n ROOT c = f32[4] all-reduce(p), channel_id=1, replica_groups={{0,1}}, "
+        "use_global_device_ids=true, to_apply=sum\n}\n",
         NULL, HLO_UNIMPLEMENTED, "all-reduce");
     expect_refused(
         "HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n}\n",
@@ -356,9 +357,8 @@ Test(partition, one_device_feeds_for_all) {
         NULL, HLO_INVALID_ARGUMENT, "device 4");
 }
 
-// Between devices only where each of them is on its own: the halves stay apart, so that none waits for what the other
-// has not begun.
-Test(partition, transfers_between_devices_stay_in_manual_regions) {
+// Between devices the halves stay apart, so that none waits for what the other has not begun.
+Test(partition, transfers_between_devices_stay_in_halves) {
     static const char *const words[] = {"s = (f32[2]{0}, u32[], token[]) send(p, t)",
                                         "(f32[2]{0}, u32[], token[]) recv(t)", "recv-done(r)", "send-done(s)"};
     expect_words(
@@ -371,10 +371,6 @@ Test(partition, transfers_between_devices_stay_in_manual_regions) {
         " ROOT q = f32[8] custom-call(g), custom_call_target=\"SPMDShardToFullShape\", "
         "sharding={devices=[4]<=[4]}\n}\n",
         words, HLO_COUNT_OF(words));
-    expect_refused(
-        "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8] parameter(0)\n t = token[] after-all()\n"
-        " s = (f32[8], u32[], token[]) send(p, t), channel_id=7\n ROOT d = token[] send-done(s), channel_id=7\n}\n",
-        NULL, HLO_UNIMPLEMENTED, "outside of a manual region");
 }
 
 // Each device has a queue of its own and takes its part from it.

@@ -84,9 +84,13 @@ static const RefusedProgram programs[] = {
     {ON(4, " p = f32[8,2] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT b = u16[8,2,2] bitcast(p)\n"),
      HLO_UNIMPLEMENTED, "bitcast that changes the element width"},
     {ON(4,
-        " t = token[] after-all()\n p = f32[8] parameter(0)\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
-        " ROOT d = token[] send-done(s), channel_id=1\n"),
-     HLO_UNIMPLEMENTED, "outside of a manual region"},
+        " t = token[] after-all()\n p = f32[8] parameter(0)\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1, "
+        "sharding={maximal device=1}\n ROOT d = token[] send-done(s), channel_id=1\n"),
+     HLO_UNIMPLEMENTED, "a transfer between devices by one of them alone"},
+    {ON(4,
+        " t = token[] after-all()\n p = f32[8] parameter(0)\n ROOT o = token[] outfeed(p, t), outfeed_shape=f32[8], "
+        "sharding={{replicated},{replicated},{replicated}}\n"),
+     HLO_INVALID_ARGUMENT, "a sharding of 3 elements on an outfeed of 1 arrays"},
     {ON(4,
         " t = token[] after-all(), sharding={manual}\n"
         " ROOT r = (f32[4], u32[], token[]) recv(t), channel_id=1, sharding={{manual}, {manual}, {manual}}\n"),
@@ -107,10 +111,6 @@ static const RefusedProgram programs[] = {
      "ENTRY e {\n p = f32[8] parameter(0)\n ROOT r = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, "
      "use_global_device_ids=true, to_apply=add\n}\n",
      HLO_UNIMPLEMENTED, "all-reduce outside of a manual region has no meaning"},
-    {ON(4,
-        " p = f32[8] parameter(0)\n s = (f32[8], f32[32]) all-gather-start(p), dimensions={0}, channel_id=1, "
-        "replica_groups={{0,1,2,3}}, use_global_device_ids=true\n ROOT d = f32[32] all-gather-done(s)\n"),
-     HLO_UNIMPLEMENTED, "all-gather outside of a manual region has no meaning"},
     {ON(4,
         " t = token[] after-all()\n p = f32[8] parameter(0)\n q = (f32[8], f32[8]) tuple(p, p)\n"
         " s = ((f32[8], f32[8]), u32[], token[]) send(q, t), channel_id=1, is_host_transfer=true\n"
@@ -350,8 +350,8 @@ Test(refused, annotations_of_other_meshes) {
     const HloSharding v3 = {.kind = HLO_SHARDING_NAMED, .named = &named};
     must_fail(spmd_annotation_from_hlo(arena, mesh, &v3, 1, &annotation), HLO_INVALID_ARGUMENT,
               "a sharding of 8 devices on a mesh of 4");
-    must_fail(spmd_annotation_from_hlo(arena, mesh, &v3, 2, &annotation), HLO_INVALID_ARGUMENT,
-              "a sharding of 1 dimensions on an array of rank 2");
+    must_fail(spmd_annotation_from_hlo(arena, mesh, &v3, 0, &annotation), HLO_INVALID_ARGUMENT,
+              "a sharding of 1 dimensions on an array of rank 0");
     const HloShape *shape = hlo_shape_array(arena, HLO_F32, four, 1);
     int64_t offset;
     named.dim_count = 2;
