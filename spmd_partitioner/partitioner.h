@@ -25,6 +25,7 @@ typedef struct SpmdScope {
     HloIntMap reshards;      // by id of an instruction in the scope: SpmdCached chain of its reshards
     HloIntMap scalars;       // type and value -> constant
     HloIntMap frees;         // by source instruction id: SpmdCached chain of a free array's forms
+    HloIntMap shifts;        // by id of a source array: its shifts, cut out of one array (halo.c)
     HloIntMap splits;        // by id of a source slice: its part of what several exchange together (split.c)
 } SpmdScope;
 

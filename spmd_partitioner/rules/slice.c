@@ -21,6 +21,7 @@
 #include "spmd_partitioner/assemble.h"
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/halo.h"
 #include "spmd_partitioner/moves.h"
 #include "spmd_partitioner/split.h"
 
@@ -208,6 +209,7 @@ static HloPadDimension take_padded(SpmdPartitioner *partitioner, Windowed *windo
 static HloStatus pad_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_PAD));
     const HloPadding *padding = &HLO_ATTRIBUTES(op, Pad)->padding;
+    if (spmd_shift(partitioner)) return HLO_SUCCESS;
     Windowed windowed = begin(partitioner, op, true);
     HloArena *arena = partitioner->module->arena;
     HloInstruction *operands[2] = {NULL, spmd_operand_whole(partitioner, 1)};
@@ -388,6 +390,7 @@ static HloStatus concatenate_sharded(SpmdPartitioner *partitioner, const HloInst
 static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CONCATENATE));
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
+    if (spmd_shift(partitioner)) return HLO_SUCCESS;
     SpmdAxes *factors = spmd_choose(partitioner, partitioner->plan->rules[op->id], true);
     if (spmd_assemble(partitioner, factors)) return HLO_SUCCESS;
     Windowed windowed = begin_with(partitioner, op, factors);
