@@ -2,6 +2,7 @@
 // The backward walk: cotangents are summed per linear instruction, and each instruction with one passes it on to its
 // linear operands.
 #include <assert.h>
+#include <complex.h>
 
 #include "hlo/transform/internal.h"
 
@@ -90,10 +91,55 @@ HloInstruction **hlo_transposer_cotangents(HloTransposer *t, const HloInstructio
     return leaves;
 }
 
+// The dimension along which a pad puts zeros around an array; -1 if there are several, or it does anything else.
+static int64_t padded_dimension(const HloInstruction *i) {
+    int64_t found = -1;
+    if (!hlo_is(i, HLO_OP_PAD)) return -1;
+    const HloLiteral *value = hlo_is(i->operands[1], HLO_OP_CONSTANT) ? hlo_constant_literal(i->operands[1]) : NULL;
+    const HloPadding padding = HLO_ATTRIBUTES(i, Pad)->padding;
+    for (int64_t d = 0; d < padding.count; d++) {
+        const HloPadDimension *p = &padding.items[d];
+        if (p->low == 0 && p->high == 0 && p->interior == 0) continue;
+        if (found >= 0 || p->low < 0 || p->high < 0 || p->interior != 0) return -1;
+        found = d;
+    }
+    return value && hlo_literal_get_complex(value, 0) == 0 ? found : -1;
+}
+
+static void push_parts(HloArena *scratch, HloInstructionVector *parts, HloInstruction *x, int64_t dimension) {
+    const bool joined =
+        hlo_is(x, HLO_OP_CONCATENATE) && HLO_ATTRIBUTES(x, Dimensions)->dimensions.items[0] == dimension;
+    for (int32_t k = 0; k < (joined ? x->operand_count : 1); k++)
+        hlo_vector_push(scratch, parts, joined ? x->operands[k] : x);
+}
+
+// The sum of two arrays of zeros around neighbouring parts, as the transposes of a split give one after the other: the
+// parts next to each other. NULL if they are no neighbours.
+static HloInstruction *neighbours(HloTransposer *t, HloInstruction *a, HloInstruction *b) {
+    int64_t low[HLO_MAXIMUM_RANK] = {0}, high[HLO_MAXIMUM_RANK] = {0};
+    const int64_t d = a ? padded_dimension(a) : -1;
+    if (d < 0 || padded_dimension(b) != d) return NULL;
+    const int64_t rank = a->shape->rank, size = a->shape->dims[d];
+    const HloPadDimension *of_a = &HLO_ATTRIBUTES(a, Pad)->padding.items[d],
+                          *of_b = &HLO_ATTRIBUTES(b, Pad)->padding.items[d];
+    HloInstruction *first = of_a->low < of_b->low ? a : b, *second = first == a ? b : a;
+    const HloPadDimension *before = first == a ? of_a : of_b, *after = first == a ? of_b : of_a;
+    HloInstructionVector parts = {0};
+    if (size - before->high != after->low) return NULL;
+    push_parts(t->scratch, &parts, first->operands[0], d);
+    push_parts(t->scratch, &parts, second->operands[0], d);
+    HloInstruction *all = hlo_build_concatenate(t->b, parts.items, parts.count, d);
+    low[d] = before->low;
+    high[d] = after->high;
+    if (low[d] == 0 && high[d] == 0) return all;
+    return hlo_build_pad(t->b, all, first->operands[1], (HloInts){low, rank}, (HloInts){high, rank}, HLO_DIMS());
+}
+
 void hlo_transposer_add(HloTransposer *t, HloInstruction *linear, HloInstruction *cotangent) {
     if (!cotangent || t->b->status) return;
     HloInstruction **leaves = hlo_transposer_cotangents(t, linear);
-    leaves[0] = hlo_transform_sum(t->b, leaves[0], cotangent);
+    HloInstruction *joined = neighbours(t, leaves[0], cotangent);
+    leaves[0] = joined ? joined : hlo_transform_sum(t->b, leaves[0], cotangent);
 }
 
 void hlo_transposer_give(HloTransposer *t, int64_t index, HloInstruction *cotangent) {

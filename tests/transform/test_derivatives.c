@@ -681,6 +681,38 @@ Test(derivatives, maxima_that_cancel_have_none) {
     }
 }
 
+// The parts of an array come back together, not as a sum of arrays of its size; parts that overlap are summed.
+Test(derivatives, of_a_split_is_a_concatenation) {
+    static const struct {
+        const char *slices;
+        int64_t concatenations, pads;
+    } kPrograms[] = {{"[0:2]}|[2:3]}|[3:6]}", 1, 0}, {"[0:2]}|[2:4]}|[4:5]}", 1, 1}, {"[0:3]}|[2:5]}|[3:6]}", 0, 3}};
+    for (size_t p = 0; p < HLO_COUNT_OF(kPrograms); p++) {
+        HloText text = {0};
+        static const char *const kUses[] = {"sine", "cosine", "tanh"};
+        const char *at = kPrograms[p].slices;
+        hlo_text_string(&text,
+                        "HloModule m\nsum {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n"
+                        "  ROOT c = f64[] add(a, b)\n}\nENTRY e {\n  x = f64[2,6] parameter(0)\n"
+                        "  y = f64[2,6] multiply(x, x)\n  z = f64[] constant(0)\n");
+        for (int i = 0; i < 3; i++) {
+            const int first = at[1] - '0', limit = at[3] - '0';
+            hlo_text_format(&text, "  part%d = f64[2,%d] slice(y), slice={[0:2], [%d:%d]}\n", i, limit - first, first,
+                            limit);
+            hlo_text_format(&text, "  use%d = f64[2,%d] %s(part%d)\n", i, limit - first, kUses[i], i);
+            hlo_text_format(&text, "  total%d = f64[] reduce(use%d, z), dimensions={0,1}, to_apply=sum\n", i, i);
+            at += 7;
+        }
+        hlo_text_string(&text, "  v = f64[] add(total2, total0)\n  ROOT w = f64[] add(v, total1)\n}\n");
+        HloModule *module = compiled_must_parse(text.data);
+        const HloComputation *gradient = checked_gradient("split", module);
+        cr_expect_eq(count_of(gradient, HLO_OP_CONCATENATE), kPrograms[p].concatenations, "%s", kPrograms[p].slices);
+        cr_expect_eq(count_of(gradient, HLO_OP_PAD), kPrograms[p].pads, "%s", kPrograms[p].slices);
+        hlo_text_free(&text);
+        hlo_module_free(module);
+    }
+}
+
 // A gradient has the sharding of its parameter, a cotangent that of the value.
 Test(derivatives, keep_shardings) {
     HloModule *module = compiled_must_parse(
