@@ -176,6 +176,34 @@ static void add_part(const HloInstruction **parts, int64_t *count, const HloInst
     parts[(*count)++] = part;
 }
 
+// The truth value in a constant, or broadcast from it; -1 if there is none.
+static int constant_truth(const HloInstruction *i) {
+    while (i->opcode == HLO_OP_BROADCAST) i = i->operands[0];
+    if (i->opcode != HLO_OP_CONSTANT || i->shape->type != HLO_PRED || hlo_shape_elements(i->shape) != 1) return -1;
+    return hlo_literal_get_int64(hlo_constant_literal(i), 0) != 0;
+}
+
+// Strips conversions to the same type, and `x != false` and `x == true`, as JAX writes a conjunction of values that are
+// not known to be truth values.
+static const HloInstruction *stripped(const HloInstruction *i) {
+    for (;;) {
+        const HloInstruction *inner = NULL;
+        if (i->opcode == HLO_OP_CONVERT || i->opcode == HLO_OP_COPY) {
+            inner = i->operands[0];
+        } else if (i->opcode == HLO_OP_COMPARE) {
+            const int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
+            for (int k = 0; k < 2; k++) {
+                const int truth = constant_truth(i->operands[1 - k]);
+                if ((direction == HLO_ComparisonDirection_NE && truth == 0) ||
+                    (direction == HLO_ComparisonDirection_EQ && truth == 1))
+                    inner = i->operands[k];
+            }
+        }
+        if (!inner || inner->shape->type != HLO_PRED) return i;
+        i = inner;
+    }
+}
+
 // Each part of a conjunction ends the loop. A limit from the first parts is a limit, so that a few are enough.
 int64_t hlo_trip_bound(const HloInstruction *loop) {
     const int64_t known = hlo_trip_count(loop);
@@ -184,7 +212,7 @@ int64_t hlo_trip_bound(const HloInstruction *loop) {
     const HloInstruction *parts[MOST] = {loop->called[0]->root};
     int64_t bound = -1;
     for (int64_t i = 0, count = 1; i < count; i++) {
-        const HloInstruction *part = parts[i];
+        const HloInstruction *part = stripped(parts[i]);
         HloCountedLoop counted;
         if (part->opcode == HLO_OP_AND && count + 2 <= MOST) {
             add_part(parts, &count, part->operands[0]);

@@ -157,7 +157,8 @@ static int64_t bound_of(const char *join) {
                     " x = f32[] get-tuple-element(s), index=1\n l = s32[] constant(10)\n m = s32[] constant(8)\n"
                     " p = pred[] compare(i, l), direction=LT\n q = pred[] compare(i, m), direction=LT\n"
                     " h = f32[] constant(100)\n r = pred[] compare(x, h), direction=LT\n"
-                    " a = pred[] %s(p, r)\n ROOT t = pred[] %s(q, a)\n}\n"
+                    " no = pred[] constant(false)\n u = pred[] compare(q, no), direction=NE\n"
+                    " v = pred[] convert(u)\n a = pred[] %s(p, r)\n ROOT t = pred[] %s(v, a)\n}\n"
                     "ENTRY e {\n z = s32[] constant(0)\n x = f32[] parameter(0)\n t = (s32[], f32[]) tuple(z, x)\n"
                     " ROOT w = (s32[], f32[]) while(t), condition=c, body=b\n}\n",
                     join, join);
@@ -169,7 +170,7 @@ static int64_t bound_of(const char *join) {
     return bound;
 }
 
-// A loop ends when one part of a conjunction does.
+// A loop ends when one part of a conjunction does, also where JAX compares that part with false once more.
 Test(ir_cost, bounds_loops) {
     cr_expect_eq(bound_of("and"), 8);
     cr_expect_eq(bound_of("or"), -1);
