@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: run.sh KERNEL_LEVEL NEEDED LEVEL COMMAND…     Runs a command at an instruction set; exits 77, which ctest counts as
-# skipped, on a machine that does not have the one that is needed.
+# skipped, on a machine that does not have the one that is needed. MESHLO_EMULATOR runs programs of another architecture.
 set -u
 kernel_level=$1 needed=$2 level=$3
 shift 3
-"$kernel_level" "$needed"
+# shellcheck disable=SC2086
+${MESHLO_EMULATOR:-} "$kernel_level" "$needed"
 case $? in
     0) ;;
     1)
@@ -14,4 +15,5 @@ case $? in
         ;;
     *) exit 1 ;;
 esac
-MESHLO_CPU_FEATURES=$level exec "$@"
+# shellcheck disable=SC2086
+MESHLO_CPU_FEATURES=$level exec ${MESHLO_EMULATOR:-} "$@"
