@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs tests that are written with Criterion's headers without its library, one process per test, for systems on which
 // that does not start: it starts its own binary once more and places it by hand, which qemu's user mode cannot do (and
-// ThreadSanitizer cannot either). Knows what our tests use of it: filters, fixtures, parameters, time limits and
-// skipped tests; no theories, expected signals or reports.
+// ThreadSanitizer cannot either). Knows what our tests use of it: filters, fixtures, parameters, time limits, skipped
+// tests, and theories of up to four whole numbers; no expected signals or reports.
 #include <assert.h>
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <criterion/theories.h>
 #include <fnmatch.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,6 +116,43 @@ void criterion_internal_test_main(void (*function)(void)) {
 void criterion_internal_test_teardown(void) {
     if (current.test->data->fini) current.test->data->fini();
     if (current.suite && current.suite->data->fini) current.suite->data->fini();
+}
+
+// ---- theories
+
+static jmp_buf assumption;
+
+void cr_theory_abort(void) {
+    longjmp(assumption, 1);
+}
+
+// Calls the theory with one number of each list; an assumption that does not hold ends the call.
+static void call_theory(void (*function)(void), int count, const int *numbers) {
+    if (setjmp(assumption)) return;
+    switch (count) {
+        case 1: ((void (*)(int))function)(numbers[0]); break;
+        case 2: ((void (*)(int, int))function)(numbers[0], numbers[1]); break;
+        case 3: ((void (*)(int, int, int))function)(numbers[0], numbers[1], numbers[2]); break;
+        case 4: ((void (*)(int, int, int, int))function)(numbers[0], numbers[1], numbers[2], numbers[3]); break;
+        default: abort();
+    }
+}
+
+void cr_theory_main(struct criterion_datapoints *lists, size_t count, void (*function)(void)) {
+    size_t combinations = 1;
+    for (size_t i = 0; i < count; i++) {
+        assert(lists[i].size == sizeof(int));
+        combinations *= lists[i].len;
+    }
+    for (size_t combination = 0; combination < combinations; combination++) {
+        int numbers[4] = {0};
+        size_t rest = combination;
+        for (size_t i = 0; i < count && i < 4; i++) {
+            numbers[i] = ((const int *)lists[i].arr)[rest % lists[i].len];
+            rest /= lists[i].len;
+        }
+        call_theory(function, (int)count, numbers);
+    }
 }
 
 // ---- running
