@@ -15,6 +15,8 @@
 
 // Loops and tuples between a kernel and the constant that it reads.
 #define MOST_STEPS_TO_CONSTANT 64
+// Elements of a table that is evaluated: kernels keep theirs in scalar memory, of which there is a megabyte at most.
+#define MOST_TABLE_ELEMENTS (1 << 18)
 
 bool emu_call_is_annotation(const HloInstruction *call) {
     const HloCustomCallKind kind = hlo_custom_call_kind(call);
@@ -70,6 +72,13 @@ static const HloInstruction *before_barriers(const HloInstruction *value) {
     return value;
 }
 
+// The value of a table of integers that the program computes from constants; NULL for other arrays.
+static const HloLiteral *known_table(HloArena *arena, const HloInstruction *value) {
+    const HloShape *shape = value->shape;
+    if (!hlo_shape_is_array(shape) || !hlo_type_is_integer(shape->type)) return NULL;
+    return hlo_shape_elements(shape) <= MOST_TABLE_ELEMENTS ? hlo_known_value(arena, value, true) : NULL;
+}
+
 // The value of an operand that does not depend on data, seen through copies, barriers, and states of loops that do not
 // change, and of a value of one element also through changes of its shape; NULL if there is none.
 static const HloLiteral *constant_of(HloArena *arena, const HloInstruction *value) {
@@ -78,13 +87,13 @@ static const HloLiteral *constant_of(HloArena *arena, const HloInstruction *valu
             case HLO_OP_CONSTANT: return hlo_constant_literal(value);
             case HLO_OP_RESHAPE:
             case HLO_OP_BROADCAST:
-                if (hlo_shape_elements(value->shape) != 1) return hlo_known_value(arena, value, true);
+                if (hlo_shape_elements(value->shape) != 1) return known_table(arena, value);
                 value = value->operands[0];
                 continue;
             case HLO_OP_COPY:
             case HLO_OP_DOMAIN: value = value->operands[0]; continue;
             case HLO_OP_GET_TUPLE_ELEMENT: break;
-            default: return hlo_shape_is_array(value->shape) ? hlo_known_value(arena, value, true) : NULL;
+            default: return known_table(arena, value);
         }
         const int64_t index = HLO_ATTRIBUTES(value, TupleIndex)->index;
         const HloInstruction *whole = before_barriers(value->operands[0]);
