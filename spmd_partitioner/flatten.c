@@ -208,7 +208,7 @@ HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     HLO_TRY(remove_dead_draws(module, &changed));
     spell_calls_out(module);
     HLO_TRY(hlo_pass_async_to_sync(module, NULL, &changed));
-    HLO_TRY(hlo_pass_scan_expander(module, NULL, &changed));
+    HLO_TRY(hlo_pass_scan_expander(module, &(HloPassEnv){.scratch = scratch}, &changed));
     HLO_TRY(hlo_pass_batch_norm_expander(module, NULL, &changed));
     HLO_TRY(hlo_pass_bitcast_expander(module, NULL, &changed));
     // Passes append their instructions, which then come after their users.

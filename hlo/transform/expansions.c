@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that are differentiated, and mapped, as what they abbreviate: batch normalisations, map, scan and scaled-dot.
 // Each is written out as a computation with the op's operands as parameters, through which the walks go.
+#include "hlo/transform/expansions.h"
 #include "hlo/analysis/scan.h"
 #include "hlo/transform/batch.h"
 
@@ -293,23 +294,24 @@ static HloStatus expansion_body(void *argument) {
     return hlo_transform_status(e->b);
 }
 
-// The instruction written out, a computation that the caller removes. NULL, and the builder has an error, if it has no
-// such form.
-static HloComputation *expansion_of(HloBuilder *b, HloArena *scratch, const HloInstruction *old) {
+HloStatus hlo_write_out(const HloInstruction *old, HloArena *scratch, HloComputation **result) {
     Expansion e = {.old = old, .scratch = scratch, .formula = formula_of(old->opcode)};
-    HloComputation *result = NULL;
-    for (int32_t i = 0; i < old->operand_count; i++) {
-        if (!hlo_shape_is_dynamic(old->operands[i]->shape)) continue;
-        hlo_builder_fail(
-            b, hlo_status_at_instruction(hlo_error(HLO_UNIMPLEMENTED,
-                                                   "%s: a %s of dynamic sizes has no derivative and cannot be "
-                                                   "mapped",
-                                                   old->name, hlo_op_text(old->opcode)),
-                                         old));
-        return NULL;
+    HloStatus status = HLO_SUCCESS;
+    for (int32_t i = 0; i < old->operand_count && !status; i++) {
+        if (hlo_shape_is_dynamic(old->operands[i]->shape))
+            status = hlo_error(HLO_UNIMPLEMENTED, "%s: a %s of dynamic sizes has no derivative and cannot be mapped",
+                               old->name, hlo_op_text(old->opcode));
     }
-    HloStatus status = hlo_transform_build(b->module, old->name, expansion_body, &e, &e.b, &e.root, &result);
-    if (status) hlo_builder_fail(b, hlo_status_at_instruction(status, old));
+    HloModule *module = old->parent->module;
+    if (!status) status = hlo_transform_build(module, old->name, expansion_body, &e, &e.b, &e.root, result);
+    return hlo_status_at_instruction(status, old);
+}
+
+// As hlo_write_out(); NULL, and the builder has the error, if it fails.
+static HloComputation *expansion_of(HloBuilder *b, HloArena *scratch, const HloInstruction *old) {
+    HloComputation *result = NULL;
+    HloStatus status = hlo_write_out(old, scratch, &result);
+    if (status) hlo_builder_fail(b, status);
     return status ? NULL : result;
 }
 
