@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 import program_cases
+from model_shapes import UNET, block_shapes, resnet_layers, unet_widths
 from program_cases import BF16, S8, S32, f32, norm
 
 CASES = {}
@@ -35,42 +36,29 @@ def convolve(x, w, stride=1):
     return lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
-# ResNet-50: per convolution its weights, then a scale and a bias of its features.
-def resnet_layers():
-    """Each convolution as (rows, inputs, outputs, stride), in the order of its weights; blocks as index lists."""
-    layers, blocks, inputs = [(7, 3, 64, 2)], [], 64
-    for stage, (count, features) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512))):
-        for i in range(count):
-            stride = 2 if stage and not i else 1
-            blocks.append((len(layers), i == 0))
-            layers += [(1, inputs, features, 1), (3, features, features, stride), (1, features, 4 * features, 1)]
-            layers += [(1, inputs, 4 * features, stride)] if i == 0 else []
-            inputs = 4 * features
-    return layers, blocks
+LAYERS, BLOCKS = resnet_layers()
 
 
 def resnet(x, *weights):
-    layers, blocks = resnet_layers()
+    """Each convolution has its weights, a scale and a bias of its features; the last array classifies."""
 
     def unit(x, i):
         w, scale, bias = weights[3 * i:3 * i + 3]
-        return convolve(x, w, layers[i][3]) * scale + bias
+        return convolve(x, w, LAYERS[i][3]) * scale + bias
 
     x = jax.nn.relu(unit(x, 0))
     x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
-    for first, projects in blocks:
+    for first, projects in BLOCKS:
         y = jax.nn.relu(unit(x, first))
         y = unit(jax.nn.relu(unit(y, first + 1)), first + 2)
         x = jax.nn.relu(y + (unit(x, first + 3) if projects else x))
     return x.mean((1, 2)) @ weights[-1]
 
 
-RESNET = [f32(*dims) for rows, inputs, outputs, _ in resnet_layers()[0]
+RESNET = [f32(*dims) for rows, inputs, outputs, _ in LAYERS
           for dims in ((rows, rows, inputs, outputs), (outputs,), (outputs,))] + [f32(2048, 1000)]
 model("resnet50_forward", resnet, f32(4, 224, 224, 3), *RESNET)
 model("resnet50_gradient", gradient(resnet), f32(4, 224, 224, 3), *RESNET)
-
-UNET = (32, 64, 128, 256)
 
 
 def unet(x, *weights):
@@ -91,19 +79,9 @@ def unet(x, *weights):
     return convolve(x, next(weights))
 
 
-def unet_shapes():
-    widths, inputs = [], 3
-    for features in UNET:
-        widths += [(inputs, features), (features, features)]
-        inputs = features
-    for features in UNET[-2::-1]:
-        widths += [(features + inputs, features), (features, features)]
-        inputs = features
-    return [f32(3, 3, *pair) for pair in widths] + [f32(1, 1, inputs, 2)]
-
-
-model("unet_forward", unet, f32(2, 128, 128, 3), *unet_shapes())
-model("unet_gradient", gradient(unet), f32(2, 128, 128, 3), *unet_shapes())
+UNET_SHAPES = [f32(3, 3, *pair) for pair in unet_widths()] + [f32(1, 1, UNET[0], 2)]
+model("unet_forward", unet, f32(2, 128, 128, 3), *UNET_SHAPES)
+model("unet_gradient", gradient(unet), f32(2, 128, 128, 3), *UNET_SHAPES)
 
 
 def attend(q, k, v, causal):
@@ -120,16 +98,16 @@ def block(x, qkv, out, up, down, heads, causal):
     return x + jax.nn.gelu(norm(x) @ up) @ down
 
 
-def block_shapes(d):
-    return f32(d, 3 * d), f32(d, d), f32(d, 4 * d), f32(4 * d, d)
+def weights_of(d):
+    return [f32(*dims) for dims in block_shapes(d)]
 
 
 def causal_block(x, *weights):
     return block(x, *weights, heads=16, causal=True)
 
 
-model("causal_block_forward", causal_block, f32(4, 512, 1024), *block_shapes(1024))
-model("causal_block_gradient", gradient(causal_block), f32(4, 512, 1024), *block_shapes(1024))
+model("causal_block_forward", causal_block, f32(4, 512, 1024), *weights_of(1024))
+model("causal_block_gradient", gradient(causal_block), f32(4, 512, 1024), *weights_of(1024))
 
 
 def vit(images, patches, head, *weights):
@@ -141,7 +119,7 @@ def vit(images, patches, head, *weights):
     return norm(x).mean(1) @ head
 
 
-model("vit_forward", vit, f32(8, 224, 224, 3), f32(16, 16, 3, 384), f32(384, 1000), *block_shapes(384) * 6)
+model("vit_forward", vit, f32(8, 224, 224, 3), f32(16, 16, 3, 384), f32(384, 1000), *weights_of(384) * 6)
 
 
 def mixture(x, router, up, down):
@@ -204,10 +182,9 @@ def by_s8(x, w):
 
 
 CACHE = (4, 4, 1024, 8, 64)
-TOKEN_BLOCK = ((512, 1536), (512, 512), (512, 2048), (2048, 512))
 for name, kind, matrix in (("token_step_bf16", BF16, jnp.dot), ("token_step_s8", S8, by_s8)):
     model(name, token_step(matrix), ((4, 512), BF16), (CACHE, BF16), (CACHE, BF16), ((), S32),
-          *[(dims, kind) for dims in TOKEN_BLOCK * 4])
+          *[(dims, kind) for dims in block_shapes(512) * 4])
 
 if __name__ == "__main__":
     program_cases.CASES = CASES

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import float32, bfloat16, int8, int32, int64
 
+from model_shapes import UNET, block_shapes, resnet_layers, unet_widths
 from serve import serve
 
 CLOCK = time.process_time if os.environ.get("BENCH_CLOCK") == "processor" else time.perf_counter
@@ -140,10 +141,6 @@ def block(x, qkv, out, up, down, heads=8, causal=False):
     return x + F.gelu(norm(x) @ up, approximate="tanh") @ down
 
 
-def block_shapes(d):
-    return (d, 3 * d), (d, d), (d, 4 * d), (4 * d, d)
-
-
 def blocks(x, *weights):
     for i in range(0, len(weights), 4):
         x = block(x, *weights[i:i + 4])
@@ -168,18 +165,6 @@ case("causal_block_forward", causal_block, (4, 512, 1024), *block_shapes(1024))
 case("causal_block_gradient", gradient(causal_block), (4, 512, 1024), *block_shapes(1024))
 
 
-def resnet_layers():
-    layers, blocks, inputs = [(7, 3, 64, 2)], [], 64
-    for stage, (count, features) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512))):
-        for i in range(count):
-            stride = 2 if stage and not i else 1
-            blocks.append((len(layers), i == 0))
-            layers += [(1, inputs, features, 1), (3, features, features, stride), (1, features, 4 * features, 1)]
-            layers += [(1, inputs, 4 * features, stride)] if i == 0 else []
-            inputs = 4 * features
-    return layers, blocks
-
-
 LAYERS, BLOCKS = resnet_layers()
 
 
@@ -201,7 +186,6 @@ RESNET = [dims for rows, inputs, outputs, _ in LAYERS for dims in (kernel(rows, 
 RESNET += [(2048, 1000)]
 case("resnet50_forward", resnet, image(4, 224, 224, 3), *RESNET)
 case("resnet50_gradient", gradient(resnet), image(4, 224, 224, 3), *RESNET)
-UNET = (32, 64, 128, 256)
 
 
 def unet(x, *weights):
@@ -220,19 +204,9 @@ def unet(x, *weights):
     return same(x, next(weights))
 
 
-def unet_shapes():
-    widths, inputs = [], 3
-    for features in UNET:
-        widths += [(inputs, features), (features, features)]
-        inputs = features
-    for features in UNET[-2::-1]:
-        widths += [(features + inputs, features), (features, features)]
-        inputs = features
-    return [kernel(3, 3, *pair) for pair in widths] + [kernel(1, 1, inputs, 2)]
-
-
-case("unet_forward", unet, image(2, 128, 128, 3), *unet_shapes())
-case("unet_gradient", gradient(unet), image(2, 128, 128, 3), *unet_shapes())
+UNET_SHAPES = [kernel(3, 3, *pair) for pair in unet_widths()] + [kernel(1, 1, UNET[0], 2)]
+case("unet_forward", unet, image(2, 128, 128, 3), *UNET_SHAPES)
+case("unet_gradient", gradient(unet), image(2, 128, 128, 3), *UNET_SHAPES)
 
 
 def vit(images, patches, head, *weights):
