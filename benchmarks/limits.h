@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 // Returns the most f32 operations per second that `threads` threads reach with fused multiply-adds in registers (two
-// operations each), the best of a few runs with the widest vectors. A third of a second the first time; kept afterwards.
+// operations each), the best of a few runs with the widest vectors. A third of a second the first time; kept
+// afterwards.
 double bench_peak_flops(int threads);
 
 // Returns the least time, in seconds of bench_seconds(), in which `threads` threads read `read_bytes` and write

@@ -2,8 +2,8 @@
 // A model of the instructions that the tile kernels use, in plain C: AVX-512, its bf16 and integer dot products, and
 // AMX. targets/cpu/isa/tiles_amx.c and tiles_avx512bf16.c are compiled against it in place of the compiler's header, so
 // that every machine can run them. Semantics follow the operation sections of Intel's SDM, volume 2, and the AMX
-// chapter of the Architecture Instruction Set Extensions reference. Instructions that the kernels do not use are not here: it fails
-// to compile.
+// chapter of the Architecture Instruction Set Extensions reference. Instructions that the kernels do not use are not
+// here: it fails to compile.
 #ifndef MESHLO_TESTS_SUPPORT_MODEL_IMMINTRIN_H_
 #define MESHLO_TESTS_SUPPORT_MODEL_IMMINTRIN_H_
 
