@@ -47,9 +47,11 @@ typedef struct Column {
     HloInstruction *made;
 } Column;
 
-// What an instruction's dimension `dim` holds in a region.
+// What an instruction's dimension `dim` holds in a region, in a sharding: two broadcasts of one array may shard
+// different dimensions of it.
 typedef struct Leaf {
     const HloInstruction *at;
+    const SpmdSharding *sharding;
     int32_t region, dim, column;
 } Leaf;
 
@@ -240,10 +242,12 @@ static int32_t find_column(Assembly *assembly, Node node, const SpmdPiecewise *p
     return found;
 }
 
-static Leaf *find_leaf(Assembly *assembly, const HloInstruction *at, int32_t dim) {
+static Leaf *find_leaf(Assembly *assembly, Node node) {
     for (int32_t i = 0; i < assembly->leaf_count; i++) {
         Leaf *leaf = &assembly->leaves[i];
-        if (leaf->at == at && leaf->dim == dim && leaf->region == assembly->region) return leaf;
+        if (leaf->at == node.at && leaf->dim == node.dim && leaf->region == assembly->region &&
+            spmd_sharding_equal(leaf->sharding, node.sharding))
+            return leaf;
     }
     return NULL;
 }
@@ -261,11 +265,11 @@ static bool place_leaves(Assembly *assembly, Node node, bool same_shift, int32_t
             return true;
         case LEAF: break;
     }
-    Leaf *leaf = find_leaf(assembly, node.at, node.dim);
+    Leaf *leaf = find_leaf(assembly, node);
     if (!leaf) {
         if (assembly->leaf_count == MOST_LEAVES) return false;
         leaf = &assembly->leaves[assembly->leaf_count++];
-        *leaf = (Leaf){node.at, assembly->region, node.dim, -1};
+        *leaf = (Leaf){node.at, node.sharding, assembly->region, node.dim, -1};
     }
     if (leaf->column >= 0) return true;
     const SpmdPiecewise pieces = leaf_pieces(assembly, node);
@@ -424,7 +428,7 @@ static HloInstruction *emit_node(Assembly *assembly, Node node) {
             const SpmdReason reason = {.op = partitioner->op, .what = "parts of an array"};
             return spmd_reshard(partitioner, *spmd_local(partitioner, node.at, 0), node.sharding, 0, reason).hlo;
         }
-        case LEAF: return emit_column(assembly, &assembly->columns[find_leaf(assembly, node.at, node.dim)->column]);
+        case LEAF: return emit_column(assembly, &assembly->columns[find_leaf(assembly, node)->column]);
         case TREE: break;
     }
     HloInstruction *operands[MOST_OPERANDS];

@@ -114,6 +114,19 @@ CaseTest(const int *number, assembled, plans) {
     expect_bytes(&programs[*number]);
 }
 
+// Two broadcasts of one part, which shard different dimensions of it.
+Test(assembled, part_in_two_shardings) {
+    check_partitioned(
+        "HloModule m, num_partitions=4\nENTRY e {\n"
+        " p = f32[16,4] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+        " a = f32[8,4] slice(p), slice={[8:16],[0:4]}\n b = f32[8,4] slice(p), slice={[0:8],[0:4]}\n"
+        " c = f32[8,4,4] broadcast(a), dimensions={0,1}\n d = f32[8,4,4] broadcast(a), dimensions={0,2}\n"
+        " f = f32[8,4,4] subtract(c, d)\n g = f32[8,4,4] broadcast(b), dimensions={0,1}\n"
+        " h = f32[8,4,4] broadcast(b), dimensions={0,2}\n i = f32[8,4,4] multiply(g, h)\n"
+        " ROOT t = f32[16,4,4] concatenate(f, i), dimensions={0}, sharding={devices=[2,2,1]<=[4]}\n}\n",
+        NULL, 7);
+}
+
 // ---- random ones
 
 static const char *const shardings[] = {"[4,1]<=[4]", "[2,2]<=[4]", "[1,4]<=[4]",
