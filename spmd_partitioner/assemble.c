@@ -395,12 +395,13 @@ static HloInstruction *emit_column(Assembly *assembly, Column *column) {
     return made;
 }
 
-// An op that was emitted before for another region, with the same operands; NULL if there is none.
-static HloInstruction *find_op(const Assembly *assembly, const HloInstruction *at, HloInstruction *const *operands) {
+// An op that was emitted before for another region, with the same shape and operands; NULL if there is none.
+static HloInstruction *find_op(const Assembly *assembly, const HloInstruction *at, const HloShape *shape,
+                               HloInstruction *const *operands) {
     for (int32_t i = 0; i < assembly->op_count; i++) {
         const HloInstruction *other = assembly->ops[i].at;
-        bool same = other->opcode == at->opcode && other->shape->type == at->shape->type &&
-                    other->operand_count == at->operand_count && other->shape->rank == at->shape->rank &&
+        bool same = other->opcode == at->opcode && other->operand_count == at->operand_count &&
+                    hlo_shape_equal(assembly->ops[i].made->shape, shape, HLO_COMPARE_IGNORE_LAYOUT) &&
                     hlo_attributes_equal(hlo_op_info(at->opcode)->family, other->attributes, at->attributes);
         for (int32_t k = 0; same && k < at->operand_count; k++)
             same = assembly->ops[i].made->operands[k] == operands[k];
@@ -434,9 +435,10 @@ static HloInstruction *emit_node(Assembly *assembly, Node node) {
     HloInstruction *operands[MOST_OPERANDS];
     for (int32_t i = 0; i < node.at->operand_count; i++)
         operands[i] = emit_node(assembly, operand_of(assembly, node, i));
-    HloInstruction *made = find_op(assembly, node.at, operands);
+    const HloShape *shape = node_shape(assembly, node);
+    HloInstruction *made = find_op(assembly, node.at, shape, operands);
     if (made) return made;
-    made = spmd_clone(partitioner, node.at, node_shape(assembly, node), operands, node.at->operand_count);
+    made = spmd_clone(partitioner, node.at, shape, operands, node.at->operand_count);
     assert(assembly->op_count < MOST_OPS); /* no more than were counted */
     assembly->ops[assembly->op_count].at = node.at;
     assembly->ops[assembly->op_count++].made = made;

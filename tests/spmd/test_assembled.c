@@ -127,6 +127,20 @@ Test(assembled, part_in_two_shardings) {
         NULL, 7);
 }
 
+// The same broadcast of one column in two regions, to different sizes of the other dimension.
+Test(assembled, broadcasts_of_different_sizes) {
+    check_partitioned(
+        "HloModule m, num_partitions=4\nENTRY e {\n p = f32[16] parameter(0), sharding={devices=[4]<=[4]}\n"
+        " v = f32[2] parameter(1), sharding={replicated}\n w = f32[3] parameter(2), sharding={replicated}\n"
+        " a = f32[8] slice(p), slice={[8:16]}\n b = f32[8] slice(p), slice={[0:8]}\n"
+        " c = f32[8,2] broadcast(a), dimensions={0}\n d = f32[8,2] broadcast(v), dimensions={1}\n"
+        " f = f32[8,2] add(c, d)\n g = f32[8,2,3] broadcast(f), dimensions={0,1}\n"
+        " h = f32[8,3] broadcast(b), dimensions={0}\n i = f32[8,3] broadcast(w), dimensions={1}\n"
+        " j = f32[8,3] multiply(h, i)\n k = f32[8,2,3] broadcast(j), dimensions={0,2}\n"
+        " ROOT t = f32[16,2,3] concatenate(g, k), dimensions={0}, sharding={devices=[4,1,1]<=[4]}\n}\n",
+        NULL, 7);
+}
+
 // ---- random ones
 
 static const char *const shardings[] = {"[4,1]<=[4]", "[2,2]<=[4]", "[1,4]<=[4]",
