@@ -13,7 +13,7 @@
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 
-enum { MOST_DEPTH = 16, MOST_PIECES = 64 };
+enum { MOST_DEPTH = 16, MOST_PIECES = 64, MOST_JOINED = 64 };
 
 void spmd_pieces_add(HloArena *arena, SpmdPieces *pieces, SpmdPiece piece) {
     assert(piece.size > 0);
@@ -59,15 +59,21 @@ static SpmdPiecewise itself(HloArena *arena, const HloInstruction *at) {
     return whole;
 }
 
-// What is followed, and how far.
+// What is followed, and how far. Each concatenation is followed once: in a chain of them every slice of one leads to
+// the one before.
 typedef struct Following {
     HloArena *arena;
     const bool *keep;  // by dimension: its pieces must be the whole
+    int32_t joined_count;
+    struct {
+        const HloInstruction *at;
+        SpmdPiecewise pieces;
+    } joined[MOST_JOINED];
 } Following;
 
-static SpmdPiecewise follow(const Following *following, const HloInstruction *at, int32_t depth);
+static SpmdPiecewise follow(Following *following, const HloInstruction *at, int32_t depth);
 
-static SpmdPiecewise follow_slice(const Following *following, const HloInstruction *at, int32_t depth) {
+static SpmdPiecewise follow_slice(Following *following, const HloInstruction *at, int32_t depth) {
     HloArena *arena = following->arena;
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(at, Slice);
     for (int32_t d = 0; d < at->shape->rank; d++) {
@@ -82,7 +88,8 @@ static SpmdPiecewise follow_slice(const Following *following, const HloInstructi
     return part;
 }
 
-static SpmdPiecewise follow_concatenate(const Following *following, const HloInstruction *at, int32_t depth) {
+// The pieces of a concatenation whose operands' pieces continue each other.
+static SpmdPiecewise join(Following *following, const HloInstruction *at, int32_t depth) {
     HloArena *arena = following->arena;
     const int64_t along = HLO_ATTRIBUTES(at, Dimensions)->dimensions.items[0];
     if (following->keep[along]) return itself(arena, at);
@@ -93,20 +100,32 @@ static SpmdPiecewise follow_concatenate(const Following *following, const HloIns
         if (size == 0) continue;
         const SpmdPiecewise part = follow(following, at->operands[i], depth + 1);
         if (!joined.base) {
-            joined = part;
-        } else {
-            if (part.base != joined.base) return itself(arena, at);
+            joined = (SpmdPiecewise){part.base, HLO_ARENA_NEW(arena, SpmdPieces, at->shape->rank)};
             for (int32_t d = 0; d < at->shape->rank; d++)
-                if (d != along && !spmd_pieces_equal(&part.dims[d], &joined.dims[d])) return itself(arena, at);
-            spmd_pieces_add_part(arena, &joined.dims[along], &part.dims[along], 0, size, target);
+                if (d != along) joined.dims[d] = part.dims[d];
         }
+        if (part.base != joined.base) return itself(arena, at);
+        for (int32_t d = 0; d < at->shape->rank; d++)
+            if (d != along && !spmd_pieces_equal(&part.dims[d], &joined.dims[d])) return itself(arena, at);
+        spmd_pieces_add_part(arena, &joined.dims[along], &part.dims[along], 0, size, target);
         if (joined.dims[along].list.count > MOST_PIECES) return itself(arena, at);
         target += size;
     }
     return joined;
 }
 
-static SpmdPiecewise follow(const Following *following, const HloInstruction *at, int32_t depth) {
+static SpmdPiecewise follow_concatenate(Following *following, const HloInstruction *at, int32_t depth) {
+    for (int32_t i = 0; i < following->joined_count; i++)
+        if (following->joined[i].at == at) return following->joined[i].pieces;
+    if (following->joined_count == MOST_JOINED) return itself(following->arena, at);
+    const SpmdPiecewise joined = join(following, at, depth);
+    if (following->joined_count == MOST_JOINED) return joined;
+    following->joined[following->joined_count].at = at;
+    following->joined[following->joined_count++].pieces = joined;
+    return joined;
+}
+
+static SpmdPiecewise follow(Following *following, const HloInstruction *at, int32_t depth) {
     if (depth < MOST_DEPTH && at->operand_count && (depth == 0 || spmd_is_link(at))) {
         if (hlo_is(at, HLO_OP_SLICE)) return follow_slice(following, at, depth);
         if (hlo_is(at, HLO_OP_CONCATENATE)) return follow_concatenate(following, at, depth);
@@ -116,7 +135,7 @@ static SpmdPiecewise follow(const Following *following, const HloInstruction *at
 
 SpmdPiecewise spmd_piecewise(SpmdPartitioner *partitioner, const HloInstruction *at, const bool *keep) {
     assert(hlo_shape_is_array(at->shape) && hlo_shape_elements(at->shape) > 0);
-    const Following following = {partitioner->arena, keep};
+    Following following = {.arena = partitioner->arena, .keep = keep};
     return follow(&following, at, at == partitioner->op ? 0 : 1);
 }
 

@@ -141,6 +141,35 @@ Test(assembled, broadcasts_of_different_sizes) {
         NULL, 7);
 }
 
+// A chain of concatenations of slices that reverse the order of blocks: each slice leads to all of the chain before it.
+// Following every slice for itself would take as many steps as there are ways through the chain.
+Test(assembled, a_chain_of_splits, .timeout = 20) {
+    HloText text = {0};
+    hlo_text_string(&text,
+                    "HloModule m, num_partitions=4\nENTRY e {\n c0 = f32[48,4] parameter(0), "
+                    "sharding={devices=[2,2]<=[4]}\n");
+    int end = 0;
+    for (; end < 8; end++) {
+        const int first =
+            end % 2 ? 2 : 4;  // the size of the first block, so that blocks are not those of the one before
+        int count = 0;
+        for (int start = 0; start < 48; count++) {
+            const int size = start == 0 ? first : start + 4 < 48 ? 4 : 48 - start;
+            hlo_text_format(&text, " v%d_%d = f32[%d,4] slice(c%d), slice={[%d:%d],[0:4]}\n", end, count, size, end,
+                            start, start + size);
+            start += size;
+        }
+        hlo_text_format(&text, " c%d = f32[48,4] concatenate(", end + 1);
+        while (count-- > 0) hlo_text_format(&text, "v%d_%d%s", end, count, count ? ", " : "), dimensions={0}\n");
+    }
+    hlo_text_format(&text,
+                    " ROOT t = f32[48,8] concatenate(c%d, c%d), dimensions={1}, "
+                    "sharding={devices=[2,2]<=[4]}\n}\n",
+                    end, end);
+    check_partitioned(text.data, NULL, 7);
+    hlo_text_free(&text);
+}
+
 // ---- random ones
 
 static const char *const shardings[] = {"[4,1]<=[4]", "[2,2]<=[4]", "[1,4]<=[4]",
