@@ -61,7 +61,18 @@ static bool is_apart(const Group *group, const HloInstruction *at) {
     return true;
 }
 
-// The slices of the current op's operand that take different parts of it, this one first.
+// Where a slice is in what has been exchanged; NULL if it is in nothing.
+static const Part *part_of(const SpmdPartitioner *partitioner, const HloInstruction *at) {
+    const int64_t *found = hlo_int_map_find(&partitioner->scope->splits, (uint64_t)at->id + 1);
+    return found ? (const Part *)(intptr_t)*found : NULL;
+}
+
+// Whether a slice was exchanged before, alone or with others.
+static bool is_exchanged(const SpmdPartitioner *partitioner, const HloInstruction *at) {
+    return part_of(partitioner, at) || partitioner->locals[partitioner->plan->first_leaf[at->id]];
+}
+
+// The slices of the current op's operand that take different parts of it and were not exchanged before, this one first.
 static Group collect(SpmdPartitioner *partitioner) {
     const HloInstruction *op = partitioner->op, *array = op->operands[0];
     Group group = {.slices = {op}, .count = 1, .along = cut_dim(op), .sharding = spmd_planned(partitioner, 0)};
@@ -70,7 +81,7 @@ static Group collect(SpmdPartitioner *partitioner) {
         const HloInstruction *user = array->users.items[i];
         const bool needed = user->users.count || hlo_instruction_is_root(user);
         if (user != op && hlo_is(user, HLO_OP_SLICE) && needed && cut_dim(user) == group.along &&
-            hlo_shape_elements(user->shape) > 0 && is_apart(&group, user) &&
+            hlo_shape_elements(user->shape) > 0 && !is_exchanged(partitioner, user) && is_apart(&group, user) &&
             spmd_sharding_equal(spmd_plan_array(partitioner->plan, user, 0)->sharding, group.sharding))
             group.slices[group.count++] = user;
     }
@@ -145,19 +156,17 @@ static void emit(SpmdPartitioner *partitioner, const Group *group) {
 
 bool spmd_split(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
     const HloInstruction *op = partitioner->op;
-    const uint64_t key = (uint64_t)op->id + 1;
-    const int64_t *found = hlo_int_map_find(&partitioner->scope->splits, key);
-    if (!found) {
+    const Part *part = part_of(partitioner, op);
+    if (!part) {
         if (hlo_shape_elements(op->shape) == 0 || hlo_shape_is_dynamic(op->operands[0]->shape)) return false;
         Group group = collect(partitioner);
         if (group.count < 2 || !plan_moves(partitioner, &group) ||
             cost_together(partitioner, &group) >= cost_apart(partitioner, &group, factors))
             return false;
         emit(partitioner, &group);
-        found = hlo_int_map_find(&partitioner->scope->splits, key);
-        assert(found);
+        part = part_of(partitioner, op);
+        assert(part);
     }
-    const Part *part = (const Part *)(intptr_t)*found;
     const SpmdAxes *axes = &part->sharding->dims[part->along];
     const int64_t shards = spmd_axes_product(partitioner->mesh, axes);
     const int64_t size = spmd_shard_size(op->shape->dims[part->along], shards);

@@ -104,6 +104,13 @@ static const SentBytes programs[] = {
      " c = f32[4,6] slice(p), slice={[8:12],[0:6]}\n d = f32[4,6] multiply(a, b)\n"
      " ROOT t = f32[4,6] add(c, d), sharding={devices=[2,2]<=[4]}\n}\n",
      2 * 3 * 4},
+    // %b overlaps %a; %c and %d, which are exchanged with %a, are not exchanged again with %b.
+    {"two splits that overlap",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[64] parameter(0), sharding={devices=[4]<=[4]}\n"
+     " a = f32[16] slice(p), slice={[0:16]}\n b = f32[16] slice(p), slice={[8:24]}\n"
+     " c = f32[16] slice(p), slice={[24:40]}\n d = f32[16] slice(p), slice={[40:56]}\n f = f32[16] add(a, b)\n"
+     " g = f32[16] add(c, d)\n ROOT t = f32[16] multiply(f, g), sharding={devices=[4]<=[4]}\n}\n",
+     80},
 };
 
 CaseList(assembled, plans) {
