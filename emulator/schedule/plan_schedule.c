@@ -305,15 +305,15 @@ static int64_t last_read(Mover *mover, const HloInstruction *reader) {
     return last;
 }
 
-// The first kernel that reads a value; the end of the plan if none does. The member of a kernel that is not its root
-// has no number: its kernel is found through its users.
-static int64_t first_reader(Mover *mover, const HloInstruction *value) {
+// The first kernel but `but` that reads a value; the end of the plan if none does. The member of a kernel that is not
+// its root has no number: its kernel is found through its users.
+static int64_t first_reader(Mover *mover, const HloInstruction *value, int64_t but) {
     Walk walk = {mover->arena, mover->kernel_of, {0}};
     HloInt64Vector kernels = {0};
     int64_t first = mover->plan->kernel_count;
     list_kernels(&walk, value, true, &kernels);
     for (int64_t i = 0; i < kernels.count; i++)
-        if (kernels.items[i] < first) first = kernels.items[i];
+        if (kernels.items[i] < first && kernels.items[i] != but) first = kernels.items[i];
     return first;
 }
 
@@ -333,8 +333,8 @@ static int64_t place_start(Mover *mover, int64_t start, int64_t done, double ahe
 }
 
 // Where an update in place may run that stores what a transfer brings: as late as the transfer takes after its start,
-// but not after what reads the updated array. Other readers of what arrives stay where they are, since they would keep
-// all that they read.
+// but not after what reads the updated array, or else what arrives. Other readers of what arrives stay where they are,
+// since they would keep all that they read.
 static int64_t place_update(Mover *mover, int64_t start, int64_t done, int64_t update) {
     const EmuKernel *kernel = &mover->plan->kernels[update];
     if (kernel->members[0]->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE) return update;
@@ -346,8 +346,12 @@ static int64_t place_update(Mover *mover, int64_t start, int64_t done, int64_t u
     }
     double left = transfer_seconds(mover->chip, at, bytes);
     for (int64_t k = start + 1; k < update; k++) left -= mover->plan->kernels[k].seconds;
-    const int64_t latest = left > 0 ? first_reader(mover, kernel->members[0]) : update;
-    int64_t place = update;
+    if (left <= 0) return update;
+    int64_t latest = first_reader(mover, mover->plan->kernels[done].members[0], update), place = update;
+    for (int64_t r = 0; r < kernel->root_count; r++) {
+        const int64_t reader = first_reader(mover, kernel->members[r], update);
+        if (reader < latest) latest = reader;
+    }
     while (place < latest && left > 0) left -= mover->plan->kernels[place++].seconds;
     return place;
 }
@@ -379,7 +383,7 @@ EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *ch
     }
     for (int64_t k = 1; k < count; k++) {
         if (!moved[k - 1] || mover.stays[k] || plan->kernels[k].kind != EMU_OP_DONE) continue;
-        const int64_t reader = first_reader(&mover, plan->kernels[k].members[0]);
+        const int64_t reader = first_reader(&mover, plan->kernels[k].members[0], k);
         int64_t place = reader > k ? reader : k;
         if (reader > k && reader < count && !moved[reader] && !mover.stays[reader]) {
             place = place_update(&mover, k - 1, k, reader);

@@ -243,6 +243,33 @@ Test(emulator_schedule, stores_of_what_arrives_do_not_delay_kernels) {
     hlo_module_free(module);
 }
 
+// A store does not wait beyond other kernels that read what arrives: the product waits for the transfer.
+Test(emulator_schedule, stores_come_before_other_readers_of_what_arrives) {
+    static const char text[] =
+        "HloModule m, num_partitions=4\n"
+        "add { p = bf16[] parameter(0)\n q = bf16[] parameter(1)\n ROOT r = bf16[] add(p,q) }\n"
+        "ENTRY e { g = bf16[1,2048,8192] parameter(0)\n k = bf16[4,512,8192] parameter(1)\n"
+        " w = bf16[8192,32768] parameter(2)\n i = s32[] parameter(3)\n z = s32[] constant(0)\n"
+        " s = ((bf16[1,2048,8192]), bf16[1,512,8192]) reduce-scatter-start(g), channel_id=1, "
+        "replica_groups=[1,4]<=[4], "
+        "dimensions={1}, use_global_device_ids=true, to_apply=add\n"
+        " d = bf16[1,512,8192] reduce-scatter-done(s)\n"
+        " u = bf16[4,512,8192] dynamic-update-slice(k,d,i,z,z)\n"
+        " c = bf16[1,512,32768] dot(d,w), lhs_contracting_dims={2}, rhs_contracting_dims={0}\n"
+        " a = bf16[1,512,8192] dot(c,w), lhs_contracting_dims={2}, rhs_contracting_dims={1}\n"
+        " ROOT t = (bf16[1,512,8192], bf16[4,512,8192]) tuple(a,u) }";
+    HloModule *module = parse(text);
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    cr_assert_null(emu_topology_parse("v6e-4", &topology));
+    cr_assert_null(emu_simulate(module, topology, NULL, &report));
+    cr_expect_gt(report->collective_picoseconds, 0);
+    cr_expect_eq(report->exposed_picoseconds, report->collective_picoseconds);
+    emu_report_free(report);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
+
 // ---- values that are kept
 
 // A conversion to fewer bits is kept, and not the wide array from which cheap steps lead to it.
