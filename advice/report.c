@@ -139,8 +139,9 @@ static void print_change(HloText *text, int64_t before, int64_t after, void (*pr
     HloText old = {0}, now = {0};
     print(before, &old);
     print(after, &now);
-    hlo_text_string(text, now.data);
-    if (strcmp(old.data, now.data) != 0) hlo_text_format(text, " instead of %s", old.data);
+    if (now.data) hlo_text_string(text, now.data);
+    if (now.data && old.data && strcmp(old.data, now.data) != 0) hlo_text_format(text, " instead of %s", old.data);
+    text->failed |= old.failed || now.failed;
     hlo_text_free(&old);
     hlo_text_free(&now);
 }
