@@ -101,7 +101,7 @@ static bool of_select(const Walk *w, const HloInstruction *i, Change *c) {
     const HloInstruction *other = is_nothing(of_x) ? x : y;
     *c = is_nothing(of_x) ? *of_y : *of_x;
     if (c->factor != 0) return splat(other) == 0;
-    return !isnan(splat(other)) && hlo_is(p, HLO_OP_IS_FINITE) && p->operands[0] == x;
+    return other == y && !isnan(splat(y)) && hlo_is(p, HLO_OP_IS_FINITE) && p->operands[0] == x;
 }
 
 // The maximum with negative infinity, or the minimum with infinity, is the value itself.
