@@ -16,6 +16,7 @@ typedef struct Expansion {
     const HloInstruction *old;
     int64_t count;        // of arrays
     bool starts_neutral;  // the initial values are known not to change anything
+    bool reversed;        // the arrays are in the reverse order of the window's
 } Expansion;
 
 // The combiner applied to arrays of equal sizes, element by element. False, and the builder has an error, if it has
@@ -26,7 +27,6 @@ static bool combine(Expansion *e, HloInstruction *const *x, HloInstruction *cons
     HloIntMap copies = {0};
     for (const HloInstruction *i = combiner->first; i && !e->b->status; i = i->next) {
         HloInstruction *copy = NULL, *operands[3];
-        const HloShape *shape = hlo_shape_array(e->b->module->arena, i->shape->type, dims.items, dims.count);
         for (int32_t k = 0; k < i->operand_count && k < 3; k++)
             operands[k] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&copies, (uint64_t)i->operands[k]->id);
         if (hlo_is(i, HLO_OP_PARAMETER)) {
@@ -40,6 +40,7 @@ static bool combine(Expansion *e, HloInstruction *const *x, HloInstruction *cons
                 out[k] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&copies, (uint64_t)i->operands[k]->id);
             return true;
         } else if (hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) && i->operand_count <= 3) {
+            const HloShape *shape = hlo_shape_array(e->b->module->arena, i->shape->type, dims.items, dims.count);
             copy = hlo_instruction_clone(e->b->computation, i, shape, operands, i->operand_count);
         } else {
             hlo_builder_fail(e->b,
@@ -172,13 +173,14 @@ static void cumulate(Expansion *e, HloInstruction **arrays, int64_t dimension) {
         first[k] = part(e, arrays[k], dimension, 0, pairs, 2);
         second[k] = part(e, arrays[k], dimension, 1, pairs, 2);
     }
-    if (e->b->status || !combine(e, first, second, odd)) return;
+    if (e->b->status || !combine(e, e->reversed ? second : first, e->reversed ? first : second, odd)) return;
     cumulate(e, odd, dimension);
     for (int64_t k = 0; k < e->count && rest > 0; k++) {
         first[k] = part(e, odd[k], dimension, 0, rest, 1);
         second[k] = part(e, arrays[k], dimension, 2, rest, 2);
     }
-    if (e->b->status || (rest > 0 && !combine(e, first, second, second))) return;
+    if (e->b->status) return;
+    if (rest > 0 && !combine(e, e->reversed ? second : first, e->reversed ? first : second, second)) return;
     for (int64_t k = 0; k < e->count; k++) {
         HloInstruction *even[] = {part(e, arrays[k], dimension, 0, 1, 1), second[k]};
         if (rest > 0) even[0] = hlo_build_concatenate(e->b, even, 2, dimension);
@@ -192,6 +194,7 @@ static void along(Expansion *e, HloInstruction **arrays, int64_t dimension, int6
     if (direction == 0) slide(e, arrays, dimension, &HLO_ATTRIBUTES(e->old, Window)->window->dims[dimension], output);
     for (int64_t k = 0; k < e->count && direction < 0; k++)
         arrays[k] = hlo_build_reverse(e->b, arrays[k], HLO_DIMS(dimension));
+    e->reversed = direction < 0;
     if (direction != 0) cumulate(e, arrays, dimension);
     for (int64_t k = 0; k < e->count && direction < 0; k++)
         arrays[k] = hlo_build_reverse(e->b, arrays[k], HLO_DIMS(dimension));
