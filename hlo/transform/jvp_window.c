@@ -4,6 +4,8 @@
 // differentiated: a window of n elements takes about log2(n) steps. A cumulative op, whose window is as long as the
 // dimension, combines pairs, is applied to these, and fills in between: twice the operations of one pass, in all steps
 // together, as JAX's lax.associative_scan.
+#include <math.h>
+
 #include "hlo/eval/eval.h"
 #include "hlo/eval/known.h"
 #include "hlo/transform/structure.h"
@@ -105,32 +107,53 @@ static void slide(Expansion *e, HloInstruction **arrays, int64_t dimension, cons
         arrays[k] = part(e, window[k], dimension, 0, output, w->stride);
 }
 
-// Whether combining numbers with the initial values gives these numbers, as with an identity.
-static bool starts_neutral(const HloJvp *j, int64_t count) {
-    static const double kNumbers[] = {0.75, -1.5};
+// Whether a combiner has elementwise ops only, so that evaluating it takes no longer than reading it.
+static bool is_plain(const HloComputation *combiner) {
+    for (const HloInstruction *i = combiner->first; i; i = i->next) {
+        const bool others = hlo_is(i, HLO_OP_PARAMETER) || hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_TUPLE);
+        if (i->called_count || !(others || hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE))) return false;
+    }
+    return true;
+}
+
+// Whether combining `number`, as far as the types have it, with the initial values gives that number again; `before`:
+// these come first.
+static bool keeps(const HloJvp *j, const HloLiteral **initial, int64_t count, double number, bool before) {
     const HloLiteral **arguments = HLO_ARENA_NEW(j->scratch, const HloLiteral *, 2 * count);
+    double *numbers = HLO_ARENA_NEW(j->scratch, double, count);
+    HloLiteral *result = NULL;
     for (int64_t k = 0; k < count; k++) {
-        const HloInstruction *initial = hlo_jvp_operand(j, count + k);
-        arguments[count + k] = initial ? hlo_known_value(j->scratch, initial, true) : NULL;
-        if (!arguments[count + k] || !hlo_type_is_float(initial->shape->type)) return false;
+        HloLiteral *rounded = hlo_literal_in_arena(j->scratch, initial[k]->shape);
+        hlo_literal_set_double(rounded, 0, number);
+        numbers[k] = hlo_literal_get_double(rounded, 0);
+        if (!isfinite(numbers[k])) return true;
+        arguments[before ? count + k : k] = rounded;
+        arguments[before ? k : count + k] = initial[k];
     }
-    for (size_t n = 0; n < HLO_COUNT_OF(kNumbers); n++) {
-        HloLiteral *result = NULL;
-        for (int64_t k = 0; k < count; k++) {
-            HloLiteral *number = hlo_literal_in_arena(j->scratch, arguments[count + k]->shape);
-            hlo_literal_set_double(number, 0, kNumbers[n]);
-            arguments[k] = number;
-        }
-        HloStatus status = hlo_evaluate_computation(j->old->called[0], arguments, 2 * count, NULL, &result);
-        bool same = !status;
-        for (int64_t k = 0; k < count && same; k++) {
-            const HloLiteral *one = hlo_shape_is_tuple(result->shape) ? result->elements[k] : result;
-            same = hlo_literal_get_double(one, 0) == kNumbers[n];
-        }
-        hlo_literal_free(result);
-        if (status) hlo_status_free(status);  // what cannot be evaluated is written out in full
-        if (!same) return false;
+    HloStatus status = hlo_evaluate_computation(j->old->called[0], arguments, 2 * count, NULL, &result);
+    bool same = !status;
+    for (int64_t k = 0; k < count && same; k++) {
+        const HloLiteral *one = hlo_shape_is_tuple(result->shape) ? result->elements[k] : result;
+        same = hlo_literal_get_double(one, 0) == numbers[k];
     }
+    hlo_literal_free(result);
+    hlo_status_free(status);  // what cannot be evaluated is written out in full
+    return same;
+}
+
+// Whether combining numbers with the initial values gives these numbers, as with an identity. Large and small ones are
+// among them, as a combiner may have bounds: the sum of a and b, but at most 100, keeps 0.75 and changes 200.
+static bool starts_neutral(const HloJvp *j, int64_t count) {
+    static const double kNumbers[] = {0.75, -1.5, 0x1p-100, -0x1p-100, 0x1p100, -0x1p100, 384, -384, 0x1p-6, -0x1p-6};
+    const HloLiteral **initial = HLO_ARENA_NEW(j->scratch, const HloLiteral *, count);
+    if (!is_plain(j->old->called[0])) return false;
+    for (int64_t k = 0; k < count; k++) {
+        const HloInstruction *operand = hlo_jvp_operand(j, count + k);
+        initial[k] = operand ? hlo_known_value(j->scratch, operand, true) : NULL;
+        if (!initial[k] || !hlo_type_is_float(operand->shape->type)) return false;
+    }
+    for (size_t n = 0; n < HLO_COUNT_OF(kNumbers); n++)
+        if (!keeps(j, initial, count, kNumbers[n], false) || !keeps(j, initial, count, kNumbers[n], true)) return false;
     return true;
 }
 

@@ -323,6 +323,16 @@ static const Refused kRefused[] = {
      "less {\n  x = f32[] parameter(0)\n  c = f32[] constant(9)\n  ROOT y = pred[] compare(x, c), direction=LT\n}\n"
      "twice {\n  x = f32[] parameter(0)\n  ROOT y = f32[] add(x, x)\n}\n",
      "reverse mode needs the number of iterations", 0, false},
+    {"f32[4]", "f32[] call(p0), to_apply=c",
+     "always {\n  x = f32[] parameter(0)\n  ROOT y = pred[] constant(true)\n}\n"
+     "same {\n  ROOT x = f32[] parameter(0)\n}\n"
+     "endless {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+     "  w = f32[] while(a), condition=always, body=same\n  ROOT r = f32[] multiply(w, b)\n}\n"
+     "all {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT r = f32[] add(a, b)\n}\n"
+     "c {\n  x = f32[4] parameter(0)\n  i = f32[] constant(1)\n"
+     "  y = f32[4] reduce-window(x, i), window={size=4 pad=3_0}, to_apply=endless\n  z = f32[] constant(0)\n"
+     "  ROOT s = f32[] reduce(y, z), dimensions={0}, to_apply=all\n}\n",
+     "there is no derivative of a window by endless", 0, false},
 };
 
 CaseList(derivatives, refused) {
