@@ -86,6 +86,10 @@ static uint64_t axes_of(const char *collective) {
     HloArena *arena = hlo_arena_new();
     const uint64_t axes = hlo_collective_axes(arena, module, module->entry->root, sizes, 3);
     cr_expect_eq(hlo_collective_axes(arena, module, module->entry->root, sizes, 2), 0, "6 of 24 devices");
+    const int64_t huge[] = {INT64_C(1) << 62, 4, 24}, none[] = {24, 0};
+    cr_expect_eq(hlo_collective_axes(arena, module, module->entry->root, huge, 3), 0, "more than 2^63 devices");
+    cr_expect_eq(hlo_collective_axes(arena, module, module->entry->root, none, 2), 0, "no device");
+    cr_expect_eq(hlo_arena_bytes(arena), 0, "the lists of the groups are kept");
     hlo_arena_free(arena);
     hlo_module_free(module);
     hlo_text_free(&text);
@@ -102,5 +106,6 @@ Test(collective, axes_of_a_mesh) {
     cr_expect_eq(axes_of("all-reduce(p), to_apply=s, replica_groups={{0}}"), 0, "of replicas");
     cr_expect_eq(axes_of("collective-permute(p), channel_id=1, source_target_pairs={{0,1},{1,2}}"), 4);
     cr_expect_eq(axes_of("collective-permute(p), channel_id=1, source_target_pairs={{0,1},{4,20}}"), 7);
+    cr_expect_eq(axes_of("collective-permute(p), source_target_pairs={{0,0}}"), 0, "of replicas");
     cr_expect_eq(axes_of("add(p, p)"), 0);
 }
