@@ -91,6 +91,9 @@ HloInstruction **hlo_transposer_cotangents(HloTransposer *t, const HloInstructio
     return leaves;
 }
 
+// Parts are joined one after the other, each time into a new concatenation of them all.
+enum { MOST_PARTS = 128 };
+
 // The dimension along which a pad puts zeros around an array; -1 if there are several, or it does anything else.
 static int64_t padded_dimension(const HloInstruction *i) {
     int64_t found = -1;
@@ -128,6 +131,7 @@ static HloInstruction *neighbours(HloTransposer *t, HloInstruction *a, HloInstru
     if (size - before->high != after->low) return NULL;
     push_parts(t->scratch, &parts, first->operands[0], d);
     push_parts(t->scratch, &parts, second->operands[0], d);
+    if (parts.count > MOST_PARTS) return NULL;
     HloInstruction *all = hlo_build_concatenate(t->b, parts.items, parts.count, d);
     low[d] = before->low;
     high[d] = after->high;

@@ -723,6 +723,26 @@ Test(derivatives, of_a_split_is_a_concatenation) {
     }
 }
 
+// Joining the cotangents of slices takes a bounded time for each, however many there are.
+Test(derivatives, many_neighbouring_slices_are_joined_in_groups) {
+    enum { kSlices = 1000 };
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m\nENTRY entry {\n  x = f64[%d] parameter(0)\n  s = f64[] constant(0)\n",
+                    kSlices);
+    for (int i = 0; i < kSlices; i++)
+        hlo_text_format(
+            &text,
+            "  x%d = f64[1] slice(x), slice={[%d:%d]}\n  y%d = f64[1] sine(x%d)\n  r%d = f64[] reshape(y%d)\n"
+            "  sum%d = f64[] add(%s%.0d, r%d)\n",
+            i, i, i + 1, i, i, i, i, i + 1, i ? "sum" : "s", i, i);
+    hlo_text_format(&text, "  ROOT r = f64[] copy(sum%d)\n}\n", kSlices);
+    HloModule *module = compiled_must_parse(text.data);
+    const HloComputation *gradient = checked_gradient("slices", module);
+    for (const HloInstruction *i = gradient->first; i; i = i->next) cr_expect_leq(i->operand_count, 128, "%s", i->name);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
 // A gradient has the sharding of its parameter, a cotangent that of the value.
 Test(derivatives, keep_shardings) {
     HloModule *module = compiled_must_parse(
