@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from typing import Any, Callable, Mapping, Sequence
 
@@ -177,6 +178,9 @@ def _prices(topologies: list[Topology], price: Mapping[str, float] | None, objec
     missing = sorted({name for name in names if name not in given})
     if missing:
         raise InvalidArgument(f"the least cost needs price={{{missing[0]!r}: …}}, what a chip costs an hour")
+    wrong = sorted(name for name in names if not isinstance(given[name], (int, float)) or not 0 <= given[name] < math.inf)
+    if wrong:
+        raise InvalidArgument(f"price is what a chip costs an hour, from 0 on, not {{{wrong[0]!r}: {given[wrong[0]]!r}}}")
     return ffi.new("double[]", [float(given[name]) for name in names])
 
 

@@ -299,6 +299,8 @@ def test_an_interrupt_ends_a_search():
 @pytest.mark.parametrize("arguments, error, text", [
     (dict(objective="speed"), meshlo.InvalidArgument, "speed"),
     (dict(objective="cost"), meshlo.InvalidArgument, "price"),
+    (dict(objective="cost", price={"v5e": -1}), meshlo.InvalidArgument, "an hour, from 0 on"),
+    (dict(objective="cost", price={"v5e": float("nan")}), meshlo.InvalidArgument, "an hour, from 0 on"),
     (dict(budget=0), meshlo.InvalidArgument, "budget"),
     (dict(keep={"p77": "data"}), meshlo.InvalidArgument, "no parameter p77"),
     (dict(keep=[3]), TypeError, "p0=data,-"),
