@@ -124,18 +124,19 @@ static HloInstruction *scaled(HloBuilder *b, HloInstruction *side, HloInstructio
     int64_t sizes[2 * HLO_MAXIMUM_RANK], mapping[HLO_MAXIMUM_RANK];
     HloInstruction *numbers = converted(b, side, type), *scales = converted(b, scale, type);
     if (blocks->rank == 0) return hlo_build_mul(b, numbers, hlo_build_broadcast(b, scales, dims, HLO_DIMS()));
+    int64_t rank = 0;
     for (int64_t i = 0; i < dims.count; i++) {
-        mapping[i] = 2 * i;
-        sizes[2 * i] = blocks->dims[i];
-        sizes[2 * i + 1] = blocks->dims[i] ? dims.items[i] / blocks->dims[i] : 1;
+        const int64_t block = blocks->dims[i] ? dims.items[i] / blocks->dims[i] : 1;
+        mapping[i] = rank;
+        sizes[rank++] = blocks->dims[i];
+        if (block != 1) sizes[rank++] = block;
     }
-    if (2 * dims.count > HLO_MAXIMUM_RANK) {
-        hlo_builder_fail(
-            b, hlo_error(HLO_UNIMPLEMENTED, "the derivative of a scaled-dot of rank %lld", (long long)dims.count));
+    if (rank > HLO_MAXIMUM_RANK) {
+        hlo_builder_fail(b, hlo_error(HLO_UNIMPLEMENTED, "a scaled-dot of rank %lld with blocks along %lld dimensions",
+                                      (long long)dims.count, (long long)(rank - dims.count)));
         return NULL;
     }
-    HloInstruction *repeated =
-        hlo_build_broadcast(b, scales, (HloInts){sizes, 2 * dims.count}, (HloInts){mapping, dims.count});
+    HloInstruction *repeated = hlo_build_broadcast(b, scales, (HloInts){sizes, rank}, (HloInts){mapping, dims.count});
     return hlo_build_mul(b, numbers, hlo_build_reshape(b, repeated, dims));
 }
 

@@ -16,6 +16,8 @@ typedef struct ExpansionCase {
 #define SUB "c {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  ROOT t = s32[] subtract(a, b)\n}\n\n"
 #define P(number, type) "  p" #number " = " type " parameter(" #number ")\n"
 
+#define ONES "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+#define COUNT "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30"
 static const ExpansionCase cases[] = {
     {"gather-expander", HLO_OP_GATHER, 0, "",
      P(0, "f32[6,7,5]")
@@ -79,6 +81,11 @@ static const ExpansionCase cases[] = {
      P(0, "f8e4m3fn[4,64]") P(1, "f8e5m2[8,64]") P(2, "f8e8m0fnu[4,2]")
          P(3, "f8e8m0fnu[8,4]") "  ROOT r = f32[4,8] scaled-dot(p0, p1, p2, p3), lhs_contracting_dims={1}, "
                                 "rhs_contracting_dims={1}\n"},
+    // More than half of the dimensions that an array may have.
+    {"scaled-dot-expander", HLO_OP_SCALED_DOT, 1e-6, "",
+     P(0, "f32[" ONES "2,4]") P(1, "f32[" ONES "3,4]") P(2, "f32[" ONES "2,2]")
+         P(3, "f32[" ONES "3,1]") "  ROOT r = f32[" ONES "2,3] scaled-dot(p0, p1, p2, p3), lhs_batch_dims={" COUNT "}, "
+                                  "rhs_batch_dims={" COUNT "}, lhs_contracting_dims={32}, rhs_contracting_dims={32}\n"},
     {"scaled-dot-expander", HLO_OP_SCALED_DOT, 1e-12, "",
      P(0, "f64[2,6]") P(1, "f64[6,3]") P(2, "f64[]")
          P(3, "f64[2,3]") "  ROOT r = f64[2,3] scaled-dot(p0, p1, p2, p3), lhs_contracting_dims={1}, "
