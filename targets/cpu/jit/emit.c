@@ -11,8 +11,9 @@
 // since the pool after the code contains them; before a call everything still needed is spilled, as the callee may use
 // every vector register.
 //
-// Results must have the bits of the compiled kernels (kernels.c names them). If an instruction differs from HLO, one
-// value is several instructions: a maximum that handles NaN and the sign of zeros, a saturating conversion to integers.
+// Results must have the bits of the compiled kernels (kernels.c names them), but for the sign of a NaN, which depends
+// on the order of operands that the compiler chose. If an instruction differs from HLO, one value is several
+// instructions: a maximum that handles NaN and the sign of zeros, a saturating conversion to integers.
 //
 // If the block does not fit (more spilled values than the frame has room for, offsets beyond 32 bits), `fits` is
 // cleared and the program is run as its list of calls; nothing else here fails.
