@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times programs on Meshlo beside its peers, in turns, and prints one table.
 
-    benchmarks/peers.py [--rounds N] [--seconds S] [--threads N] [--json FILE] [--models] [NAME…]
+    benchmarks/peers.py [--rounds N] [--seconds S] [--threads N] [--peers LIST] [--json FILE] [--models] [NAME…]
 
 Each peer is a process of its own, pinned to the same cores: Meshlo; XLA:CPU, where $PYTHON (this one) has JAX; PyTorch, eager
 and compiled, where $TORCH_PYTHON ($PYTHON) has it. A program is compiled by all, then each runs it for S seconds, N times in
@@ -61,15 +61,22 @@ def has(python, module):
     return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def start_peers(cores):
+def start_peers(cores, wanted):
+    """Meshlo and those of the peers `wanted` (a list of names, None for all) that are installed."""
     python = sys.executable
     torch = os.environ.get("TORCH_PYTHON", python)
+    commands = {
+        "XLA": (python, "jax", [f"{HERE}/program_cases.py", "serve"]),
+        "PyTorch": (torch, "torch", [f"{HERE}/torch_cases.py"]),
+        "compiled": (torch, "torch", [f"{HERE}/torch_cases.py", "--compile"]),
+    }
+    unknown = [name for name in wanted or [] if name not in commands]
+    if unknown:
+        raise SystemExit(f"peers.py: no peer {', '.join(unknown)}; there are {', '.join(commands)}")
     peers = {"Meshlo": Peer("Meshlo", [SERVER, "--serve", MADE], cores)}
-    if has(python, "jax"):
-        peers["XLA"] = Peer("XLA", [python, f"{HERE}/program_cases.py", "serve"], cores)
-    if has(torch, "torch"):
-        peers["PyTorch"] = Peer("PyTorch", [torch, f"{HERE}/torch_cases.py"], cores)
-        peers["compiled"] = Peer("compiled", [torch, f"{HERE}/torch_cases.py", "--compile"], cores)
+    for name, (interpreter, module, command) in commands.items():
+        if (wanted is None or name in wanted) and has(interpreter, module):
+            peers[name] = Peer(name, [interpreter, *command], cores)
     return peers
 
 
@@ -147,6 +154,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--threads", type=int, default=1, help="cores that all peers are pinned to")
+    parser.add_argument("--peers", metavar="LIST", help="XLA, PyTorch, compiled, separated by commas; all by default")
     parser.add_argument("--json", metavar="FILE", help="also writes every time measured")
     parser.add_argument("--models", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -155,7 +163,8 @@ def main():
     if not 1 <= arguments.threads <= len(available):
         parser.error(f"--threads {arguments.threads}: this process may use 1 to {len(available)} cores")
     names = programs_to_measure(arguments)
-    peers = start_peers(set(available[-arguments.threads:]))
+    wanted = None if arguments.peers is None else arguments.peers.split(",")
+    peers = start_peers(set(available[-arguments.threads:]), wanted)
     heads = ["program", "Meshlo"]
     for key in peers:
         heads += [key, "ratio"] if key != "Meshlo" else []
