@@ -407,3 +407,24 @@ CaseTest(int *number, refused, shards_that_no_array_has) {
     cr_expect_null(made);
     hlo_module_free(module);
 }
+
+// bug, found by a fuzzer: groups of a module that counts no devices were kept beside a count that they do not fit.
+Test(refused, bug_groups_and_pairs_named_other_devices) {
+    static const char *const kPrograms[] = {
+        "ENTRY e {\n a = f32[4] parameter(0)\n ROOT r = (f32[4], f32[4]) all-to-all(a, a), "
+        "replica_groups={{1,2},{3,0}}\n}\n",
+        "ENTRY e {\n a = f32[4] parameter(0)\n ROOT r = f32[4] collective-permute(a), channel_id=1, "
+        "source_target_pairs={{0,7}}\n}\n",
+    };
+    const SpmdMeshAxis mesh[] = {{"x", 4}};
+    for (size_t i = 0; i < HLO_COUNT_OF(kPrograms); i++) {
+        HloModule *module = NULL, *partitioned = NULL;
+        cr_assert_null(hlo_parse(kPrograms[i], strlen(kPrograms[i]), NULL, &module));
+        HloStatus status =
+            spmd_partition(module, &(SpmdOptions){.mesh = mesh, .mesh_axis_count = 1}, &partitioned, NULL);
+        cr_assert_not_null(status);
+        cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", hlo_status_message(status));
+        hlo_status_free(status);
+        hlo_module_free(module);
+    }
+}
