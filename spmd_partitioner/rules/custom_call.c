@@ -217,6 +217,12 @@ static int64_t channel_of(const HloInstruction *op) {
 static HloStatus check_groups(const SpmdPartitioner *partitioner, const HloInstruction *op) {
     const int64_t devices = hlo_group_mode_numbers(hlo_group_mode_of(op), partitioner->module->replica_count,
                                                    partitioner->mesh->device_count);
+    const int64_t partitions = partitioner->plan->module->num_partitions;
+    HLO_FAIL_IF(
+        hlo_group_mode_of(op) == HLO_GROUPS_OF_REPLICAS_PARTITIONS && partitions != partitioner->mesh->device_count,
+        HLO_INVALID_ARGUMENT,
+        "the groups have all partitions of their replicas, of which the module counts %lld and the mesh %lld",
+        (long long)partitions, (long long)partitioner->mesh->device_count);
     const HloInts *lists;
     int64_t count, named;
     if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute) {

@@ -415,6 +415,9 @@ Test(refused, bug_groups_and_pairs_named_other_devices) {
         "replica_groups={{1,2},{3,0}}\n}\n",
         "ENTRY e {\n a = f32[4] parameter(0)\n ROOT r = f32[4] collective-permute(a), channel_id=1, "
         "source_target_pairs={{0,7}}\n}\n",
+        "HloModule m, replica_count=4\nENTRY e {\n a = f32[5,3] parameter(0)\n ROOT r = f32[5,6] all-gather(a), "
+        "channel_id=2, "
+        "replica_groups={{3,2},{0,1}}, dimensions={1}\n}\n",
     };
     const SpmdMeshAxis mesh[] = {{"x", 4}};
     for (size_t i = 0; i < HLO_COUNT_OF(kPrograms); i++) {
