@@ -144,7 +144,7 @@ static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode o
     if (is_empty(shape)) return emit_empty(partitioner, shape);
     HloCollectiveAttributes attributes = {
         .channel_id = partitioner->next_channel++,
-        .use_global_device_ids = opcode != HLO_OP_ALL_TO_ALL,
+        .use_global_device_ids = opcode != HLO_OP_ALL_TO_ALL && opcode != HLO_OP_COLLECTIVE_BROADCAST,
     };
     // Global ids count the devices of all replicas, the numbers of an all-to-all the partitions of any.
     attributes.replica_groups = spmd_mesh_groups(
