@@ -12,6 +12,7 @@
 #include "hlo/ir/custom_call.h"
 #include "hlo/ir/infer/support.h"
 #include "hlo/pass/pass.h"
+#include "hlo/verify/verify.h"
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/custom_call.h"
@@ -115,6 +116,25 @@ static HloStatus check_root(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
+static bool has_collectives(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) return true;
+    return false;
+}
+
+// Groups, pairs and shapes of a module that does not count its partitions may be those of any number of them. They have
+// to be right for the mesh's.
+static HloStatus check_collectives(const HloModule *module, const SpmdMesh *mesh) {
+    if (module->num_partitions == mesh->device_count || !has_collectives(module)) return HLO_SUCCESS;
+    HloModule *counted = hlo_module_clone(module);
+    HLO_FAIL_IF(!counted, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
+    counted->num_partitions = mesh->device_count;
+    const HloStatus status = hlo_verify(counted);
+    hlo_module_free(counted);
+    return status;
+}
+
 // For one device the program stays as it is, ops without a partition rule and dynamic sizes too; only annotations go.
 // Boundary marks say what the global arrays are, also where local ones are the same.
 static HloStatus mark_whole(void *argument) {
@@ -149,6 +169,7 @@ static HloStatus run_partition(void *argument) {
     HLO_TRY(check_root(module));
     if (mesh->device_count == 1 && request->options->shard_count == 0) return keep_whole(request);
     HLO_TRY(check_program(module));
+    HLO_TRY(check_collectives(module, mesh));
     const bool flattens = spmd_needs_flattening(module), converts = hlo_module_has_converting_product(module);
     const bool joins = spmd_has_chains(module);
     if (flattens || converts || joins) {

@@ -15,7 +15,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/ir/collective.h"
 #include "hlo/ir/custom_call.h"
 
 #include "hlo/stablehlo/import/shardy.h"
@@ -213,34 +212,6 @@ static int64_t channel_of(const HloInstruction *op) {
                                                                  : HLO_ATTRIBUTES(op, Collective)->channel_id;
 }
 
-// A module that counts no devices may list any in its groups: those of the partitioned one have to be its own.
-static HloStatus check_groups(const SpmdPartitioner *partitioner, const HloInstruction *op) {
-    const int64_t devices = hlo_group_mode_numbers(hlo_group_mode_of(op), partitioner->module->replica_count,
-                                                   partitioner->mesh->device_count);
-    const int64_t partitions = partitioner->plan->module->num_partitions;
-    HLO_FAIL_IF(
-        hlo_group_mode_of(op) == HLO_GROUPS_OF_REPLICAS_PARTITIONS && partitions != partitioner->mesh->device_count,
-        HLO_INVALID_ARGUMENT,
-        "the groups have all partitions of their replicas, of which the module counts %lld and the mesh %lld",
-        (long long)partitions, (long long)partitioner->mesh->device_count);
-    const HloInts *lists;
-    int64_t count, named;
-    if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute) {
-        const HloPairs pairs = HLO_ATTRIBUTES(op, Permute)->source_target_pairs;
-        for (int64_t i = 0; i < pairs.count; i++)
-            HLO_FAIL_IF(pairs.items[i].source >= devices || pairs.items[i].target >= devices, HLO_INVALID_ARGUMENT,
-                        "the pairs name device %lld of %lld",
-                        (long long)(pairs.items[i].source >= devices ? pairs.items[i].source : pairs.items[i].target),
-                        (long long)devices);
-        return HLO_SUCCESS;
-    }
-    const HloReplicaGroups *groups = HLO_ATTRIBUTES(op, Collective)->replica_groups;
-    if (!groups) return HLO_SUCCESS;
-    return hlo_is(op, HLO_OP_COLLECTIVE_BROADCAST)
-               ? hlo_replica_groups_complete(groups, devices, partitioner->arena, &lists, &count, &named)
-               : hlo_replica_groups_expand(groups, devices, partitioner->arena, &lists, &count);
-}
-
 // As XLA: outside of manual regions each part of an array is exchanged for itself by permutes between devices and
 // summed for itself over replicas. For other collectives every device brings the whole array. A sum over devices would
 // be one of equal arrays, which is not what programs mean.
@@ -248,7 +219,6 @@ static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloIns
     const bool has_meaning = spmd_manual_axes(partitioner, op) || spmd_is_across_replicas(op);
     const bool sums = hlo_is(op, HLO_OP_ALL_REDUCE), permutes = hlo_is(op, HLO_OP_COLLECTIVE_PERMUTE);
     const bool across_devices = channel_of(op) > 0;
-    if (!spmd_manual_axes(partitioner, op)) HLO_TRY(check_groups(partitioner, op));
     if (has_meaning || partitioner->mesh->device_count == 1 || (sums && !across_devices) ||
         (permutes && across_devices))
         return spmd_partition_default(partitioner, op);
