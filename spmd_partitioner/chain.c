@@ -29,6 +29,17 @@ static int64_t stride_of(const HloSliceAttributes *slice, int32_t dim) {
     return slice->strides.count ? slice->strides.items[dim] : 1;
 }
 
+int64_t spmd_sliced_dim(const HloShape *part, const HloShape *whole) {
+    assert(part->rank == whole->rank);
+    int64_t found = -1;
+    for (int32_t d = 0; d < whole->rank; d++) {
+        if (part->dims[d] == whole->dims[d]) continue;
+        if (found >= 0) return -1;
+        found = d;
+    }
+    return found;
+}
+
 bool spmd_is_link(const HloInstruction *at) {
     return !at->sharding && !at->control_predecessors.count && !at->control_successors.count &&
            !hlo_shape_is_dynamic(at->shape) && !hlo_shape_is_dynamic(at->operands[0]->shape);

@@ -12,6 +12,9 @@
 // True if another op may be computed from this one's operand instead of from its result. It has an operand.
 bool spmd_is_link(const HloInstruction *at);
 
+// Returns the one dimension in which a slice of `whole` has another size; -1 if there are several or none.
+int64_t spmd_sliced_dim(const HloShape *part, const HloShape *whole);
+
 // True if `at` and a pad before it are one op over a window (padded_window.c).
 bool spmd_is_padded_window(const HloInstruction *at);
 // That op, before `at`, with its annotations.

@@ -13,6 +13,7 @@
 
 #include <assert.h>
 
+#include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
 
@@ -37,14 +38,9 @@ typedef struct Part {
 // The one dimension that a slice cuts, without a stride; -1 for other slices.
 static int64_t cut_dim(const HloInstruction *at) {
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(at, Slice);
-    int64_t along = -1;
-    for (int32_t d = 0; d < at->shape->rank; d++) {
-        if (slice->strides.count && slice->strides.items[d] != 1) return -1;
-        if (at->shape->dims[d] == at->operands[0]->shape->dims[d]) continue;
-        if (along >= 0) return -1;
-        along = d;
-    }
-    return along;
+    for (int64_t d = 0; d < slice->strides.count; d++)
+        if (slice->strides.items[d] != 1) return -1;
+    return spmd_sliced_dim(at->shape, at->operands[0]->shape);
 }
 
 static int64_t start_of(const HloInstruction *at, int64_t along) {

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/collective.h"
 #include "spmd_partitioner/sdy.h"
 
 // GSPMD's barriers say it by their targets: nothing comes from the operand of ShardBarrierFrom, and nothing goes to
@@ -117,12 +118,9 @@ typedef struct Inward {
 } Inward;
 
 bool spmd_is_across_replicas(const HloInstruction *op) {
-    if (op->parent->module->replica_count <= 1) return false;
-    switch (hlo_op_info(op->opcode)->family) {
-        case HLO_FAMILY_Collective: return HLO_ATTRIBUTES(op, Collective)->channel_id <= 0;
-        case HLO_FAMILY_Permute: return HLO_ATTRIBUTES(op, Permute)->channel_id <= 0;
-        default: return false;
-    }
+    const HloFamily family = hlo_op_info(op->opcode)->family;
+    return op->parent->module->replica_count > 1 && (family == HLO_FAMILY_Collective || family == HLO_FAMILY_Permute) &&
+           hlo_group_mode_of(op) == HLO_GROUPS_OF_REPLICAS;
 }
 
 // Whether an op speaks of devices itself.

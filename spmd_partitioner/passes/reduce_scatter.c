@@ -11,6 +11,7 @@
 // Cost: at most STEPS for each device of the groups.
 #include <assert.h>
 
+#include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/passes/passes.h"
 
 // An index as the partitioner writes it has some ten instructions. A program's own may use each of its values several
@@ -68,17 +69,6 @@ static bool evaluate(const HloInstruction *at, int64_t device, int depth, int *s
     }
 }
 
-// The one dimension that is sliced; -1 if there are several or none.
-static int64_t sliced_dimension(const HloInstruction *slice, const HloShape *whole) {
-    int64_t found = -1;
-    for (int32_t d = 0; d < whole->rank; d++) {
-        if (slice->shape->dims[d] == whole->dims[d]) continue;
-        if (found >= 0) return -1;
-        found = d;
-    }
-    return found;
-}
-
 // True if device k of each group starts at part k along `dim`.
 static bool takes_own_part(const HloInstruction *slice, const HloInstruction *reduce, int64_t dim, HloArena *scratch) {
     assert(dim >= 0 && dim < reduce->shape->rank);
@@ -107,7 +97,7 @@ static bool takes_own_part(const HloInstruction *slice, const HloInstruction *re
 static void form_one(HloInstruction *reduce, HloArena *scratch) {
     HloInstruction *slice = reduce->users.items[0];
     if (!hlo_is(slice, HLO_OP_DYNAMIC_SLICE) || slice->operands[0] != reduce) return;
-    int64_t dim = sliced_dimension(slice, reduce->shape);
+    int64_t dim = spmd_sliced_dim(slice->shape, reduce->shape);
     if (dim < 0 || !takes_own_part(slice, reduce, dim, scratch)) return;
     HloCollectiveAttributes attributes = *HLO_ATTRIBUTES(reduce, Collective);
     attributes.dimensions = hlo_ints(reduce->parent->module->arena, &dim, 1);

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/collective.h"
 #include "hlo/ir/custom_call.h"
 
 #include "hlo/stablehlo/import/shardy.h"
@@ -207,18 +208,13 @@ static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-static int64_t channel_of(const HloInstruction *op) {
-    return hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute ? HLO_ATTRIBUTES(op, Permute)->channel_id
-                                                                 : HLO_ATTRIBUTES(op, Collective)->channel_id;
-}
-
 // As XLA: outside of manual regions each part of an array is exchanged for itself by permutes between devices and
 // summed for itself over replicas. For other collectives every device brings the whole array. A sum over devices would
 // be one of equal arrays, which is not what programs mean.
 static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const bool has_meaning = spmd_manual_axes(partitioner, op) || spmd_is_across_replicas(op);
     const bool sums = hlo_is(op, HLO_OP_ALL_REDUCE), permutes = hlo_is(op, HLO_OP_COLLECTIVE_PERMUTE);
-    const bool across_devices = channel_of(op) > 0;
+    const bool across_devices = hlo_group_mode_of(op) != HLO_GROUPS_OF_REPLICAS;
     if (has_meaning || partitioner->mesh->device_count == 1 || (sums && !across_devices) ||
         (permutes && across_devices))
         return spmd_partition_default(partitioner, op);
