@@ -171,7 +171,7 @@ static double product_flops(const HloModule *module) {
 // A program cannot be faster than its products at the peak, nor than reading its arguments and writing its results.
 static HloStatus find_limit(const Rig *rig, double seconds, double *limit) {
     const char *asked = getenv("MESHLO_NUM_THREADS");
-    const int threads = asked ? atoi(asked) : 1;
+    const int threads = asked ? atoi(asked) : 0;
     TargetMemoryAnalysis memory;
     TargetCostAnalysis cost;
     target_executable_memory_analysis(rig->executable, &memory);

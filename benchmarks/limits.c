@@ -2,6 +2,7 @@
 #include "benchmarks/limits.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,8 +114,11 @@ static double run_shares(Share *shares, int threads) {
     return bench_seconds() - start;
 }
 
-static int clamp_threads(int threads) {
-    return threads < 1 ? 1 : threads > kMaxThreads ? kMaxThreads : threads;
+// At most kMaxThreads; for 0 as many as the process has cores.
+static int count_threads(int threads) {
+    cpu_set_t cores;
+    if (threads < 1) threads = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    return threads > kMaxThreads ? kMaxThreads : threads;
 }
 
 double bench_peak_flops(int threads) {
@@ -122,7 +126,7 @@ double bench_peak_flops(int threads) {
     static int peak_threads;
     PeakLoop *loops[3];
     Share shares[kMaxThreads];
-    threads = clamp_threads(threads);
+    threads = count_threads(threads);
     if (peak_threads == threads) return peak;
     peak = 0;
     const int count = peak_loops(loops);
@@ -139,7 +143,7 @@ double bench_peak_flops(int threads) {
 }
 
 double bench_traffic_seconds(int64_t read_bytes, int64_t written_bytes, int threads, double seconds) {
-    threads = clamp_threads(threads);
+    threads = count_threads(threads);
     // The clock itself takes time, and so does a thread's start.
     const int64_t repeats = 1 + (4 << 20) / (read_bytes + written_bytes + 1);
     const int64_t read_share = read_bytes / threads / kLine * kLine, written_share = written_bytes / threads;

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+// `threads` of 0 are as many as the process may use cores.
+
 // Returns the most f32 operations per second that `threads` threads reach with fused multiply-adds in registers (two
 // operations each), the best of a few runs with the widest vectors. A third of a second the first time; kept
 // afterwards.
