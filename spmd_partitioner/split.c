@@ -7,8 +7,8 @@
 //     k, v   from devices 1 and 2, and 2 and 3
 //     together: device i needs three ranges of 2 elements, and sends three at most: three permutes of 2 elements
 //
-// A permute sends as much as its longest move, whoever takes part, so that moves of all slices in the same rounds
-// (moves.h) send less than one set of rounds for each.
+// A permute sends as much as its longest move, however few devices take part, so that moves of all slices in the same
+// rounds (moves.h) send less than one set of rounds for each.
 #include "spmd_partitioner/split.h"
 
 #include <assert.h>
