@@ -213,8 +213,7 @@ HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction
         if (i != device) devices[next++] = i;
     const HloInts group = {devices, count};
     HloCollectiveAttributes attributes = {.channel_id = partitioner->next_channel++,
-                                          .replica_groups = hlo_replica_groups_list(arena, &group, 1),
-                                          .use_global_device_ids = true};
+                                          .replica_groups = hlo_replica_groups_list(arena, &group, 1)};
     HloInstruction *made =
         spmd_emit(partitioner, HLO_OP_COLLECTIVE_BROADCAST, operand->shape, &operand, 1, &attributes);
     explain(partitioner, made, reason, NULL);
@@ -295,6 +294,7 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
 // among all of their devices sends less than one after the other.
 static int32_t steps_together(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *steps,
                               int32_t count) {
+    if (steps->kind != SPMD_STEP_ALL_TO_ALL) return 1;
     int64_t joined = local->hlo->shape->dims[steps->dim];
     int32_t together = 0;
     for (; together < count; together++) {

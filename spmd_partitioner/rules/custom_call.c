@@ -191,20 +191,53 @@ const SpmdOp spmd_op_custom_call = {.name = "custom-call",
 
 // ---- collectives of the program itself ----
 
+// Maps dimension d of a collective's operand `index` and of its result to `factor`.
+static void map_exchanged(SpmdRule *rule, int32_t index, int32_t result, int32_t d, int32_t factor) {
+    spmd_rule_map(rule, index, d, factor);
+    spmd_rule_map(rule, spmd_rule_result(rule, result), d, factor);
+}
+
+// Rows are ragged; the other dimensions of the input and of the array that it is written to are alike.
+static void ragged_all_to_all_rule(SpmdRule *rule) {
+    const HloShape *input = rule->tensors[0].shape, *output = rule->tensors[1].shape;
+    if (input->rank != output->rank) return;
+    for (int32_t d = 1; d < output->rank; d++) {
+        if (input->dims[d] != output->dims[d]) continue;
+        const int32_t factor = spmd_rule_factor(rule, SPMD_PASS, output->dims[d]);
+        spmd_rule_map(rule, 0, d, factor);
+        map_exchanged(rule, 1, 0, d, factor);
+    }
+}
+
+// Operands of an all-to-all that become one another's results are sharded alike.
+static void operands_alike_rule(SpmdRule *rule) {
+    const HloShape *shape = rule->tensors[0].shape;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        const int32_t factor = spmd_rule_factor(rule, SPMD_PASS, shape->dims[d]);
+        for (int32_t i = 0; i < rule->operand_count; i++) map_exchanged(rule, i, i, d, factor);
+    }
+}
+
 // Automatic axes may shard its operands along dimensions that the collective does not work on: every device of a group
-// has the same part then.
+// has the same part then. A permute in place copies slices at positions of the whole array.
 static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
-    HloInts busy = {NULL, 0};
-    if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Collective) busy = HLO_ATTRIBUTES(op, Collective)->dimensions;
+    const bool permutes = hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute;
+    if (permutes && HLO_ATTRIBUTES(op, Permute)->slice_sizes.count) return;
+    const HloInts busy = permutes ? (HloInts){NULL, 0} : HLO_ATTRIBUTES(op, Collective)->dimensions;
+    if (hlo_is(op, HLO_OP_RAGGED_ALL_TO_ALL)) {
+        ragged_all_to_all_rule(rule);
+        return;
+    }
+    if (hlo_is(op, HLO_OP_ALL_TO_ALL) && !busy.count) {
+        operands_alike_rule(rule);
+        return;
+    }
     for (int32_t i = 0; i < rule->result_count && i < rule->operand_count; i++) {
         const HloShape *shape = rule->tensors[spmd_rule_result(rule, i)].shape;
         if (shape->rank != rule->tensors[i].shape->rank) continue;
-        for (int32_t d = 0; d < shape->rank; d++) {
-            if (hlo_ints_contain(busy, d)) continue;
-            int32_t factor = spmd_rule_factor(rule, SPMD_PASS, shape->dims[d]);
-            spmd_rule_map(rule, i, d, factor);
-            spmd_rule_map(rule, spmd_rule_result(rule, i), d, factor);
-        }
+        for (int32_t d = 0; d < shape->rank; d++)
+            if (!hlo_ints_contain(busy, d))
+                map_exchanged(rule, i, i, d, spmd_rule_factor(rule, SPMD_PASS, shape->dims[d]));
     }
 }
 
@@ -215,14 +248,14 @@ static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloIns
     const bool has_meaning = spmd_manual_axes(partitioner, op) || spmd_is_across_replicas(op);
     const bool sums = hlo_is(op, HLO_OP_ALL_REDUCE), permutes = hlo_is(op, HLO_OP_COLLECTIVE_PERMUTE);
     const bool across_devices = hlo_group_mode_of(op) != HLO_GROUPS_OF_REPLICAS;
-    if (has_meaning || partitioner->mesh->device_count == 1 || (sums && !across_devices) ||
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    if (!rule || has_meaning || partitioner->mesh->device_count == 1 || (sums && !across_devices) ||
         (permutes && across_devices))
         return spmd_partition_default(partitioner, op);
     HLO_FAIL_IF(sums, HLO_UNIMPLEMENTED,
                 "%s outside of a manual region has no meaning for a program of all devices; is this the program of one "
                 "device already?",
                 hlo_op_text(op->opcode));
-    const SpmdRule *rule = partitioner->plan->rules[op->id];
     const SpmdAxes *none = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     for (int32_t i = 0; i < op->operand_count; i++) operands[i] = spmd_factor_operand(partitioner, rule, none, i).hlo;

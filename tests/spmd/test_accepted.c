@@ -66,6 +66,10 @@ static const Accepted programs[] = {
     {ON(2, HALVES " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
                   " d = token[] send-done(s), channel_id=1\n ROOT n = f32[8] negate(p)\n"),
      {"send(%all-gather", "send-done"}},
+    // Bug: the broadcast from the device that is fed had an attribute that it cannot have.
+    {ON(2, HALVES " t = token[] after-all()\n i = (f32[8], token[]) infeed(t), sharding={{maximal device=1}, {maximal "
+                  "device=1}}\n d = f32[8] get-tuple-element(i), index=0\n ROOT n = f32[8] add(d, p)\n"),
+     {"collective-broadcast(", "infeed"}},
 };
 
 CaseList(accepted, programs) {
@@ -83,6 +87,49 @@ CaseTest(const int *number, accepted, programs) {
     for (size_t i = 0; i < HLO_COUNT_OF(program->words) && program->words[i]; i++)
         cr_expect(strstr(text.data, program->words[i]), "%s in\n%s", program->words[i], text.data);
     hlo_text_free(&text);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+}
+
+// Bug: the rows that a ragged-all-to-all reads were sharded with those that it writes, and operands that become one
+// another's results were sharded each in its own way.
+static const char *const over_replicas[] = {
+    ON(2,
+       " p = f32[8,4] parameter(0), sharding={devices=[2,1]<=[2]}\n q = f32[16,4] parameter(1)\n"
+       " f = s32[1] constant({2})\n n = s32[1] constant({5})\n t = s32[1] constant({7})\n"
+       " ROOT r = f32[16,4] ragged-all-to-all(p, q, f, n, t, n), replica_groups={{0}}, "
+       "sharding={devices=[2,1]<=[2]}\n"),
+    ON(2,
+       " p = f32[8,4] parameter(0)\n q = f32[16,4] parameter(1), sharding={devices=[1,2]<=[2]}\n"
+       " f = s32[1] constant({2})\n n = s32[1] constant({5})\n t = s32[1] constant({7})\n"
+       " ROOT r = f32[16,4] ragged-all-to-all(p, q, f, n, t, n), replica_groups={{0}}\n"),
+    ON(4,
+       " p = f32[8,5] parameter(0), sharding={devices=[2,2]<=[4]}\n"
+       " r = (f32[8,5]) all-to-all(p), replica_groups={{0}}\n"
+       " ROOT e = f32[8,5] get-tuple-element(r), index=0\n"),
+};
+
+CaseList(accepted, collectives_over_replicas) {
+    return cases_numbered(HLO_COUNT_OF(over_replicas));
+}
+
+CaseTest(const int *number, accepted, collectives_over_replicas) {
+    check_partitioned(over_replicas[*number], NULL, 3);
+}
+
+// Two replicas exchange two operands, of which one is annotated.
+Test(accepted, operands_that_become_one_anothers_results_are_sharded_alike) {
+    HloModule *partitioned,
+        *module = parse_text(
+            "HloModule m, replica_count=2, num_partitions=4\nENTRY e {\n"
+            " p = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}\n q = f32[8,4] parameter(1), "
+            "sharding={replicated}\n"
+            " x = (f32[8,4], f32[8,4]) all-to-all(p, q), replica_groups={{0,1}}\n"
+            " y = f32[8,4] get-tuple-element(x), index=0\n z = f32[8,4] get-tuple-element(x), index=1\n"
+            " ROOT s = f32[8,4] subtract(y, z)\n}\n");
+    HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    cr_expect_null(hlo_verify(partitioned));
     hlo_module_free(partitioned);
     hlo_module_free(module);
 }

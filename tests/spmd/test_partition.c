@@ -273,6 +273,11 @@ Test(partition, refuses_by_name) {
         "use_global_device_ids=true, to_apply=sum\n}\n",
         NULL, HLO_UNIMPLEMENTED, "all-reduce");
     expect_refused(
+        "HloModule m, num_partitions=2\nENTRY e {\n p = f32[9] parameter(0), sharding={devices=[2]<=[2]}\n z = s32[] "
+        "constant(0)\n t = (s32[]) tuple(z)\n ROOT c = f32[9] collective-permute(p, p, t, t), channel_id=1, "
+        "source_target_pairs={{0,1}}, slice_sizes={{5}}\n}\n",
+        NULL, HLO_UNIMPLEMENTED, "collective-permute of this form");
+    expect_refused(
         "HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n}\n",
         NULL, HLO_INVALID_ARGUMENT, "2 devices");
     expect_refused(
