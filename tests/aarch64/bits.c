@@ -122,7 +122,7 @@ static void print_reductions(const CpuLoopKernels *kernels) {
             if (!kernels->reduce[op][type]) continue;
             start((CpuRegisterType)type, (CpuRegisterType)type);
             kernels->reduce[op][type](result, a, 3, kCount / 3);
-            kernels->columns[op][type](result + 64, a, 3, kCount / 3);
+            kernels->columns[op][type](result + 64, a, 3, kCount / 3, kCount / 3);
             printf("reduce %s %s %016llx\n", kReductions[op], kTypes[type],
                    (unsigned long long)hash_of((CpuRegisterType)type, result, sizeof result));
         }

@@ -39,8 +39,8 @@ typedef void CpuBlockKernel(void *dst, const void *a, const void *b, const void 
 // the operation's identity for n = 0.
 typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n);
 
-// Combines the rows source[r * n .. r * n + n), for r below rows, one after the other into dst[0 .. n).
-typedef void CpuColumnKernel(void *dst, const void *source, int64_t rows, int64_t n);
+// Combines the rows source[r * stride .. r * stride + n), for r below rows, one after the other into dst[0 .. n).
+typedef void CpuColumnKernel(void *dst, const void *source, int64_t rows, int64_t n, int64_t stride);
 
 // Returns the index of the best of n > 0 elements: the first NaN, else the first of the largest (or smallest).
 typedef int64_t CpuArgKernel(const void *source, int64_t n);

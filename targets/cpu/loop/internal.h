@@ -157,7 +157,7 @@ struct CpuLoop {
     int64_t blocks_per_run;  // blocks that a run is divided into
     int64_t block;           // maximum number of kept indices per block
     int64_t segment;         // reduced indices per segment
-    int64_t rows_at_once;  // of columns: reduced indices whose values are computed together, if a block is all columns
+    int64_t rows_at_once;    // of columns: reduced indices whose values are computed together
     int64_t segments;
     int64_t piece;          // of rows in segments: how many elements are computed and reduced at a time
     int64_t uniform_count;  // elements that registers of uniform values are filled with

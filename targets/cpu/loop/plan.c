@@ -108,6 +108,21 @@ static void split_run(CpuLoop *loop, int64_t run, int64_t block) {
     loop->block = hlo_divide_up(loop->row_run, loop->blocks_per_run);
 }
 
+// Whether all that is computed for each element is a load in place: rows of it are reduced where they are.
+static bool only_reduces_array(const CpuLoop *loop) {
+    if (loop->combine_count || loop->body.count != 1) return false;
+    const CpuLoopValue *value = &loop->values[loop->body.items[0]];
+    return value->kind == CPU_VALUE_LOAD && value->walk.contiguous;
+}
+
+// Chooses how many reduced indices of columns are computed together: as many as registers hold, where a block is all
+// columns.
+static int64_t choose_rows(const CpuLoop *loop) {
+    if (only_reduces_array(loop)) return loop->segment;
+    const bool all = loop->blocks_per_run == 1 && loop->inner > 0 && loop->inner <= CPU_LOOP_BLOCK;
+    return all ? CPU_LOOP_BLOCK / loop->inner : 1;
+}
+
 // Chooses block sizes; `block` is the number of elements per block without reductions.
 static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block) {
     loop->segment = loop->segments = loop->rows_at_once = 1;
@@ -125,9 +140,8 @@ static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block)
             break;
         case CPU_MODE_COLUMNS:
             split_run(loop, loop->inner, CPU_LOOP_BLOCK);
-            if (loop->blocks_per_run == 1 && loop->inner > 0 && loop->inner <= CPU_LOOP_BLOCK)
-                loop->rows_at_once = CPU_LOOP_BLOCK / loop->inner;
             loop->segment = loop->combine_in_order && loop->reduced > 0 ? loop->reduced : CPU_LOOP_COLUMN_SEGMENT;
+            loop->rows_at_once = choose_rows(loop);
             break;
     }
     loop->segments = hlo_divide_up(loop->reduced, loop->segment);

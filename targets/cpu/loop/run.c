@@ -606,24 +606,24 @@ static void combine_columns(Frame *frame, int64_t row, bool first) {
 // segment starts them.
 static void reduce_columns(Frame *frame, const CpuLoopValue *value, int64_t segment, int64_t rows, bool first) {
     assert(segment >= 0 && rows > 0);
-    const int64_t count = frame->kept_count;
+    const int64_t count = frame->kept_count, stride = frame->loop->inner;
     char *partial = partial_at(frame, value->partial, segment, frame->kept_start);
     const char *source = operand_of(frame, value, 0);
     const bool uniform = frame->loop->values[value->operands[0]].level != CPU_LEVEL_FULL;
     if (first) {
         memcpy(partial, source, (size_t)(count * value->width));
-        source += uniform ? 0 : count * value->width;
+        source += uniform ? 0 : stride * value->width;
         rows--;
     }
     if (!uniform)
-        value->columns(partial, source, rows, count);
+        value->columns(partial, source, rows, count, stride);
     else
-        for (; rows > 0; rows--) value->columns(partial, source, 1, count);
+        for (; rows > 0; rows--) value->columns(partial, source, 1, count, count);
 }
 
 // Runs the first pass of columns: unit = block * segments + segment. `before` has values that do not change along the
 // reduced dimensions. If a block is all columns, the values of several reduced indices are one range of the domain, and
-// each kernel computes them in one call.
+// each kernel computes them in one call; an array that is only reduced needs no such block (see choose_rows()).
 static void run_column_unit(Frame *frame, int64_t unit) {
     assert(unit >= 0);
     const CpuLoop *loop = frame->loop;
