@@ -23,10 +23,11 @@ const char *compile_stage_name(CompileStage stage) {
 
 // Runs one stage, times it, and dumps its result.
 static HloStatus run_stage(Compilation *compilation, CompileStage stage, CompileStageFunction *function) {
-    const int64_t start = hlo_clock_nanoseconds();
+    const int64_t start = hlo_clock_nanoseconds(), processor_start = hlo_clock_thread_nanoseconds();
     compilation->dumper.stage = kStages[stage];
     HLO_TRY(function(compilation));
     compilation->result->stage_nanoseconds[stage] = hlo_clock_nanoseconds() - start;
+    compilation->result->processor_nanoseconds[stage] = hlo_clock_thread_nanoseconds() - processor_start;
     const HloModule *module = compilation->result->module ? compilation->result->module : compilation->input;
     return compile_dump_after_stage(&compilation->dumper, module);
 }

@@ -29,7 +29,7 @@ static const CliOption kPartitionOptions[] = {
      "With --dump-to: also write it after these stages (verify, inline, simplify-before-partitioning, partition, "
      "expand, "
      "simplify, layouts, donation, offload, overlap), or all."},
-    {"stage-times", CLI_FLAG, NULL, "Print how long each stage of compiling took to standard error."},
+    {"stage-times", CLI_FLAG, NULL, "Print how long each stage of compiling took, and its processor time, to standard error."},
 };
 const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
 
@@ -238,14 +238,22 @@ static HloStatus read_dump(CliContext *context, CompileDump *dump) {
     return status;
 }
 
-// One line a stage that had something to do.
+static void print_stage(CliContext *context, const char *name, int64_t nanoseconds, int64_t processor_nanoseconds) {
+    hlo_text_format(&context->complaint, "stage %-28s %9.3f ms, %9.3f ms of processor time\n", name,
+                    (double)nanoseconds * 1e-6, (double)processor_nanoseconds * 1e-6);
+}
+
+// One line a stage that had something to do, and their sum.
 static void print_stages(CliContext *context, const CompiledModule *compiled) {
+    int64_t sum = 0, processor_sum = 0;
     for (int stage = 0; stage < COMPILE_STAGE_COUNT; stage++) {
-        const double milliseconds = (double)compiled->stage_nanoseconds[stage] * 1e-6;
-        if (compiled->stage_nanoseconds[stage])
-            hlo_text_format(&context->complaint, "stage %-28s %9.3f ms\n", compile_stage_name((CompileStage)stage),
-                            milliseconds);
+        if (!compiled->stage_nanoseconds[stage]) continue;
+        sum += compiled->stage_nanoseconds[stage];
+        processor_sum += compiled->processor_nanoseconds[stage];
+        print_stage(context, compile_stage_name((CompileStage)stage), compiled->stage_nanoseconds[stage],
+                    compiled->processor_nanoseconds[stage]);
     }
+    print_stage(context, "(all)", sum, processor_sum);
 }
 
 // The program of one device, by the pipeline that all front ends share. The program was verified when it was read.

@@ -274,6 +274,31 @@ static void place(CallWalk *walk, HloComputation *computation) {
     walk->order[walk->count++] = computation;
 }
 
+// Fills `walk` with the reachable computations in the order of creation, if that has all callees first; else returns
+// false, and the walk may hold some marks. Only callers are looked at: most passes ask for the order, and a look at
+// every instruction of a large program would take longer than many of them.
+static bool place_as_created(CallWalk *walk, const HloModule *module, HloArena *arena) {
+    int64_t *position = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
+    for (int64_t i = 0; i < module->computations.count; i++) position[module->computations.items[i]->id] = i;
+    position[module->entry->id] = module->computations.count;
+    if (module->entry->callers.count) return false;
+    walk->reachable[module->entry->id] = true;
+    for (int64_t i = module->computations.count - 1; i >= 0; i--) {
+        const HloComputation *computation = module->computations.items[i];
+        for (int64_t k = 0; k < computation->callers.count; k++) {
+            const int32_t caller = computation->callers.items[k]->parent->id;
+            if (position[caller] <= position[computation->id]) return false;
+            walk->reachable[computation->id] |= walk->reachable[caller];
+        }
+    }
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        HloComputation *computation = module->computations.items[i];
+        if (walk->reachable[computation->id] && computation != module->entry) walk->order[walk->count++] = computation;
+    }
+    walk->order[walk->count++] = module->entry;
+    return true;
+}
+
 // Walks in the order of creation, not from the entry, so that a program is printed in the order in which it was
 // written.
 HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count) {
@@ -281,13 +306,15 @@ HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena,
     CallWalk walk = {.order = HLO_ARENA_NEW(arena, HloComputation *, module->computations.count),
                      .reachable = HLO_ARENA_NEW(arena, bool, module->computation_limit),
                      .placed = HLO_ARENA_NEW(arena, bool, module->computation_limit)};
-    if (module->entry) mark_reachable(&walk, module->entry);
-    // Creation order is kept wherever it already has callees first.
-    for (int64_t i = 0; i < module->computations.count; i++) {
-        HloComputation *computation = module->computations.items[i];
-        if (walk.reachable[computation->id] && computation != module->entry) place(&walk, computation);
+    if (!place_as_created(&walk, module, arena)) {
+        mark_reachable(&walk, module->entry);
+        // Creation order is kept wherever it already has callees first.
+        for (int64_t i = 0; i < module->computations.count; i++) {
+            HloComputation *computation = module->computations.items[i];
+            if (walk.reachable[computation->id] && computation != module->entry) place(&walk, computation);
+        }
+        place(&walk, module->entry);
     }
-    if (module->entry) place(&walk, module->entry);
     *count = walk.count;
     return walk.order;
 }
