@@ -275,25 +275,26 @@ static void place(CallWalk *walk, HloComputation *computation) {
 }
 
 // Fills `walk` with the reachable computations in the order of creation, if that has all callees first; else returns
-// false, and the walk may hold some marks. Only callers are looked at: most passes ask for the order, and a look at
-// every instruction of a large program would take longer than many of them.
+// false and leaves it as it was. Only callers are looked at: most passes ask for the order, and a look at every
+// instruction of a large program would take longer than many of them.
 static bool place_as_created(CallWalk *walk, const HloModule *module, HloArena *arena) {
     int64_t *position = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
+    bool *reachable = HLO_ARENA_NEW(arena, bool, module->computation_limit);
     for (int64_t i = 0; i < module->computations.count; i++) position[module->computations.items[i]->id] = i;
     position[module->entry->id] = module->computations.count;
     if (module->entry->callers.count) return false;
-    walk->reachable[module->entry->id] = true;
+    reachable[module->entry->id] = true;
     for (int64_t i = module->computations.count - 1; i >= 0; i--) {
         const HloComputation *computation = module->computations.items[i];
         for (int64_t k = 0; k < computation->callers.count; k++) {
             const int32_t caller = computation->callers.items[k]->parent->id;
             if (position[caller] <= position[computation->id]) return false;
-            walk->reachable[computation->id] |= walk->reachable[caller];
+            reachable[computation->id] |= reachable[caller];
         }
     }
     for (int64_t i = 0; i < module->computations.count; i++) {
         HloComputation *computation = module->computations.items[i];
-        if (walk->reachable[computation->id] && computation != module->entry) walk->order[walk->count++] = computation;
+        if (reachable[computation->id] && computation != module->entry) walk->order[walk->count++] = computation;
     }
     walk->order[walk->count++] = module->entry;
     return true;

@@ -85,3 +85,25 @@ Test(ir_questions, stack_tables_without_what_nothing_refers_to) {
     hlo_module_free(module);
     hlo_module_free(read);
 }
+
+// Bug: if one computation was created after its caller, all others left the order of creation too.
+Test(ir_questions, post_order_keeps_the_order_of_creation) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nlast {\n p = f32[] parameter(0)\n ROOT n = f32[] negate(p)\n}\n"
+        "first {\n p = f32[] parameter(0)\n ROOT n = f32[] call(p), to_apply=last\n}\n"
+        "second {\n p = f32[] parameter(0)\n ROOT n = f32[] sine(p)\n}\n"
+        "third {\n p = f32[] parameter(0)\n ROOT n = f32[] cosine(p)\n}\n"
+        "ENTRY e {\n p = f32[] parameter(0)\n a = f32[] call(p), to_apply=third\n b = f32[] call(a), to_apply=second\n"
+        " ROOT c = f32[] call(b), to_apply=first\n}\n");
+    HloComputation *const *created = module->computations.items;
+    HloComputation *callee = created[3];
+    hlo_instruction_set_called(created[1]->root, &callee, 1);
+    HloArena *arena = hlo_arena_new();
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(module, arena, &count);
+    static const char *const names[] = {"third", "first", "second", "e"};
+    cr_assert_eq(count, (int64_t)HLO_COUNT_OF(names));
+    for (int64_t i = 0; i < count; i++) cr_expect_str_eq(order[i]->name, names[i]);
+    hlo_arena_free(arena);
+    hlo_module_free(module);
+}
