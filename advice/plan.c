@@ -4,8 +4,9 @@
 // The search on one mesh is spmd_partitioner/search/search.h's; its cost is a trial (trial.h): the program partitioned
 // and emulated. Of a program with many equal layers two shorter ones are timed (repeats.h), from which the time of the
 // whole follows; the best plans of each mesh are then timed with the whole program. Each mesh of the pattern is
-// searched, on each slice, and gets an equal part of the time that is left. Reported is the plan with every parameter's
-// sharding written out, as it was partitioned, timed once more in that form.
+// searched, on each slice, and gets an equal part of the time that is left. Where no start fits, the program is
+// repaired (repair.h), and each repair is a program of its own, with the same meshes. Reported is the plan with every
+// parameter's sharding written out, as it was partitioned, timed once more in that form.
 #include "advice/plan.h"
 
 #include <assert.h>
@@ -16,10 +17,19 @@
 
 #include "advice/advice.h"
 #include "advice/internal.h"
+#include "advice/repair.h"
 #include "hlo/base/clock.h"
 #include "spmd_partitioner/search/repeats.h"
 #include "spmd_partitioner/search/search.h"
 #include "targets/spmd_machine.h"
+
+// A program that is planned: the caller's, or that after a repair.
+typedef struct Program {
+    const HloModule *module;
+    HloModule *repaired;     // NULL: the caller's
+    HloModule *more, *less;  // with LAYERS_MORE and with LAYERS_LESS of its `layers`; NULL if it has few
+    int64_t layers;
+} Program;
 
 // A plan in the making.
 typedef struct Candidate {
@@ -42,11 +52,11 @@ typedef struct Planner {
     const HloModule *module;
     const AdvicePlanOptions *options;
     AdvicePlan *result;
-    HloArena *arena;         // the result's
-    HloModule *more, *less;  // the program with LAYERS_MORE and with LAYERS_LESS of its `layers`; NULL if it has few
-    HloModule *remeshed;     // the program on the mesh that is searched now, or NULL
-    AdviceTrial trial;       // the one that closes a plan
-    int64_t layers;
+    HloArena *arena;  // the result's
+    Program programs[ADVICE_REPAIR_COUNT];
+    const Program *program;                    // that is searched now
+    HloModule *remeshed;                       // the same on the mesh that is searched now, or NULL
+    AdviceTrial trial;                         // the one that closes a plan
     bool whole;                                // time the whole program now
     SpmdSearchCost reference, reference_less;  // of the best plan of this mesh that fits: estimate, and its shorter one
     double deadline;                           // of the mesh that is searched now, by now_seconds()
@@ -122,7 +132,7 @@ static void cost_program(const Planner *planner, const HloModule *module, SpmdSe
 // The cost of all layers: each has that by which one shorter program exceeds the other.
 static int64_t extend(const Planner *planner, int64_t more, int64_t less) {
     const int64_t each = (more - less) / (LAYERS_MORE - LAYERS_LESS);
-    const int64_t all = more + (planner->layers - LAYERS_MORE) * each;
+    const int64_t all = more + (planner->program->layers - LAYERS_MORE) * each;
     return all > 0 ? all : more;
 }
 
@@ -145,7 +155,7 @@ static void estimate(Planner *planner, SpmdSearchTrial **trials, int64_t count) 
     SpmdSearchCost *less = HLO_ARENA_NEW(arena, SpmdSearchCost, count + 1);
     SpmdSearchTrial **left = HLO_ARENA_NEW(arena, SpmdSearchTrial *, count + 1);
     int64_t left_count = 0;
-    cost_program(planner, planner->less, trials, count);
+    cost_program(planner, planner->program->less, trials, count);
     for (int64_t i = 0; i < count; ++i) {
         SpmdSearchTrial *trial = trials[i];
         if (trial->status) continue;
@@ -157,7 +167,7 @@ static void estimate(Planner *planner, SpmdSearchTrial **trials, int64_t count) 
         trial->cost.time = scale(trial->cost.time, planner->reference.time, planner->reference_less.time);
         trial->cost.memory = scale(trial->cost.memory, planner->reference.memory, planner->reference_less.memory);
     }
-    cost_program(planner, planner->more, left, left_count);
+    cost_program(planner, planner->program->more, left, left_count);
     for (int64_t i = 0; i < left_count; ++i) {
         SpmdSearchTrial *trial = left[i];
         if (trial->status) continue;
@@ -173,8 +183,8 @@ static void estimate(Planner *planner, SpmdSearchTrial **trials, int64_t count) 
 // The key of a plan on the mesh that is searched now.
 static const char *key_of(const Planner *planner, const SpmdSearchTrial *trial) {
     HloText text = {0};
-    hlo_text_format(&text, "%s%s;%s", planner->whole ? "whole;" : "", planner->mesh->topology->name,
-                    planner->mesh->mesh);
+    hlo_text_format(&text, "%s%s;%s;%s", planner->whole ? "whole;" : "", planner->mesh->pass,
+                    planner->mesh->topology->name, planner->mesh->mesh);
     for (int64_t i = 0; i < trial->shard_count; ++i) hlo_text_format(&text, ";%s", trial->shards[i]);
     return hlo_text_to_arena(planner->arena, &text);
 }
@@ -193,10 +203,10 @@ static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
         else
             fresh[fresh_count++] = &trials[i];
     }
-    if (planner->more && !planner->whole)
+    if (planner->program->more && !planner->whole)
         estimate(planner, fresh, fresh_count);
     else
-        cost_program(planner, planner->module, fresh, fresh_count);
+        cost_program(planner, planner->program->module, fresh, fresh_count);
     for (int64_t i = 0; i < fresh_count; ++i) {
         if (fresh[i]->status) continue;
         const char *key = key_of(planner, fresh[i]);
@@ -217,6 +227,7 @@ static bool is_over(void *argument) {
 // Prepares for trials on the mesh of a candidate.
 static void use_mesh(Planner *planner, const Candidate *candidate) {
     planner->mesh = &candidate->plan;
+    planner->program = &planner->programs[candidate->plan.repair];
     const EmuTopology *topology = planner->mesh->topology;
     const bool prices = target_spmd_machine(topology, &planner->machine);
     planner->compile = (CompileOptions){.spmd = {.mesh = planner->mesh->axes,
@@ -289,7 +300,8 @@ static HloStatus try_plan(Planner *planner, const Candidate *candidate) {
     use_mesh(planner, candidate);
     planner->compile.spmd.shards = candidate->shards;
     planner->compile.spmd.shard_count = candidate->shard_count;
-    return advice_trial_run(planner->module, &planner->compile, planner->mesh->topology, NULL, &planner->trial);
+    return advice_trial_run(planner->program->module, &planner->compile, planner->mesh->topology, NULL,
+                            &planner->trial);
 }
 
 // Writes out what propagation gave every parameter, so that the plan does not depend on it.
@@ -329,7 +341,7 @@ static HloStatus lay_out(Planner *planner, Candidate *candidate) {
     hlo_module_free(planner->remeshed);
     planner->remeshed = NULL;
     HloStatus status =
-        spmd_remesh(planner->module, candidate->plan.axes, candidate->plan.axis_count, &planner->remeshed);
+        spmd_remesh(planner->program->module, candidate->plan.axes, candidate->plan.axis_count, &planner->remeshed);
     candidate->refused = status && hlo_status_code(status) == HLO_INVALID_ARGUMENT;
     if (!candidate->refused) return status;
     if (!result->left_out++) result->reason = hlo_arena_text(planner->arena, hlo_status_message(status));
@@ -357,13 +369,13 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
                                       .start_count = example ? example->shard_count : 0,
                                       .starts_only = starts_only};
     HloStatus status =
-        spmd_search(planner->arena, planner->remeshed ? planner->remeshed : planner->module, &search, &found);
+        spmd_search(planner->arena, planner->remeshed ? planner->remeshed : planner->program->module, &search, &found);
     if (status && options->kept_count) status = hlo_status_annotate(status, "--keep");
     HLO_TRY(status);
-    candidate->plan.is_exact = found.is_exact && !planner->more;  // else the costs are estimates
+    candidate->plan.is_exact = found.is_exact && !planner->program->more;  // else the costs are estimates
     candidate->best = found.best;
     candidate->best_count = found.best_count;
-    candidate->is_whole = !planner->more;
+    candidate->is_whole = !planner->program->more;
     candidate->is_closed = false;
     take_cost(planner, candidate, &found.best[0], true);
     if (!starts_only) HLO_TRY(time_whole(planner, candidate, 3));
@@ -398,9 +410,9 @@ static HloStatus drop_refused(Planner *planner) {
     return HLO_SUCCESS;
 }
 
-// The starts of every mesh. Each may take an equal part of the time that is left.
-static HloStatus look_at_all(Planner *planner) {
-    for (int64_t i = 0; i < planner->candidates.count; ++i) {
+// The starts of every mesh from the candidate `first`. Each may take an equal part of the time that is left.
+static HloStatus look_at_all(Planner *planner, int64_t first) {
+    for (int64_t i = first; i < planner->candidates.count; ++i) {
         const double now = now_seconds();
         planner->deadline = now + (planner->end - now) / (double)(planner->candidates.count - i);
         HLO_TRY(plan_mesh(planner, &planner->candidates.items[i], true, NULL));
@@ -451,14 +463,44 @@ static HloStatus choose(Planner *planner, const Candidate **chosen) {
 }
 
 // Makes both shorter programs, if there are enough equal layers, or none.
-static HloStatus shorten(Planner *planner) {
-    HLO_TRY(spmd_search_shorten(planner->module, LAYERS_MORE, &planner->more, &planner->layers));
-    if (planner->more && planner->layers >= 2 * LAYERS_MORE)
-        HLO_TRY(spmd_search_shorten(planner->module, LAYERS_LESS, &planner->less, &planner->layers));
-    if (planner->less) return HLO_SUCCESS;
-    hlo_module_free(planner->more);
-    planner->more = NULL;
+static HloStatus shorten(Program *program) {
+    HLO_TRY(spmd_search_shorten(program->module, LAYERS_MORE, &program->more, &program->layers));
+    if (program->more && program->layers >= 2 * LAYERS_MORE)
+        HLO_TRY(spmd_search_shorten(program->module, LAYERS_LESS, &program->less, &program->layers));
+    if (program->less) return HLO_SUCCESS;
+    hlo_module_free(program->more);
+    program->more = NULL;
     return HLO_SUCCESS;
+}
+
+static bool anything_fits(const Planner *planner) {
+    bool fits = false;
+    for (int64_t i = 0; i < planner->candidates.count; ++i) fits |= planner->candidates.items[i].plan.fits;
+    return fits;
+}
+
+// Where nothing fits: looks at the repaired programs on every mesh too.
+static HloStatus repair_all(Planner *planner) {
+    const int64_t meshes = planner->candidates.count;
+    for (AdviceRepair repair = ADVICE_REPAIR_NONE + 1; repair < ADVICE_REPAIR_COUNT; ++repair) {
+        Program *program = &planner->programs[repair];
+        HLO_TRY(advice_repair_make(planner->module, repair, &program->repaired));
+        program->module = program->repaired;
+        if (!program->module) continue;
+        HLO_TRY(shorten(program));
+        for (int64_t i = 0; i < meshes; ++i) {
+            const Candidate *mesh = &planner->candidates.items[i];
+            const Candidate candidate = {.plan = {.topology = mesh->plan.topology,
+                                                  .axes = mesh->plan.axes,
+                                                  .axis_count = mesh->plan.axis_count,
+                                                  .mesh = mesh->plan.mesh,
+                                                  .repair = repair,
+                                                  .pass = advice_repair_info(repair)->pass},
+                                         .price = mesh->price};
+            hlo_vector_push(planner->arena, &planner->candidates, candidate);
+        }
+    }
+    return look_at_all(planner, meshes);
 }
 
 // One candidate for each mesh of the pattern on each slice.
@@ -479,12 +521,34 @@ static HloStatus list_candidates(Planner *planner) {
                 .plan = {.topology = topology,
                          .axes = meshes[i].axes,
                          .axis_count = meshes[i].count,
-                         .mesh = spmd_mesh_text(planner->arena, meshes[i].axes, meshes[i].count)},
+                         .mesh = spmd_mesh_text(planner->arena, meshes[i].axes, meshes[i].count),
+                         .pass = ""},
                 .price = options->prices ? options->prices[t] : 0};
             hlo_vector_push(planner->arena, &planner->candidates, candidate);
         }
     }
     return HLO_SUCCESS;
+}
+
+// The best plan of each mesh on each slice, in the order of the meshes.
+static void list_results(Planner *planner, const Candidate *best) {
+    const Candidates *candidates = &planner->candidates;
+    AdvicePlanned *all = HLO_ARENA_NEW(planner->arena, AdvicePlanned, candidates->count);
+    AdvicePlan *result = planner->result;
+    for (int64_t i = 0; i < candidates->count; ++i) {
+        const Candidate *first = &candidates->items[i], *chosen = first;
+        bool seen = false;
+        for (int64_t k = 0; k < candidates->count; ++k) {
+            const Candidate *other = &candidates->items[k];
+            if (other->plan.mesh != first->plan.mesh || other->plan.topology != first->plan.topology) continue;
+            seen |= k < i;
+            if (better(planner, other, chosen)) chosen = other;
+        }
+        if (seen) continue;
+        if (chosen == best) result->best = &all[result->count];
+        all[result->count++] = chosen->plan;
+    }
+    result->all = all;
 }
 
 static HloStatus make_plan(void *argument) {
@@ -494,15 +558,12 @@ static HloStatus make_plan(void *argument) {
     result->program = hlo_arena_text(planner->arena, planner->module->name);
     result->reason = "";
     HLO_TRY(list_candidates(planner));
-    HLO_TRY(shorten(planner));
-    HLO_TRY(look_at_all(planner));
+    HLO_TRY(shorten(&planner->programs[ADVICE_REPAIR_NONE]));
+    HLO_TRY(look_at_all(planner, 0));
+    if (!anything_fits(planner)) HLO_TRY(repair_all(planner));
     HLO_TRY(improve_some(planner));
     HLO_TRY(choose(planner, &best));
-    AdvicePlanned *all = HLO_ARENA_NEW(planner->arena, AdvicePlanned, planner->candidates.count);
-    for (int64_t i = 0; i < planner->candidates.count; ++i) all[i] = planner->candidates.items[i].plan;
-    result->all = all;
-    result->count = planner->candidates.count;
-    result->best = &all[best - planner->candidates.items];
+    list_results(planner, best);
     advice_plan_name(result, planner->module);
     return HLO_SUCCESS;
 }
@@ -520,13 +581,17 @@ HloStatus advice_plan_new(const HloModule *module, const AdvicePlanOptions *opti
         return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
     }
     Planner planner = {.module = module, .options = options, .result = result, .arena = result->arena};
+    planner.programs[ADVICE_REPAIR_NONE].module = module;
     planner.objective = options->objective == ADVICE_LEAST_MEMORY ? SPMD_SEARCH_MEMORY : SPMD_SEARCH_TIME;
     planner.begin = now_seconds();
     planner.end = planner.begin + (options->budget_seconds > 0 ? options->budget_seconds : 60);
     HloStatus status = hlo_protect(make_plan, &planner);
     advice_trial_free(&planner.trial);
-    hlo_module_free(planner.more);
-    hlo_module_free(planner.less);
+    for (int r = 0; r < ADVICE_REPAIR_COUNT; ++r) {
+        hlo_module_free(planner.programs[r].more);
+        hlo_module_free(planner.programs[r].less);
+        hlo_module_free(planner.programs[r].repaired);
+    }
     hlo_module_free(planner.remeshed);
     if (status) {
         advice_plan_free(result);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the mesh and the shardings of a program's parameters that give the least step on a slice, within the memory of
-// its devices. Plans are costed by trials (trial.h): the program is partitioned and timed for each.
+// its devices. Plans are costed by trials (trial.h): the program is partitioned and timed for each. Where none fits, the
+// program is repaired: its backward pass computes activations again, or they wait in host memory.
 //
 //     const AdvicePlanOptions options = {.topologies = &topology, .topology_count = 1, .budget_seconds = 30};
 //     AdvicePlan *plan;
@@ -23,6 +24,15 @@ typedef enum AdviceObjective {
     ADVICE_LEAST_MEMORY,  // of a device
     ADVICE_LEAST_COST,    // of a step, by the prices of chips
 } AdviceObjective;
+
+// What was done to a program that fits nowhere as it is. The results stay the same, bit for bit.
+typedef enum AdviceRepair {
+    ADVICE_REPAIR_NONE,
+    ADVICE_REPAIR_ELEMENTWISE,  // HLO_RECOMPUTE_ELEMENTWISE
+    ADVICE_REPAIR_SCOPES,       // HLO_RECOMPUTE_SCOPES
+    ADVICE_REPAIR_OFFLOAD,      // HLO_RECOMPUTE_SCOPES_OFFLOADED
+    ADVICE_REPAIR_COUNT
+} AdviceRepair;
 
 // How far a search is.
 typedef struct AdvicePlanProgress {
@@ -59,6 +69,8 @@ typedef struct AdvicePlanned {
     double mfu;     // of the best; else 0
     bool fits;      // into the memory of a device
     bool is_exact;  // all shardings that there are on this mesh were timed
+    AdviceRepair repair;
+    const char *pass;  // that makes the repair (hlo/pass/passes.def); "" for none
 } AdvicePlanned;
 
 // Free with advice_plan_free().
@@ -89,7 +101,7 @@ HLO_EXPORT void advice_plan_free(AdvicePlan *plan);
 HLO_EXPORT void advice_plan_print(HloText *text, const AdvicePlan *plan);
 // The object of `meshlo plan --json`, and a newline.
 HLO_EXPORT void advice_plan_write_json(const AdvicePlan *plan, HloText *text);
-// A new module: the program that was planned, with the best plan's annotations. Errors as spmd_remesh().
+// A new module: the program that was planned, with the best plan's repair and annotations. Errors as spmd_remesh().
 HLO_EXPORT HLO_NODISCARD HloStatus advice_plan_apply(const HloModule *module, const AdvicePlan *plan,
                                                      HloModule **annotated);
 

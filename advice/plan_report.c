@@ -6,6 +6,7 @@
 #include "advice/advice.h"
 #include "advice/internal.h"
 #include "advice/plan.h"
+#include "advice/repair.h"
 #include "emulator/report.h"
 #include "hlo/stablehlo/import/shardy.h"
 
@@ -52,6 +53,7 @@ static void print_candidate(HloText *text, const AdvicePlanned *one) {
     emu_print_time(one->step_picoseconds, text);
     hlo_text_format(text, ", peak %.3f GiB%s", (double)one->hbm_peak_bytes * 0x1p-30,
                     one->fits ? "" : " (does not fit)");
+    if (one->repair) hlo_text_format(text, ", with %s", one->pass);
 }
 
 // One line a parameter, or for all equal ones of equal layers; whole ones too, which propagation would shard
@@ -63,6 +65,9 @@ void advice_plan_print(HloText *text, const AdvicePlan *plan) {
     print_candidate(text, best);
     hlo_text_format(text, ", MFU %.1f %%; %lld plans timed%s\n--mesh %s\n", 100 * best->mfu, (long long)plan->evaluated,
                     best->is_exact ? ", all that there are on this mesh" : "", best->mesh);
+    if (best->repair)
+        hlo_text_format(text, "repair: nothing fits as the program is; %s: meshlo opt FILE --passes %s -o OUT\n",
+                        advice_repair_info(best->repair)->words, best->pass);
     for (int64_t i = 0; i < plan->parameter_count; ++i) {
         bool printed = !*best->parameters[i];
         for (int64_t k = 0; k < i && !printed; ++k) printed = !strcmp(plan->patterns[k], plan->patterns[i]);
@@ -96,6 +101,7 @@ static void write_candidate(HloJsonWriter *json, const AdvicePlanned *one) {
     hlo_json_member_double(json, "step_seconds", (double)one->step_picoseconds * 1e-12);
     hlo_json_member_int64(json, "hbm_peak_bytes", one->hbm_peak_bytes);
     hlo_json_member_bool(json, "fits", one->fits);
+    if (one->repair) hlo_json_member_string(json, "repair", one->pass);
 }
 
 static void write_place(HloJsonWriter *json, const AdvicePlanned *one) {
@@ -175,10 +181,15 @@ static HloStatus annotate(void *argument) {
 HloStatus advice_plan_apply(const HloModule *module, const AdvicePlan *plan, HloModule **annotated) {
     assert(module && plan && annotated);
     Annotation annotation = {.best = plan->best};
-    HLO_TRY(spmd_remesh(module, plan->best->axes, plan->best->axis_count, &annotation.module));
-    if (!annotation.module) annotation.module = hlo_module_clone(module);
+    HloModule *repaired = NULL;
+    if (plan->best->repair) HLO_TRY(advice_repair_make(module, plan->best->repair, &repaired));
+    HloStatus status =
+        spmd_remesh(repaired ? repaired : module, plan->best->axes, plan->best->axis_count, &annotation.module);
+    if (!status && !annotation.module) annotation.module = repaired ? repaired : hlo_module_clone(module);
+    if (annotation.module != repaired) hlo_module_free(repaired);
+    HLO_TRY(status);
     HLO_FAIL_IF(!annotation.module, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
-    HloStatus status = hlo_protect(annotate, &annotation);
+    status = hlo_protect(annotate, &annotation);
     if (status) {
         hlo_module_free(annotation.module);
         return status;

@@ -11,9 +11,11 @@ typedef struct Remat {
     HloBuilder *b;
     HloArena *scratch;
     HloRemat policy;
+    const HloIntMap *kept;     // ids of values that are saved besides; HLO_REMAT_KEPT_ON_HOST: in host memory. Or NULL
     HloIntMap first;           // ids of the instructions of the first part
     HloIntMap copies;          // by id: the copy that the second part uses
     HloInstruction *position;  // copies are inserted before it
+    HloInstruction *trigger;   // what copies wait for: a value of the second part; NULL: nothing
 } Remat;
 
 static HloInstruction *lookup(const HloIntMap *map, const HloInstruction *i) {
@@ -45,9 +47,23 @@ static bool saves(HloRemat policy, const HloInstruction *i) {
     return hlo_remat_is_offloaded(policy, i);
 }
 
+static bool is_kept(const Remat *r, const HloInstruction *i) {
+    return r->kept && hlo_int_map_find(r->kept, (uint64_t)i->id);
+}
+
+static bool is_offloaded(const Remat *r, const HloInstruction *i) {
+    if (is_kept(r, i)) return *hlo_int_map_find(r->kept, (uint64_t)i->id) == HLO_REMAT_KEPT_ON_HOST;
+    return hlo_remat_is_offloaded(r->policy, i);
+}
+
+static bool is_given(const HloInstruction *i) {
+    return hlo_is(i, HLO_OP_PARAMETER) || hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA);
+}
+
 // Loops and other instructions with effects or state of their own are never run twice.
 static bool is_saved(const Remat *r, const HloInstruction *i) {
-    if (hlo_is(i, HLO_OP_PARAMETER) || hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA)) return true;
+    if (is_kept(r, i)) return true;
+    if (is_given(i)) return true;
     if (hlo_is(i, HLO_OP_WHILE) || hlo_is(i, HLO_OP_CONDITIONAL) || hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE) ||
         hlo_instruction_has_side_effect(i) || hlo_instruction_is_nondeterministic(i))
         return true;
@@ -84,14 +100,35 @@ static HloInstruction *fetched(Remat *r, HloInstruction *i) {
     return back;
 }
 
+static HloInstruction *new_barrier(const Remat *r, const HloShape *shape, HloInstruction *operand) {
+    return hlo_instruction_new(r->b->computation, HLO_OP_OPTIMIZATION_BARRIER, shape, &operand, 1, NULL, NULL);
+}
+
+// The value through a barrier, which waits for the trigger if there is one. Without it, whoever orders the program by
+// its graph alone may compute the copies long before they are needed.
+static HloInstruction *guarded(Remat *r, HloInstruction *i) {
+    if (!r->trigger) {
+        HloInstruction *barrier = new_barrier(r, i->shape, i);
+        barrier->sharding = i->sharding;
+        return insert(r, barrier);
+    }
+    HloInstruction *both[] = {i, r->trigger};
+    const HloShape *shapes[] = {i->shape, r->trigger->shape};
+    const HloShape *shape = hlo_shape_tuple(r->b->module->arena, shapes, 2);
+    HloInstruction *tuple = insert(r, hlo_instruction_new(r->b->computation, HLO_OP_TUPLE, shape, both, 2, NULL, NULL));
+    HloInstruction *barrier = insert(r, new_barrier(r, shape, tuple));
+    const HloTupleIndexAttributes first = {0};
+    HloInstruction *value =
+        hlo_instruction_new(r->b->computation, HLO_OP_GET_TUPLE_ELEMENT, i->shape, &barrier, 1, &first, NULL);
+    value->sharding = i->sharding;
+    return insert(r, value);
+}
+
 // The saved value, through a barrier if it is worth one.
 static HloInstruction *saved(Remat *r, HloInstruction *i) {
-    if (hlo_remat_is_offloaded(r->policy, i)) return fetched(r, i);
+    if (is_offloaded(r, i)) return r->trigger ? guarded(r, fetched(r, i)) : fetched(r, i);
     if (hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA) || !hlo_shape_is_array(i->shape)) return i;
-    HloInstruction *barrier =
-        hlo_instruction_new(r->b->computation, HLO_OP_OPTIMIZATION_BARRIER, i->shape, &i, 1, NULL, NULL);
-    barrier->sharding = i->sharding;
-    return insert(r, barrier);
+    return guarded(r, i);
 }
 
 // The copy of an instruction whose operands have copies.
@@ -119,6 +156,16 @@ static HloInstruction *again(Remat *r, HloInstruction *wanted) {
     return lookup(&r->copies, wanted);
 }
 
+// Makes an instruction of the second part use copies.
+static void use_copies(Remat *r, HloInstruction *i) {
+    r->position = i;
+    for (int32_t k = 0; k < i->operand_count; k++) {
+        HloInstruction *operand = i->operands[k];
+        if (lookup(&r->first, operand) && (!is_saved(r, operand) || is_offloaded(r, operand)))
+            hlo_instruction_set_operand(i, k, again(r, operand));
+    }
+}
+
 void hlo_transform_rematerialise(HloBuilder *b, HloArena *scratch, const HloGradientOptions *options,
                                  const HloInstruction *last) {
     if (options->remat == HLO_REMAT_SAVE_EVERYTHING || !last) return;
@@ -126,13 +173,30 @@ void hlo_transform_rematerialise(HloBuilder *b, HloArena *scratch, const HloGrad
     HloInstruction *i = b->computation->first;
     for (; i && i->id <= last->id; i = i->next)
         hlo_int_map_set(scratch, &r.first, (uint64_t)i->id, (int64_t)(intptr_t)i);
+    for (; i; i = i->next) use_copies(&r, i);
+}
+
+void hlo_remat_keeping(HloBuilder *b, HloArena *scratch, const HloIntMap *kept, HloInstruction *const *first,
+                       int64_t count) {
+    Remat r = {.b = b, .scratch = scratch, .policy = HLO_REMAT_SAVE_NOTHING, .kept = kept};
+    HloInstruction *i = b->computation->first;
+    for (int64_t k = 0; k < count; k++)
+        hlo_int_map_set(scratch, &r.first, (uint64_t)first[k]->id, (int64_t)(intptr_t)first[k]);
+    for (; i && hlo_int_map_find(&r.first, (uint64_t)i->id); i = i->next) continue;
+    HloIntMap waits = {0};  // ids of what is computed from the first part
+    HloInstruction *latest = NULL;
     for (; i; i = i->next) {
-        r.position = i;
+        bool is_late = false;
+        r.trigger = latest;
         for (int32_t k = 0; k < i->operand_count; k++) {
-            HloInstruction *operand = i->operands[k];
-            if (lookup(&r.first, operand) && (!is_saved(&r, operand) || hlo_remat_is_offloaded(r.policy, operand)))
-                hlo_instruction_set_operand(i, k, again(&r, operand));
+            const bool second = hlo_int_map_find(&waits, (uint64_t)i->operands[k]->id);
+            is_late |= second || (lookup(&r.first, i->operands[k]) && !is_given(i->operands[k]));
+            if (second && hlo_shape_is_array(i->operands[k]->shape)) r.trigger = i->operands[k];
         }
+        use_copies(&r, i);
+        if (!is_late) continue;
+        hlo_int_map_set(scratch, &waits, (uint64_t)i->id, 1);
+        if (hlo_shape_is_array(i->shape)) latest = i;
     }
 }
 

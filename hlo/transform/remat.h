@@ -10,6 +10,14 @@
 void hlo_transform_rematerialise(HloBuilder *b, HloArena *scratch, const HloGradientOptions *options,
                                  const HloInstruction *last);
 
+// How hlo_remat_keeping() keeps a value.
+enum { HLO_REMAT_KEPT, HLO_REMAT_KEPT_ON_HOST };
+
+// The same for a computation that is there already: what comes after the `count` instructions `first`, with which the
+// computation begins, uses copies of them, except of parameters, constants and what `kept` has, by id.
+void hlo_remat_keeping(HloBuilder *b, HloArena *scratch, const HloIntMap *kept, HloInstruction *const *first,
+                       int64_t count);
+
 // The body of a loop, or a branch, whose backward part is a computation of its own.
 typedef struct HloRematSplit {
     const HloInstruction *parameter;

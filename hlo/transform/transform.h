@@ -104,6 +104,19 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_vjp(HloComputation *computation, const Hl
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_jvp(HloComputation *computation, const HloGradientOptions *options,
                                            HloComputation **result);
 
+// What the backward part of a training step computes again, to hold fewer activations.
+typedef enum HloRecompute {
+    HLO_RECOMPUTE_ELEMENTWISE,       // what is cheap: all but products, convolutions, gathers, loops, calls
+    HLO_RECOMPUTE_SCOPES,            // all but what is passed from one part of the program to the next
+    HLO_RECOMPUTE_SCOPES_OFFLOADED,  // the same, and what is passed waits in host memory
+} HloRecompute;
+
+// Makes a computation that has its backward part already, which uses values of the forward part, compute them again.
+// The results have the same bits. The forward part ends where the most bytes are held that have been used before;
+// scopes are cut where the least is passed on. Returns whether anything changed: false for programs without a backward
+// part. Calls are not looked into, and loops keep what they stack. Memory errors jump to hlo_protect().
+HLO_EXPORT bool hlo_recompute(HloComputation *computation, HloRecompute how);
+
 // How hlo_vmap() maps.
 typedef struct HloVmapOptions {
     HloInts axes;  // per parameter: the axis to map over, of each of its leaves; -1: the same for all; empty: all 0

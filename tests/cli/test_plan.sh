@@ -106,3 +106,57 @@ exits 0 "plan: meshes that the program does not fit are left out" meshlo plan li
 says err "2 of 3 meshes are left out" "plan: meshes are left out: said"
 json "j['mesh'] == 'data=2,model=2'" "plan: the mesh that is left"
 exits 2 "plan: no mesh is left" meshlo plan lists.hlo --on v5e-4 --mesh data=4,model=1
+
+# Repairs: a training step of equal layers on a machine whose memory it exceeds.
+python3 - >loss.hlo <<'PY'
+print("HloModule loss\nsum {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n}\nENTRY main {")
+print("  x0 = f32[256,64] parameter(0), metadata={op_name=\"x\"}")
+for i in range(8):
+    print(f"  w{i} = f32[64,256] parameter({2 * i + 1}), metadata={{op_name=\"params[{i}]['up']\"}}")
+    print(f"  v{i} = f32[256,64] parameter({2 * i + 2}), metadata={{op_name=\"params[{i}]['down']\"}}")
+for i in range(8):
+    print(f"  a{i} = f32[256,256] dot(x{i}, w{i}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}")
+    print(f"  t{i} = f32[256,256] tanh(a{i})")
+    print(f"  g{i} = f32[256,256] sine(t{i})")
+    print(f"  b{i} = f32[256,64] dot(g{i}, v{i}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}")
+    print(f"  x{i + 1} = f32[256,64] add(x{i}, b{i})")
+print("  sq = f32[256,64] multiply(x8, x8)\n  zero = f32[] constant(0)")
+print("  ROOT r = f32[] reduce(sq, zero), dimensions={0,1}, to_apply=sum\n}")
+PY
+pod() {
+    cat <<XML
+<tpupod version="1">
+ <chip kind="small" like="v5e" cores="1" megacore="false">
+  <hbm bytes="4194304" usable="$1" bps="8.20e11"/>
+  <core hz="1.5e9"><mxu count="4" dim="128"/><vpu lanes="128" sublanes="8" alus="4"/><vmem bytes="65536" bps="1.78e13"/></core>
+  <peak dtype="bf16" flops="1.97e14"/></chip>
+ <host bounds="$2" pcie_bps="1.5e10" hwloc="host-v5e.xml"/>
+ <ici link_bps="5.5e10" hop_ns="1000" eff="0.9" wrap="full-axis"/>
+ <slice name="small" dims="$3" wrap="false false"/>
+ <dcn host_bps="2.5e10" latency_ns="20000"/>
+</tpupod>
+XML
+}
+pod 3670016 "1 1 1" "1 1" >one.xml
+pod 1500000 "2 2 1" "2 2" >four.xml
+pod 500000 "1 1 1" "1 1" >tiny.xml
+exits 0 "plan: a training step" meshlo grad loss.hlo --wrt 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16 -o step.hlo
+exits 5 "plan: repairs: too large as it is" meshlo emulate step.hlo --on one.xml
+exits 0 "plan: repairs: made to fit" meshlo plan step.hlo --on one.xml -o repaired.hlo --json
+json "j['fits'] and j['repair'] == 'recompute-scopes' and j['front'][0]['repair'] == 'recompute-scopes'" "plan: repairs: by computing again"
+cp out plan.json
+exits 0 "plan: repairs: what was written fits" meshlo emulate repaired.hlo --on one.xml --json
+json "(j['step_seconds'], j['hbm_peak_bytes']) == tuple(json.load(open('plan.json'))[k] for k in ('step_seconds', 'hbm_peak_bytes'))" "plan: repairs: step and memory as promised"
+exits 0 "plan: repairs: in words" meshlo plan step.hlo --on one.xml
+says out "meshlo opt FILE --passes recompute-scopes -o OUT" "plan: repairs: what to do"
+exits 0 "plan: repairs: by hand" meshlo opt step.hlo --passes recompute-scopes -o by_hand.hlo
+exits 0 "plan: repairs: by hand it fits too" meshlo emulate by_hand.hlo --on one.xml --json
+json "j['step_seconds'] == json.load(open('plan.json'))['step_seconds']" "plan: repairs: by hand it takes the same"
+exits 0 "plan: repairs: the numbers before" meshlo run step.hlo --on cpu --seed 0 --output before
+exits 0 "plan: repairs: the numbers after" meshlo run repaired.hlo --on cpu --seed 0 --output after
+check "plan: repairs: the same bits" diff -r before after
+exits 0 "plan: repairs: on four devices" meshlo plan step.hlo --on four.xml -o four.hlo --json
+json "j['fits'] and j['repair'].startswith('recompute')" "plan: repairs: on four devices: said"
+exits 0 "plan: repairs: on four devices: it computes the same" meshlo run four.hlo --on cpu:4 --numerics exact --compare eval
+exits 5 "plan: repairs: not even then" meshlo plan step.hlo --on tiny.xml
+says err "no plan was found that fits" "plan: repairs: not even then: why"

@@ -146,7 +146,8 @@ const CliVerb cli_verb_plan = {
     .description =
         "Decides the shardings of parameters, those of equal layers together, on every mesh of the pattern, with the\n"
         "emulator as the judge. Annotations of the program stay where the plan does not change them. The plan is\n"
-        "printed as options that every verb takes.",
+        "printed as options that every verb takes. Where nothing fits, activations are computed again or wait in host\n"
+        "memory; the plan then names the pass of `meshlo opt` that does it.",
     .examples =
         "meshlo plan step.mlir --on v5e-8 --budget 30s -o planned.hlo\n"
         "meshlo plan step.hlo --on v5e-16,v6e-8 --mesh 'data=*,model=*' --keep p3=data,- --json",

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that need less memory than the one that is planned, and compute the same.
+#ifndef MESHLO_ADVICE_REPAIR_H_
+#define MESHLO_ADVICE_REPAIR_H_
+
+#include "advice/plan.h"
+
+// A repair as data; advice_repair_info() of each AdviceRepair.
+typedef struct AdviceRepairInfo {
+    const char *pass;   // of `meshlo opt --passes`; "" for none
+    const char *words;  // for people: what was done
+} AdviceRepairInfo;
+
+const AdviceRepairInfo *advice_repair_info(AdviceRepair repair);
+
+// A copy of a program with a repair; *repaired is NULL where it changes nothing. RESOURCE_EXHAUSTED, and errors of the
+// pass that inlines calls.
+HLO_NODISCARD HloStatus advice_repair_make(const HloModule *module, AdviceRepair repair, HloModule **repaired);
+
+#endif
