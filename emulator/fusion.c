@@ -2,8 +2,7 @@
 // Groups instructions into kernels as a TPU compiler would, without its detailed heuristics. The pass walks from users
 // to producers. An instruction joins the kernels of its consumers if computing it there (again in each of them) is
 // cheaper than writing it to memory. An instruction that neither fuses nor accepts producers is a kernel by itself.
-// Afterwards reductions are moved into the kernels that produce their operands. Rules and limits:
-// docs/machine-model.md.
+// Afterwards kernels that share arrays are joined (multi_output.c). Rules and limits: docs/machine-model.md.
 //
 //   b = exp(a)
 //   c = add(b, bias)        ->   where c is a result too: one kernel of members c, s, b, whose roots c and s are
@@ -11,23 +10,24 @@
 //
 // A kernel is a list of members, roots first. An instruction may be a member of several kernels, each of which computes
 // it again. The first part is one walk over the instructions; a search for a member is linear in the size of a kernel,
-// which MAX_MEMBERS bounds.
+// which EMU_MAX_MEMBERS bounds.
 #include "emulator/fusion.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "emulator/multi_output.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 
-// Producers are copied into at most this many kernels.
+// Producers are copied into at most this many kernels, and those that read next to nothing, such as broadcasts of
+// constants, into at most that many.
 #define MAX_COPIES 8
+#define MAX_GENERATED_COPIES 1024
 // Vector instructions per element that are worth repeating on every chip.
 #define CHEAP_COST 4
 // Cheap instructions between a conversion to fewer bits and the array that would be written without it.
 #define MAX_STEPS_TO_NARROW 8
-// The most members of a kernel; compilers stop fusing at some size too.
-#define MAX_MEMBERS 256
 
 // A kernel while it grows; numbered in reverse order.
 typedef struct Draft {
@@ -70,6 +70,12 @@ static bool takes_producers(EmuOpClass op_class) {
 
 static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instruction, int64_t consumers);
 
+// Whether an instruction makes an array of next to nothing.
+static bool is_generated(const HloInstruction *instruction) {
+    return instruction->opcode == HLO_OP_BROADCAST || instruction->opcode == HLO_OP_IOTA ||
+           instruction->opcode == HLO_OP_CONSTANT;
+}
+
 // The one operand of an instruction that is about as large as its result and is not generated; NULL if there are
 // several or none.
 static const HloInstruction *large_operand(const HloInstruction *instruction, int64_t *count) {
@@ -78,9 +84,7 @@ static const HloInstruction *large_operand(const HloInstruction *instruction, in
     *count = 0;
     for (int32_t i = 0; i < instruction->operand_count; i++) {
         const HloInstruction *operand = instruction->operands[i];
-        const bool generated =
-            operand->opcode == HLO_OP_BROADCAST || operand->opcode == HLO_OP_IOTA || operand->opcode == HLO_OP_CONSTANT;
-        if (generated || hlo_shape_elements(operand->shape) * 2 <= elements) continue;
+        if (is_generated(operand) || hlo_shape_elements(operand->shape) * 2 <= elements) continue;
         found = operand;
         ++*count;
     }
@@ -162,7 +166,7 @@ static bool collect_consumers(Planner *planner, const HloInstruction *instructio
         const Holders *holders = holders_of(planner, user);
         for (int64_t j = 0; j < holders->count; j++)
             if (!contains(consumers, holders->items[j])) hlo_vector_push(planner->arena, consumers, holders->items[j]);
-        if (consumers->count > MAX_COPIES) return false;
+        if (consumers->count > (is_generated(instruction) ? MAX_GENERATED_COPIES : MAX_COPIES)) return false;
     }
     return consumers->count > 0;
 }
@@ -172,7 +176,7 @@ static bool may_join(const Planner *planner, const HloInstruction *instruction, 
     assert(consumers);
     const EmuOpClass op_class = emu_instruction_class(instruction);
     for (int64_t i = 0; i < consumers->count; i++)
-        if (consumers->items[i]->members.count >= MAX_MEMBERS) return false;
+        if (consumers->items[i]->members.count >= EMU_MAX_MEMBERS) return false;
     // The consumer of a matrix product becomes its epilogue when it is elementwise and of the same size, and when it
     // need not wait for a loop that the product need not wait for: a gradient that is scaled by the norm of all
     // gradients is made before the loop that makes the others, so that what it is made of can be freed.
@@ -182,7 +186,7 @@ static bool may_join(const Planner *planner, const HloInstruction *instruction, 
                consumers->items[0]->stage == *stage_of(planner, instruction);
     if (!fuses(op_class)) return false;
     if (consumers->count == 1) return true;
-    return consumers->count <= MAX_COPIES && cheap_to_repeat(planner, instruction, consumers->count);
+    return cheap_to_repeat(planner, instruction, consumers->count);
 }
 
 // Puts an instruction into its consumers' kernels or into a new one.
@@ -206,80 +210,6 @@ static void place(Planner *planner, HloInstruction *instruction, Holders *holder
     hlo_vector_push(planner->arena, &draft->members, instruction);
     hlo_vector_push(planner->arena, &planner->drafts, draft);
     hlo_vector_push(planner->arena, holders, draft);
-}
-
-// The large array from outside its kernel that a reduction reads; NULL when there are several.
-static HloInstruction *reduced_array(const EmuKernel *kernel) {
-    HloInstruction *found = NULL;
-    for (int64_t m = 0; m < kernel->member_count; m++)
-        for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
-            HloInstruction *operand = kernel->members[m]->operands[i];
-            bool inside = false;
-            for (int64_t other = 0; other < kernel->member_count && !inside; other++)
-                inside = kernel->members[other] == operand;
-            if (inside || operand == found) continue;
-            if (hlo_shape_elements(operand->shape) <= hlo_shape_elements(kernel->members[0]->shape)) continue;
-            if (found) return NULL;
-            found = operand;
-        }
-    return found;
-}
-
-// Whether everything that a kernel reads, apart from `array`, exists before kernel number `before` runs.
-static bool reads_early(const EmuKernel *kernel, const HloInstruction *array, const int32_t *kernel_of,
-                        int64_t before) {
-    assert(array && kernel_of && before >= 0);
-    for (int64_t m = 0; m < kernel->member_count; m++)
-        for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
-            const HloInstruction *operand = kernel->members[m]->operands[i];
-            bool inside = false;
-            for (int64_t other = 0; other < kernel->member_count && !inside; other++)
-                inside = kernel->members[other] == operand;
-            if (inside || operand == array) continue;
-            if (operand->opcode == HLO_OP_CONSTANT || operand->opcode == HLO_OP_PARAMETER) continue;
-            if (kernel_of[operand->id] < 0 || kernel_of[operand->id] >= before) return false;
-        }
-    return true;
-}
-
-// Merges the members of a reduction's kernel into the kernel that produces its operand: the array is written anyway,
-// and the sum is computed at the same time.
-static void merge(HloArena *arena, EmuKernel *into, const EmuKernel *reduction) {
-    assert(into != reduction);
-    const int64_t count = into->member_count + reduction->member_count, roots = into->root_count;
-    assert(reduction->root_count == 1 && reduction->member_count > 0 && roots <= into->member_count);
-    HloInstruction **members = HLO_ARENA_NEW(arena, HloInstruction *, count);
-    memcpy(members, into->members, (size_t)roots * sizeof(*members));
-    members[roots] = reduction->members[0];
-    memcpy(members + roots + 1, into->members + roots, (size_t)(into->member_count - roots) * sizeof(*members));
-    memcpy(members + into->member_count + 1, reduction->members + 1,
-           (size_t)(reduction->member_count - 1) * sizeof(*members));
-    into->members = members;
-    into->member_count = count;
-    into->root_count++;
-}
-
-// Merges reductions into their producers if those consist of elementwise operations or products.
-static void merge_reductions(HloArena *arena, EmuPlan *plan, int32_t *kernel_of) {
-    int64_t kept = 0;
-    for (int64_t k = 0; k < plan->kernel_count; k++) {
-        const EmuKernel kernel = plan->kernels[k];
-        HloInstruction *array = kernel.kind == EMU_OP_REDUCE ? reduced_array(&kernel) : NULL;
-        const int32_t producer = array ? kernel_of[array->id] : -1;
-        EmuKernel *into = producer >= 0 ? &plan->kernels[producer] : NULL;
-        const bool merges = into && into->member_count + kernel.member_count <= MAX_MEMBERS &&
-                            (fuses(into->kind) || into->kind == EMU_OP_MATRIX) &&
-                            reads_early(&kernel, array, kernel_of, producer);
-        if (merges) {
-            merge(arena, into, &kernel);
-            kernel_of[kernel.members[0]->id] = producer;
-            continue;
-        }
-        plan->kernels[kept] = kernel;
-        for (int64_t r = 0; r < kernel.root_count; r++) kernel_of[kernel.members[r]->id] = (int32_t)kept;
-        kept++;
-    }
-    plan->kernel_count = kept;
 }
 
 void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of) {
@@ -342,11 +272,13 @@ EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuC
     for (int64_t i = plan->order_count - 1; i >= 0; i--) place(&planner, plan->order[i], &planner.holders[i]);
     plan->kernel_count = planner.drafts.count;
     plan->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
+    int32_t *stages = HLO_ARENA_NEW(arena, int32_t, plan->kernel_count);
     for (int64_t i = 0; i < plan->kernel_count; i++) {
         const Draft *draft = planner.drafts.items[plan->kernel_count - 1 - i];
         plan->kernels[i] = (EmuKernel){draft->members.items, draft->members.count, 1, draft->kind, 0, 0};
+        stages[i] = draft->stage;
     }
     emu_plan_number(plan, kernel_of);
-    merge_reductions(arena, plan, kernel_of);
+    emu_join_outputs(arena, plan, stages, kernel_of);
     return plan;
 }

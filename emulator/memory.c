@@ -27,8 +27,9 @@
 // A buffer of one computation.
 typedef struct Live {
     EmuBuffer buffer;
-    int64_t first, last;  // kernels (numbers in the plan) between which it is alive
-    bool is_pinned;       // in HBM, because of who makes or reads it
+    int64_t first, last;     // kernels (numbers in the plan) between which it is alive
+    int64_t overwritten_by;  // one more than the kernel that writes a result over it; 0: none
+    bool is_pinned;          // in HBM, because of who makes or reads it
     bool in_vmem;
 } Live;
 
@@ -226,9 +227,9 @@ static bool is_member(const EmuKernel *kernel, const HloInstruction *instruction
     return false;
 }
 
-// Whether every result of a kernel depends on the elements of its operands at the same place only.
+// Whether every result of a kernel depends on the elements of its operands at the same place only, its sums aside.
 static bool is_elementwise(const EmuKernel *kernel) {
-    if (kernel->kind != EMU_OP_VECTOR || kernel->root_count != 1) return false;
+    if (kernel->kind != EMU_OP_VECTOR) return false;
     const int64_t elements = hlo_shape_elements(kernel->members[0]->shape);
     for (int64_t i = 0; i < kernel->member_count; i++) {
         const HloInstruction *member = kernel->members[i];
@@ -236,7 +237,8 @@ static bool is_elementwise(const EmuKernel *kernel) {
         // What is made of smaller arrays and then broadcast does not read arrays of the result's size.
         const bool is_small = hlo_shape_elements(member->shape) < elements;
         if (generated || (is_small && member->opcode == HLO_OP_RESHAPE)) continue;
-        if (emu_instruction_class(member) != EMU_OP_VECTOR) return false;
+        const EmuOpClass op_class = emu_instruction_class(member);
+        if (op_class != EMU_OP_VECTOR && !(op_class == EMU_OP_REDUCE && i < kernel->root_count)) return false;
     }
     return true;
 }
@@ -281,8 +283,11 @@ static const HloInstruction *overwritten_operand(Liveness *liveness, const HloIn
             if (maker < 0 || liveness->plan->kernels[maker].kind == EMU_OP_CONTROL) continue;
             if (hlo_shape_elements(operand->shape) != hlo_shape_elements(instruction->shape)) continue;
             const Leaves *leaves = leaves_of(liveness, operand);
-            const Live *live = leaves->count == 1 && ends_with(liveness, operand, number) ? leaves->items[0] : NULL;
-            if (live && live->buffer.kind == EMU_BUFFER_TEMPORARY && live->buffer.bytes == bytes) return operand;
+            Live *live = leaves->count == 1 && ends_with(liveness, operand, number) ? leaves->items[0] : NULL;
+            if (!live || live->buffer.kind != EMU_BUFFER_TEMPORARY || live->buffer.bytes != bytes) continue;
+            if (live->overwritten_by == number + 1) continue;  // with another result
+            live->overwritten_by = number + 1;
+            return operand;
         }
     return NULL;
 }

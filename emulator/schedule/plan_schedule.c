@@ -64,16 +64,7 @@ static void add_need(Scheduler *scheduler, int64_t node, int64_t need) {
     hlo_vector_push(scheduler->arena, &scheduler->nodes[node].needs, need);
 }
 
-// What a search for the kernels beside an instruction has seen.
-typedef struct Walk {
-    HloArena *arena;
-    const int32_t *kernel_of;
-    HloIntMap seen;  // instruction ids
-} Walk;
-
-// Lists the kernels that an instruction reads, or, with `users`, that read it, seen through instructions that are in no
-// kernel of their own. A kernel is listed for each of its instructions that is found and has not been seen.
-static void list_kernels(Walk *walk, const HloInstruction *from, bool users, HloInt64Vector *kernels) {
+void emu_list_kernels(EmuWalk *walk, const HloInstruction *from, bool users, HloInt64Vector *kernels) {
     HLO_VECTOR(const HloInstruction *) through = {0};
     hlo_vector_push(walk->arena, &through, from);
     while (through.count) {
@@ -95,9 +86,9 @@ static void list_kernels(Walk *walk, const HloInstruction *from, bool users, Hlo
 }
 
 // Adds what an instruction reads to a node.
-static void note_reads(Scheduler *scheduler, Walk *walk, int64_t node, const HloInstruction *reader) {
+static void note_reads(Scheduler *scheduler, EmuWalk *walk, int64_t node, const HloInstruction *reader) {
     HloInt64Vector kernels = {0};
-    list_kernels(walk, reader, false, &kernels);
+    emu_list_kernels(walk, reader, false, &kernels);
     for (int64_t i = 0; i < kernels.count; i++) add_need(scheduler, node, scheduler->unit_of[kernels.items[i]]);
 }
 
@@ -146,7 +137,7 @@ static void make_nodes(Scheduler *scheduler) {
     for (int64_t k = 0; k < plan->kernel_count; k++) {
         if (scheduler->unit_of[k] != k) continue;
         const int64_t start = scheduler->start_of[k];
-        Walk walk = {scheduler->arena, scheduler->kernel_of, {0}};
+        EmuWalk walk = {scheduler->arena, scheduler->kernel_of, {0}};
         if (start >= 0) note_reads(scheduler, &walk, k, plan->kernels[start].members[0]);
         for (int64_t m = 0; m < plan->kernels[k].member_count; m++)
             note_reads(scheduler, &walk, k, plan->kernels[k].members[m]);
@@ -294,10 +285,10 @@ typedef struct Mover {
 
 // The last kernel that a start reads; -1 if none. What it reads stays where it is.
 static int64_t last_read(Mover *mover, const HloInstruction *reader) {
-    Walk walk = {mover->arena, mover->kernel_of, {0}};
+    EmuWalk walk = {mover->arena, mover->kernel_of, {0}};
     HloInt64Vector kernels = {0};
     int64_t last = -1;
-    list_kernels(&walk, reader, false, &kernels);
+    emu_list_kernels(&walk, reader, false, &kernels);
     for (int64_t i = 0; i < kernels.count; i++) {
         if (kernels.items[i] > last) last = kernels.items[i];
         mover->stays[kernels.items[i]] = true;
@@ -308,10 +299,10 @@ static int64_t last_read(Mover *mover, const HloInstruction *reader) {
 // The first kernel but `but` that reads a value; the end of the plan if none does. The member of a kernel that is not
 // its root has no number: its kernel is found through its users.
 static int64_t first_reader(Mover *mover, const HloInstruction *value, int64_t but) {
-    Walk walk = {mover->arena, mover->kernel_of, {0}};
+    EmuWalk walk = {mover->arena, mover->kernel_of, {0}};
     HloInt64Vector kernels = {0};
     int64_t first = mover->plan->kernel_count;
-    list_kernels(&walk, value, true, &kernels);
+    emu_list_kernels(&walk, value, true, &kernels);
     for (int64_t i = 0; i < kernels.count; i++)
         if (kernels.items[i] < first && kernels.items[i] != but) first = kernels.items[i];
     return first;

@@ -558,7 +558,8 @@ CaseTest(int *number, emulator_laws, products_of_nothing) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Large programs
 
-// A value of thousands of users: the list of kernels that it could be made in was searched for each of them.
+// A value of thousands of users: the list of kernels that it could be made in was searched for each of them. They share
+// kernels of 96 results at most; the first of these makes the value too.
 Test(emulator_laws, values_of_many_users) {
     enum { USERS = 20000 };
     HloText text = {0}, all = {0}, shapes = {0};
@@ -570,7 +571,8 @@ Test(emulator_laws, values_of_many_users) {
     }
     hlo_text_format(&text, " ROOT t = (%s) tuple(%s)\n}\n", shapes.data, all.data);
     EmuReport *report = simulate_with(text.data, "v5e-1", NULL);
-    cr_expect_eq(report->op_count, USERS + 1);
+    cr_expect_geq(report->op_count, USERS / 96);
+    cr_expect_leq(report->op_count, USERS / 96 + 2);
     cr_expect_eq(report->step_picoseconds, parts_of(report));
     emu_report_free(report);
     hlo_text_free(&shapes);
