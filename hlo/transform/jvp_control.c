@@ -116,10 +116,7 @@ void hlo_jvp_call(HloJvp *j, HloInstruction **out) {
             custom_vjp(j, &j->rules[i], out);
         return;
     }
-    const bool outer = j->ties_have_no_slope;
-    j->ties_have_no_slope = hlo_transform_is_rectifier(called);
-    hlo_jvp_inline(j, called, 0, out);
-    j->ties_have_no_slope = outer;
+    if (!hlo_transform_named(j, out) && !j->b->status) hlo_jvp_inline(j, called, 0, out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

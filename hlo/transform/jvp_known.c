@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions to which JAX gives a derivative of their own, recognised in programs, where only their values are left:
 // log(exp(a) + exp(b)), whose formula has a kink of each part at a = b, the logistic function, whose formula overflows,
-// and jax.nn.relu and relu6.
-#include <ctype.h>
+// and products with logarithms that are zero at zero. jvp_named.c has those that programs call by name.
 #include <math.h>
 
 #include "hlo/transform/structure.h"
@@ -105,17 +104,41 @@ bool hlo_transform_logistic(HloJvp *j, HloInstruction **out) {
     return true;
 }
 
-// True for a function that JAX calls relu or relu6: at their kinks the derivative is 0 instead of 1/2.
-bool hlo_transform_is_rectifier(const HloComputation *computation) {
-    const char *name = computation->name;
-    const HloInstruction *root = computation->root;
-    double bound;
-    if (strncmp(name, "relu", 4)) return false;
-    name += name[4] == '6' ? 5 : 4;
-    if (*name == '.' || *name == '_') name++;
-    while (isdigit((unsigned char)*name)) name++;
-    if (*name || hlo_parameter_count(computation) != 1) return false;
-    if (hlo_is(root, HLO_OP_MINIMUM) && constant_value(root->operands[1], &bound)) root = root->operands[0];
-    return hlo_is(root, HLO_OP_MAXIMUM) && hlo_is(root->operands[0], HLO_OP_PARAMETER) &&
-           constant_value(root->operands[1], &bound) && bound == 0;
+// The operands of a select, or of a call of a function that is one, as jax.numpy.where is; NULL for anything else.
+static HloInstruction *const *selected(const HloInstruction *i) {
+    if (hlo_is(i, HLO_OP_SELECT)) return i->operands;
+    const HloInstruction *root = hlo_is(i, HLO_OP_CALL) ? i->called[0]->root : NULL;
+    if (!root || !hlo_is(root, HLO_OP_SELECT) || i->operand_count != 3) return NULL;
+    for (int32_t k = 0; k < 3; k++)
+        if (root->operands[k] != i->called[0]->parameters.items[k]) return NULL;
+    return i->operands;
+}
+
+static bool compares_unequal(const HloInstruction *i, const HloInstruction *x, const HloInstruction *y) {
+    double zero;
+    return hlo_is(i, HLO_OP_COMPARE) && HLO_ATTRIBUTES(i, Compare)->direction == HLO_ComparisonDirection_NE &&
+           i->operands[0] == x && (y ? i->operands[1] == y : constant_value(i->operands[1], &zero) && zero == 0);
+}
+
+// xlogy and xlog1py of jax.scipy.special, and so its entropies: x log(y), and 0 where x is 0 and y a number. The
+// derivatives are those of the product there too, as if nothing were selected; those of x log(x) are log(x) + 1.
+bool hlo_transform_log_product(HloJvp *j, HloInstruction **out) {
+    HloInstruction *const *of = selected(j->old);
+    double zero;
+    if (!of || !hlo_is(of[0], HLO_OP_OR) || !hlo_is(of[1], HLO_OP_MULTIPLY) || !constant_value(of[2], &zero))
+        return false;
+    const HloInstruction *x = of[1]->operands[0], *log = of[1]->operands[1];
+    if (zero != 0 || (!hlo_is(log, HLO_OP_LOG) && !hlo_is(log, HLO_OP_LOG1P))) return false;
+    const HloInstruction *y = log->operands[0];
+    if (!compares_unequal(of[0]->operands[0], x, NULL) || !compares_unequal(of[0]->operands[1], y, y)) return false;
+    HloInstruction **t = hlo_jvp_tangents_of(j, x == y && hlo_is(log, HLO_OP_LOG) ? x : of[1]);
+    if (!t) return false;
+    if (hlo_is(j->old, HLO_OP_CALL)) hlo_jvp_inline(j, j->old->called[0], 0, out);
+    out[0] = t[0];
+    if (t[0] && x == y && hlo_is(log, HLO_OP_LOG)) {
+        HloInstruction *value = hlo_jvp_primal_of(j, log);
+        HloInstruction *slope = hlo_build_add(j->b, value, hlo_build_splat_like(j->b, value, 1));
+        out[0] = hlo_build_mul(j->b, t[0], slope);
+    }
+    return true;
 }

@@ -67,8 +67,12 @@ bool hlo_transform_smooth_maximum(HloJvp *j, HloInstruction **out);
 bool hlo_transform_cancels(HloJvp *j);
 // The tangent of a quotient that is the logistic function, 1 / (1 + exp(-x)); false for another one.
 bool hlo_transform_logistic(HloJvp *j, HloInstruction **out);
-// True for jax.nn.relu and relu6.
-bool hlo_transform_is_rectifier(const HloComputation *computation);
+// The tangent of a select, or of a call of one, that is x log(y) and 0 where x is 0; false for another one.
+bool hlo_transform_log_product(HloJvp *j, HloInstruction **out);
+// The value and the tangents of a call of a function to which JAX gives a derivative of its own; false for another one.
+bool hlo_transform_named(HloJvp *j, HloInstruction **out);
+// The derivative of samples x of gamma distributions, f32 or f64, with respect to their shapes a.
+HloInstruction *hlo_transform_gamma_slope(HloBuilder *b, HloInstruction *a, HloInstruction *x);
 // Rules of custom calls: geqrf and its kin, orgqr after them, gtsv, and geev without vectors.
 void hlo_transform_qr(HloJvp *j, HloInstruction **out);
 void hlo_transform_reflectors(HloJvp *j, HloInstruction **out);

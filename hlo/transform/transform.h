@@ -11,8 +11,7 @@
 //
 // Results are those of JAX's functions of the same names, by JAX's conventions: at a tie max and min give each side
 // half of the derivative and a reduction shares it among the greatest elements; abs has
-// derivative 1 at 0; comparisons, rounding, integers and random bits have none. jax.nn.relu, relu6 and logaddexp are
-// recognised and have the derivatives that JAX gives them. For complex numbers the gradient of a real function is the
+// derivative 1 at 0; comparisons, rounding, integers and random bits have none. For complex numbers the gradient of a real function is the
 // conjugate of the direction of steepest ascent, as in JAX.
 //
 // Results are tuples without nesting: the leaves of the original result, then derivatives, leaf by leaf. An input of an
@@ -26,9 +25,13 @@
 // while is differentiated in reverse if its trip count is known, or a limit to it (hlo_trip_bound()); the values that
 // its iterations need are stacked, in room for as many iterations as there may be. Without a limit it has a reverse
 // derivative if its arrays are computed element by element, and each element keeps its value from an iteration of its
-// own on (igamma and exp1 of JAX, and vmap of a while of numbers). hlo_jvp() differentiates any loop. Where JAX has a
-// rule of its own for a function that a program contains as a loop, its formula is differentiated: jax.random.gamma has
-// no reverse derivative here, and in forward mode that of the sample at fixed random numbers.
+// own on (igamma and exp1 of JAX, and vmap of a while of numbers). hlo_jvp() differentiates any loop.
+//
+// Programs of JAX have lost the rules that JAX has for functions. Those of the table in jvp_named.c are known by the
+// name of the computation that is called, and its parameters and results: relu, relu6, frexp (and so ldexp), i0, sici,
+// and samples of gamma distributions, whose derivative is that at a fixed probability. xlogy and xlog1py, logaddexp and
+// the logistic function are known by their form. Of all others the formula is differentiated; docs/cli.md says where
+// the result is another than JAX's.
 //
 // Instructions keep their metadata, and derivatives have that of the instruction they belong to. The tangent and the
 // cotangent of an instruction with a sharding have the same sharding.

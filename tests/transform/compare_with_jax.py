@@ -4,7 +4,7 @@
 
 usage: compare_with_jax.py MESHLO [PATTERN [MODE,…]]
 
-Each function of functions.py, library.py, sharded.py, composed.py and further.py is lowered by JAX; the derivative of
+Each function of the lists beside this file (functions.py, library.py, …) is lowered by JAX; the derivative of
 that program, made by MESHLO and run by it, must have the numbers that JAX's derivative of the function has (f64 to
 1e-12, f32 to 1e-5 of the largest element). All of them take some 40 minutes: PATTERN selects by name. Multiply-adds of
 the gradient's dots are counted in both programs, and must not be more than JAX's; those of convolutions are not
@@ -31,6 +31,7 @@ import composed
 import functions
 import further
 import library
+import rules
 import sharded
 
 warnings.filterwarnings("ignore")
@@ -195,7 +196,7 @@ def main():
     pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
     wanted = (sys.argv[3] if len(sys.argv) > 3 else "reverse,forward,vmap").split(",")
     passed = failed = 0
-    lists = (functions, library, sharded, composed, further)
+    lists = (functions, library, sharded, composed, further, rules)
     for name, function, arguments, modes in itertools.chain.from_iterable(each.all_functions() for each in lists):
         if not pattern.search(name):
             continue

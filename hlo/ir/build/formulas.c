@@ -139,3 +139,104 @@ HloInstruction *hlo_graph_erf_inv(const HloGraph *graph, HloInstruction *x, HloT
     HloInstruction *end = binary(graph, HLO_OP_MULTIPLY, select(graph, at_end, x, one), number(graph, INFINITY));
     return select(graph, at_end, end, binary(graph, HLO_OP_MULTIPLY, p, inner));
 }
+
+// ---- the gamma function: Lanczos' approximation with g = 7 and nine terms
+
+// The coefficients of P. Godfrey's fit for g = 7 (A note on the computation of the convergent Lanczos complex gamma
+// approximation, 2001), which XLA uses as well.
+static const double lanczos_base = 0.99999999999980993227684700473478;
+static const double lanczos_terms[] = {676.520368121885098567009190444019, -1259.13921672240287047156078755283,
+                                       771.3234287776530788486528258894,   -176.61502916214059906584551354,
+                                       12.507343278686904814458936853,     -0.13857109526572011689554707,
+                                       9.984369578019570859563e-6,         1.50563273514931155834e-7};
+static const double lanczos_g = 7;
+
+// The parts common to lgamma and digamma.
+typedef struct Lanczos {
+    HloInstruction *reflect;  // x < 1/2: computed for 1 - x
+    HloInstruction *z;        // the argument less one
+    HloInstruction *t, *log_t;
+    HloInstruction *sum;    // the series
+    HloInstruction *slope;  // its derivative
+} Lanczos;
+
+// A number and an operation on it, in this order.
+static HloInstruction *with_number(const HloGraph *graph, HloOpcode opcode, HloInstruction *a, double value) {
+    return binary(graph, opcode, a, number(graph, value));
+}
+
+static HloInstruction *number_less(const HloGraph *graph, double value, HloInstruction *a) {
+    HloInstruction *first = number(graph, value);
+    return binary(graph, HLO_OP_SUBTRACT, first, a);
+}
+
+// log(t) is log(g + 1/2) + log1p(z / (g + 1/2)): exact where z is small, while log(z + 7.5) rounds z away.
+static Lanczos lanczos(const HloGraph *graph, HloInstruction *x) {
+    Lanczos series = {.reflect = compare(graph, x, number(graph, 0.5), HLO_ComparisonDirection_LT)};
+    HloInstruction *negative = unary(graph, HLO_OP_NEGATE, x);
+    series.z = select(graph, series.reflect, negative, with_number(graph, HLO_OP_SUBTRACT, x, 1));
+    series.sum = number(graph, lanczos_base);
+    series.slope = number(graph, 0);
+    for (size_t i = 0; i < HLO_COUNT_OF(lanczos_terms); i++) {
+        HloInstruction *place = with_number(graph, HLO_OP_ADD, series.z, (double)i + 1);
+        HloInstruction *coefficient = number(graph, lanczos_terms[i]);
+        HloInstruction *term = binary(graph, HLO_OP_DIVIDE, coefficient, place);
+        series.sum = binary(graph, HLO_OP_ADD, series.sum, term);
+        series.slope = binary(graph, HLO_OP_SUBTRACT, series.slope, binary(graph, HLO_OP_DIVIDE, term, place));
+    }
+    const double shift = lanczos_g + 0.5;
+    series.t = with_number(graph, HLO_OP_ADD, series.z, shift);
+    HloInstruction *first = number(graph, log(shift)), *part = with_number(graph, HLO_OP_DIVIDE, series.z, shift);
+    series.log_t = binary(graph, HLO_OP_ADD, first, unary(graph, HLO_OP_LOG1P, part));
+    return series;
+}
+
+// log(gamma(z+1)) = log(2 pi)/2 + (z + 1/2) log(t) - t + log(sum), written with (z + 1/2 - t/log t) log t so that the
+// large terms do not cancel; below 1/2 by reflection.
+HloInstruction *hlo_graph_lgamma(const HloGraph *graph, HloInstruction *x) {
+    Lanczos series = lanczos(graph, x);
+    HloInstruction *power = with_number(graph, HLO_OP_ADD, series.z, 0.5);
+    power = binary(graph, HLO_OP_SUBTRACT, power, binary(graph, HLO_OP_DIVIDE, series.t, series.log_t));
+    HloInstruction *value = number(graph, 0.5 * log(2 * M_PI));
+    value = binary(graph, HLO_OP_ADD, value, binary(graph, HLO_OP_MULTIPLY, power, series.log_t));
+    value = binary(graph, HLO_OP_ADD, value, unary(graph, HLO_OP_LOG, series.sum));
+    // gamma(x) gamma(1 - x) = pi / sin(pi x), by the distance to the nearest integer.
+    HloInstruction *size = unary(graph, HLO_OP_ABS, x);
+    HloInstruction *part = binary(graph, HLO_OP_SUBTRACT, size, unary(graph, HLO_OP_FLOOR, size));
+    HloInstruction *half = compare(graph, part, number(graph, 0.5), HLO_ComparisonDirection_GT);
+    part = select(graph, half, number_less(graph, 1, part), part);
+    // Elsewhere its logarithm must not be infinite: the slope would be NaN.
+    part = select(graph, series.reflect, part, number(graph, 0.5));
+    HloInstruction *angle = with_number(graph, HLO_OP_MULTIPLY, part, M_PI);
+    HloInstruction *sine = unary(graph, HLO_OP_LOG, unary(graph, HLO_OP_SIN, angle));
+    HloInstruction *finite = unary(graph, HLO_OP_IS_FINITE, sine);
+    HloInstruction *other = binary(graph, HLO_OP_SUBTRACT, number_less(graph, log(M_PI), sine), value);
+    other = select(graph, finite, other, unary(graph, HLO_OP_NEGATE, sine));
+    value = select(graph, series.reflect, other, value);
+    HloInstruction *infinite = compare(graph, size, number(graph, INFINITY), HLO_ComparisonDirection_EQ);
+    HloInstruction *infinity = number(graph, INFINITY);
+    return select(graph, infinite, infinity, value);
+}
+
+// The derivative of the above: log(t) + slope/sum - g/t. The reflection uses the distance to the nearest integer,
+// because cot(pi x) for large x would lose it. The poles are NaN.
+HloInstruction *hlo_graph_digamma(const HloGraph *graph, HloInstruction *x) {
+    Lanczos series = lanczos(graph, x);
+    HloInstruction *value = binary(graph, HLO_OP_DIVIDE, series.slope, series.sum);
+    value = binary(graph, HLO_OP_ADD, series.log_t, value);
+    HloInstruction *g = number(graph, lanczos_g);
+    value = binary(graph, HLO_OP_SUBTRACT, value, binary(graph, HLO_OP_DIVIDE, g, series.t));
+    // psi(1 - x) - psi(x) = pi cot(pi x)
+    HloInstruction *nearest = unary(graph, HLO_OP_FLOOR, with_number(graph, HLO_OP_ADD, x, 0.5)),
+                   *pi = number(graph, M_PI);
+    HloInstruction *angle = binary(graph, HLO_OP_MULTIPLY, pi, binary(graph, HLO_OP_SUBTRACT, x, nearest));
+    angle = select(graph, series.reflect, angle, number(graph, 1));  // not 0, at which the slope would be NaN
+    pi = number(graph, M_PI);
+    HloInstruction *cotangent = binary(graph, HLO_OP_MULTIPLY, pi, unary(graph, HLO_OP_COS, angle));
+    cotangent = binary(graph, HLO_OP_DIVIDE, cotangent, unary(graph, HLO_OP_SIN, angle));
+    value = select(graph, series.reflect, binary(graph, HLO_OP_SUBTRACT, value, cotangent), value);
+    HloInstruction *whole = compare(graph, x, unary(graph, HLO_OP_FLOOR, x), HLO_ComparisonDirection_EQ);
+    HloInstruction *negative = compare(graph, x, number(graph, 0), HLO_ComparisonDirection_LE);
+    HloInstruction *pole = binary(graph, HLO_OP_AND, whole, negative), *nan = number(graph, NAN);
+    return select(graph, pole, nan, value);
+}

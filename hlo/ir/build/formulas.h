@@ -5,7 +5,7 @@
 #ifndef MESHLO_HLO_IR_BUILD_FORMULAS_H_
 #define MESHLO_HLO_IR_BUILD_FORMULAS_H_
 
-#include "hlo/ir/instruction.h"
+#include "hlo/ir/builder.h"
 
 // The context in which a graph is built. All its values have one shape, except predicates.
 typedef struct HloGraph {
@@ -24,5 +24,12 @@ HloInstruction *hlo_graph_polynomial(const HloGraph *graph, HloInstruction *x, c
                                      size_t count);
 // The inverse of the error function, +-infinity at +-1, for values of `type` F32 or F64. NULL after an error.
 HloInstruction *hlo_graph_erf_inv(const HloGraph *graph, HloInstruction *x, HloType type);
+
+// The logarithm of the absolute value of the gamma function, for values of type F32 or F64. NULL after an error.
+HloInstruction *hlo_graph_lgamma(const HloGraph *graph, HloInstruction *x);
+// Its derivative, NaN at 0, -1, -2 ... NULL after an error.
+HloInstruction *hlo_graph_digamma(const HloGraph *graph, HloInstruction *x);
+// The same, appended by a builder. NULL if x is.
+HloInstruction *hlo_build_digamma(HloBuilder *builder, HloInstruction *x);
 
 #endif

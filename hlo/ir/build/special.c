@@ -36,3 +36,8 @@ HloInstruction *hlo_build_erf_inv(HloBuilder *builder, HloInstruction *x) {
     Target target = {builder, x};
     return hlo_graph_erf_inv(&(HloGraph){append, number, &target}, x, type);
 }
+
+HloInstruction *hlo_build_digamma(HloBuilder *builder, HloInstruction *x) {
+    Target target = {builder, x};
+    return x ? hlo_graph_digamma(&(HloGraph){append, number, &target}, x) : NULL;
+}

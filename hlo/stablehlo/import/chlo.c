@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Imports operations of chlo, a dialect on top of StableHLO: those that HLO has an opcode for, and the decompositions
-// of the others. The approximations are published ones: Cephes for erfc, Lanczos for gamma; hlo/ir/build/formulas.c has
-// the one for the inverse error function. Each operation is a row of CHLO_ROWS: an opcode of HLO, or a graph of one or
-// two operands. Graphs work at least in single precision (`wide`), since the constants and the cancellations below are
-// chosen for that; half precision is converted around them. XLA expands the same operations in stablehlo's
-// ChloLegalizeToStablehlo.cpp, from the same sources, so that results agree to a few units in the last place but not
-// bit for bit.
+// of the others. The approximations are published ones: Cephes for erfc; hlo/ir/build/formulas.c has those
+// of the gamma function and of the inverse error function. Each operation is a row of CHLO_ROWS: an opcode of HLO, or a
+// graph of one or two operands. Graphs work at least in single precision (`wide`), since the constants and the
+// cancellations below are chosen for that; half precision is converted around them. XLA expands the same operations in
+// stablehlo's ChloLegalizeToStablehlo.cpp, from the same sources, so that results agree to a few units in the last
+// place but not bit for bit.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -82,84 +82,16 @@ static HloInstruction *erfc_of(Math *math, HloInstruction *x) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The gamma function: Lanczos' approximation with g = 7 and nine terms
+// The gamma function
 
-// The coefficients of P. Godfrey's fit for g = 7 (A note on the computation of the convergent Lanczos complex gamma
-// approximation, 2001), which XLA uses as well.
-static const double lanczos_base = 0.99999999999980993227684700473478;
-static const double lanczos_terms[] = {676.520368121885098567009190444019, -1259.13921672240287047156078755283,
-                                       771.3234287776530788486528258894,   -176.61502916214059906584551354,
-                                       12.507343278686904814458936853,     -0.13857109526572011689554707,
-                                       9.984369578019570859563e-6,         1.50563273514931155834e-7};
-static const double lanczos_g = 7;
-
-// The parts common to lgamma and digamma.
-typedef struct Lanczos {
-    HloInstruction *reflect;  // x < 1/2: computed for 1 - x
-    HloInstruction *z;        // the argument less one
-    HloInstruction *t, *log_t;
-    HloInstruction *sum;    // the series
-    HloInstruction *slope;  // its derivative
-} Lanczos;
-
-// log(t) is log(g + 1/2) + log1p(z / (g + 1/2)): exact where z is small, while log(z + 7.5) rounds z away.
-static Lanczos lanczos(Math *math, HloInstruction *x) {
-    Lanczos series = {.reflect = compare(math, HLO_ComparisonDirection_LT, x, number(math, 0.5))};
-    series.z = select(math, series.reflect, unary(math, HLO_OP_NEGATE, x), subtract(math, x, number(math, 1)));
-    series.sum = number(math, lanczos_base);
-    series.slope = number(math, 0);
-    for (size_t i = 0; i < HLO_COUNT_OF(lanczos_terms); i++) {
-        HloInstruction *place = add(math, series.z, number(math, (double)i + 1));
-        HloInstruction *term = divide(math, number(math, lanczos_terms[i]), place);
-        series.sum = add(math, series.sum, term);
-        series.slope = subtract(math, series.slope, divide(math, term, place));
-    }
-    double shift = lanczos_g + 0.5;
-    series.t = add(math, series.z, number(math, shift));
-    series.log_t =
-        add(math, number(math, log(shift)), unary(math, HLO_OP_LOG1P, divide(math, series.z, number(math, shift))));
-    return series;
-}
-
-// log(gamma(z+1)) = log(2 pi)/2 + (z + 1/2) log(t) - t + log(sum), written with (z + 1/2 - t/log t) log t so that the
-// large terms do not cancel; below 1/2 by reflection.
 static HloInstruction *lgamma_of(Math *math, HloInstruction *x) {
-    Lanczos series = lanczos(math, x);
-    HloInstruction *power =
-        subtract(math, add(math, series.z, number(math, 0.5)), divide(math, series.t, series.log_t));
-    HloInstruction *value = add(math, number(math, 0.5 * log(2 * M_PI)), multiply(math, power, series.log_t));
-    value = add(math, value, unary(math, HLO_OP_LOG, series.sum));
-    // gamma(x) gamma(1 - x) = pi / sin(pi x), by the distance to the nearest integer.
-    HloInstruction *size = unary(math, HLO_OP_ABS, x), *part = subtract(math, size, unary(math, HLO_OP_FLOOR, size));
-    HloInstruction *half = compare(math, HLO_ComparisonDirection_GT, part, number(math, 0.5));
-    part = select(math, half, subtract(math, number(math, 1), part), part);
-    // Elsewhere its logarithm must not be infinite: the slope would be NaN.
-    part = select(math, series.reflect, part, number(math, 0.5));
-    HloInstruction *sine = unary(math, HLO_OP_LOG, unary(math, HLO_OP_SIN, multiply(math, part, number(math, M_PI))));
-    HloInstruction *finite = unary(math, HLO_OP_IS_FINITE, sine);
-    HloInstruction *other = subtract(math, subtract(math, number(math, log(M_PI)), sine), value);
-    other = select(math, finite, other, unary(math, HLO_OP_NEGATE, sine));
-    value = select(math, series.reflect, other, value);
-    HloInstruction *infinite = compare(math, HLO_ComparisonDirection_EQ, size, number(math, INFINITY));
-    return select(math, infinite, number(math, INFINITY), value);
+    const HloGraph graph = graph_of(math);
+    return hlo_graph_lgamma(&graph, x);
 }
 
-// The derivative of the above: log(t) + slope/sum - g/t. The reflection uses the distance to the nearest integer,
-// because cot(pi x) for large x would lose it. The poles are NaN.
 static HloInstruction *digamma_of(Math *math, HloInstruction *x) {
-    Lanczos series = lanczos(math, x);
-    HloInstruction *value = add(math, series.log_t, divide(math, series.slope, series.sum));
-    value = subtract(math, value, divide(math, number(math, lanczos_g), series.t));
-    // psi(1 - x) - psi(x) = pi cot(pi x)
-    HloInstruction *nearest = unary(math, HLO_OP_FLOOR, add(math, x, number(math, 0.5)));
-    HloInstruction *angle = multiply(math, number(math, M_PI), subtract(math, x, nearest));
-    angle = select(math, series.reflect, angle, number(math, 1));  // not 0, at which the slope would be NaN
-    HloInstruction *cotangent = divide(math, multiply(math, number(math, M_PI), unary(math, HLO_OP_COS, angle)),
-                                       unary(math, HLO_OP_SIN, angle));
-    value = select(math, series.reflect, subtract(math, value, cotangent), value);
-    HloInstruction *whole = compare(math, HLO_ComparisonDirection_EQ, x, unary(math, HLO_OP_FLOOR, x));
-    HloInstruction *negative = compare(math, HLO_ComparisonDirection_LE, x, number(math, 0));
-    return select(math, binary(math, HLO_OP_AND, whole, negative), number(math, NAN), value);
+    const HloGraph graph = graph_of(math);
+    return hlo_graph_digamma(&graph, x);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
