@@ -9,6 +9,8 @@
 
 // ---- systems that are solved by an LU decomposition
 
+enum { MOST_FACTORS = 32 };  // of the sizes of an array, and moves after each other
+
 // A triangular solve of the program.
 typedef struct Solution {
     HloTriangularSolveAttributes attributes;
@@ -46,14 +48,92 @@ static bool are_both_factors(const HloTriangularSolveAttributes *inner, const Hl
            outer->lower != plain && inner->unit_diagonal == inner->lower && outer->unit_diagonal == outer->lower;
 }
 
+// Where the elements of an array come from: for each dimension some factors of its size, with their strides in the
+// array that the elements come from.
+typedef struct Places {
+    int64_t sizes[MOST_FACTORS], strides[MOST_FACTORS], count;
+    int64_t ends[HLO_MAXIMUM_RANK];  // of each dimension's factors
+} Places;
+
+static bool add_factor(Places *p, int64_t size, int64_t stride) {
+    if (p->count == MOST_FACTORS) return false;
+    p->sizes[p->count] = size;
+    p->strides[p->count++] = stride;
+    return true;
+}
+
+// Joins factors that lie one in another, deals them out to new dimensions, and splits them where sizes want that. False
+// if a size does not divide.
+static bool reshape_places(Places *p, HloInts dims) {
+    Places from = {0};
+    for (int64_t k = 0; k < p->count; k++) {
+        const int64_t last = from.count - 1;
+        if (last >= 0 && from.strides[last] == p->sizes[k] * p->strides[k]) {
+            from.sizes[last] *= p->sizes[k];
+            from.strides[last] = p->strides[k];
+        } else {
+            add_factor(&from, p->sizes[k], p->strides[k]);
+        }
+    }
+    int64_t next = 0, size = from.count > 0 ? from.sizes[0] : 1;
+    p->count = 0;
+    for (int64_t d = 0; d < dims.count; d++) {
+        for (int64_t rest = dims.items[d]; rest > 1;) {
+            const int64_t own = size < rest ? size : rest;
+            if (next == from.count || size % own != 0 || rest % own != 0) return false;
+            size /= own;
+            rest /= own;
+            if (!add_factor(p, own, from.strides[next] * size)) return false;
+            if (size == 1 && ++next < from.count) size = from.sizes[next];
+        }
+        p->ends[d] = p->count;
+    }
+    return next == from.count;
+}
+
+static void transpose_places(Places *p, HloInts order) {
+    const Places from = *p;
+    p->count = 0;
+    for (int64_t d = 0; d < order.count; d++) {
+        const int64_t old = order.items[d];
+        for (int64_t k = old > 0 ? from.ends[old - 1] : 0; k < from.ends[old]; k++)
+            add_factor(p, from.sizes[k], from.strides[k]);
+        p->ends[d] = p->count;
+    }
+}
+
+// What an array is that reshapes and transposes move back to where it was, as those of a mapped function do.
+static const HloInstruction *unmoved(const HloInstruction *i) {
+    const HloInstruction *moves[MOST_FACTORS];
+    Places p = {0};
+    int64_t count = 0, stride = 1;
+    const HloInstruction *from = i;
+    for (; hlo_is(from, HLO_OP_RESHAPE) || hlo_is(from, HLO_OP_TRANSPOSE); from = from->operands[0]) {
+        if (count == MOST_FACTORS) return i;
+        moves[count++] = from;
+    }
+    // One factor: the whole array.
+    if (hlo_shape_elements(from->shape) < 2) return from;
+    add_factor(&p, hlo_shape_elements(from->shape), 1);
+    if (!reshape_places(&p, hlo_shape_dims(from->shape))) return i;
+    while (count-- > 0) {
+        if (hlo_is(moves[count], HLO_OP_TRANSPOSE))
+            transpose_places(&p, HLO_ATTRIBUTES(moves[count], Dimensions)->dimensions);
+        else if (!reshape_places(&p, hlo_shape_dims(moves[count]->shape)))
+            return i;
+    }
+    for (int64_t k = p.count; k-- > 0; stride *= p.sizes[k])
+        if (p.strides[k] != stride) return i;
+    return from;
+}
+
 // With op the transpose that both solves name, op(L U) x = r: x' = op(L U)^-1 (r' - op(P A') x).
 HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes) {
     HloBuilder *b = j->b;
     HloInstruction *matrix = hlo_jvp_operand(j, 0), *x = hlo_jvp_result(j), *right = hlo_jvp_operand(j, 1);
     if (!matrix || !x || !right) return NULL;
     Solution own = {*attributes, matrix, hlo_jvp_tangent(j, 1)};
-    const HloInstruction *inner = right;
-    while (hlo_is(inner, HLO_OP_RESHAPE)) inner = inner->operands[0];
+    const HloInstruction *inner = unmoved(right);
     hlo_int_map_set(j->scratch, &j->solutions, (uint64_t)x->id,
                     (int64_t)(intptr_t)hlo_arena_copy(j->scratch, &own, sizeof own));
     const Solution *first = lookup(&j->solutions, inner);
