@@ -35,11 +35,8 @@ CpuFeatures cpu_features_detect(void) {
 }
 
 bool cpu_features_multiply_bf16(CpuFeatures features) {
-    static _Atomic int intel = -1;
     if (features != CPU_FEATURES_AVX512_BF16) return features > CPU_FEATURES_AVX512_BF16;
-    if (atomic_load_explicit(&intel, memory_order_relaxed) < 0)
-        atomic_store_explicit(&intel, cpu_processor_is_intel(), memory_order_relaxed);
-    return !atomic_load_explicit(&intel, memory_order_relaxed);
+    return !cpu_processor_is_intel();
 }
 
 HloStatus cpu_features_choose(CpuFeatures *chosen) {

@@ -4,6 +4,7 @@
 // well. On aarch64 the kernel passes what programs may use.
 #include "targets/cpu/host/processor.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -80,7 +81,7 @@ CpuFeatures cpu_processor_features(void) {
     return has_amx(&words) ? CPU_FEATURES_AMX : CPU_FEATURES_AVX512_BF16;
 }
 
-bool cpu_processor_is_intel(void) {
+static bool maker_is_intel(void) {
     char maker[12];  // "GenuineIntel", in this order of registers
     uint32_t eax, ebx, ecx, edx;
     if (!__get_cpuid(0, &eax, &ebx, &ecx, &edx)) return false;
@@ -88,6 +89,17 @@ bool cpu_processor_is_intel(void) {
     memcpy(maker + 4, &edx, 4);
     memcpy(maker + 8, &ecx, 4);
     return memcmp(maker, "GenuineIntel", sizeof maker) == 0;
+}
+
+// Each CPUID exits a virtual machine.
+bool cpu_processor_is_intel(void) {
+    static _Atomic int known = -1;
+    int intel = atomic_load_explicit(&known, memory_order_relaxed);
+    if (intel < 0) {
+        intel = maker_is_intel();
+        atomic_store_explicit(&known, intel, memory_order_relaxed);
+    }
+    return intel;
 }
 
 bool cpu_processor_has_generator(void) {

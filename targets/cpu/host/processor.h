@@ -17,7 +17,7 @@ CpuFeatures cpu_processor_features(void);
 // True if the generator of machine code (targets/cpu/jit) knows this architecture.
 bool cpu_processor_has_generator(void);
 
-// True if CPUID names Intel as the maker.
+// True if CPUID names Intel as the maker. Any thread; the processor is asked once.
 bool cpu_processor_is_intel(void);
 
 HLO_END_C

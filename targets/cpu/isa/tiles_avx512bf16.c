@@ -65,34 +65,48 @@ static void rows_of_parts(int parts, int64_t chunks, const char *a, const char *
     }
 }
 
-// The instruction takes unsigned bytes on one side and signed ones on the other. A signed right side is raised by 128,
-// and 128 times the sum of the left side is subtracted at the end.
-static void integer_rows(bool raised, int64_t chunks, const char *a, const char *b, int32_t *c, int64_t ldc,
-                         bool accumulate) {
-    const __m512i ones = _mm512_set1_epi8(1), raise = raised ? _mm512_set1_epi8((char)0x80) : _mm512_setzero_si512();
-    __m512i sum[kRows][2], left[kRows];
-    for (int r = 0; r < kRows; r++) {
-        left[r] = _mm512_setzero_si512();
-        for (int h = 0; h < 2; h++)
-            sum[r][h] = accumulate ? _mm512_loadu_si512(c + r * ldc + 16 * h) : _mm512_setzero_si512();
-    }
-    for (int64_t k = 0; k < chunks; k++, a += CPU_TILE_BYTES, b += CPU_TILE_BYTES) {
-        for (int r = 0; r < kRows; r++) left[r] = _mm512_dpbusd_epi32(left[r], ones, words_at(a + 64 * r));
-        for (int word = 0; word < 16; word++) {
-            const __m512i b0 = _mm512_xor_si512(words_at(b + 64 * word), raise),
-                          b1 = _mm512_xor_si512(words_at(b + 64 * word + kTile), raise);
+// A vector of sums. With the type of all integer vectors, which counts 64-bit numbers, gcc copies each sum twice a
+// step.
+typedef int32_t Sums __attribute__((vector_size(64)));
+
+static inline __attribute__((always_inline)) void dot_bytes(const char *a, const char *b, __m512i raise,
+                                                            Sums sum[kRows][2]) {
+    for (int word = 0; word < 16; word++, a += 4, b += 64) {
+        const __m512i b0 = _mm512_xor_si512(words_at(b), raise), b1 = _mm512_xor_si512(words_at(b + kTile), raise);
 #pragma GCC unroll 8
-            for (int r = 0; r < kRows; r++) {
-                const __m512i x = repeated(a + 64 * r + 4 * word);
-                sum[r][0] = _mm512_dpbusd_epi32(sum[r][0], b0, x);
-                sum[r][1] = _mm512_dpbusd_epi32(sum[r][1], b1, x);
-            }
+        for (int r = 0; r < kRows; r++) {
+            const __m512i x = repeated(a + 64 * r);
+            sum[r][0] = (Sums)_mm512_dpbusd_epi32((__m512i)sum[r][0], b0, x);
+            sum[r][1] = (Sums)_mm512_dpbusd_epi32((__m512i)sum[r][1], b1, x);
         }
     }
+}
+
+// Returns 128 times the sum of a row of the left side, modulo 2^32.
+static inline int32_t excess_of_row(int64_t chunks, const char *a) {
+    const __m512i ones = _mm512_set1_epi8(1);
+    __m512i sum = _mm512_setzero_si512();
+    for (int64_t k = 0; k < chunks; k++) sum = _mm512_dpbusd_epi32(sum, ones, words_at(a + k * CPU_TILE_BYTES));
+    return (int32_t)(128u * (uint32_t)_mm512_reduce_add_epi32(sum));
+}
+
+// The instruction takes unsigned bytes on one side and signed ones on the other. A signed right side is raised by 128,
+// and 128 times the sum of the left side is subtracted first, in a loop of its own: the sums of rows take all
+// registers.
+static void integer_rows(bool raised, int64_t chunks, const char *a, const char *b, int32_t *c, int64_t ldc,
+                         bool accumulate) {
+    const __m512i raise = raised ? _mm512_set1_epi8((char)0x80) : _mm512_setzero_si512();
+    Sums sum[kRows][2];
     for (int r = 0; r < kRows; r++) {
-        const __m512i off = _mm512_set1_epi32(raised ? (int)(128u * (uint32_t)_mm512_reduce_add_epi32(left[r])) : 0);
-        for (int h = 0; h < 2; h++) _mm512_storeu_si512(c + r * ldc + 16 * h, _mm512_sub_epi32(sum[r][h], off));
+        const __m512i excess = _mm512_set1_epi32(raised ? excess_of_row(chunks, a + 64 * r) : 0);
+        for (int h = 0; h < 2; h++) {
+            const __m512i before = accumulate ? _mm512_loadu_si512(c + r * ldc + 16 * h) : _mm512_setzero_si512();
+            sum[r][h] = (Sums)_mm512_sub_epi32(before, excess);
+        }
     }
+    for (int64_t k = 0; k < chunks; k++, a += CPU_TILE_BYTES, b += CPU_TILE_BYTES) dot_bytes(a, b, raise, sum);
+    for (int r = 0; r < kRows; r++)
+        for (int h = 0; h < 2; h++) _mm512_storeu_si512(c + r * ldc + 16 * h, (__m512i)sum[r][h]);
 }
 
 static void multiply(CpuTileSource left, CpuTileSource right, int64_t chunks, const void *a, const void *b, void *c,
