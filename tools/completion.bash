@@ -10,6 +10,8 @@ _meshlo() {
     COMPREPLY=()
     while IFS=$'\t' read -r candidate _; do
         if [ "$candidate" = :files ]; then
+            # Names are quoted and folders get a slash. Values are not: the quotes would hide '=' and ',' from the next Tab.
+            compopt -o filenames 2>/dev/null
             mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "${current#"$before"}")
         else
             COMPREPLY+=("${candidate#"$before"}")
@@ -17,4 +19,4 @@ _meshlo() {
     done < <("${words[0]}" __complete -- "${words[@]:1}" 2>/dev/null)
     [[ ${#COMPREPLY[@]} = 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 }
-complete -o filenames -F _meshlo meshlo
+complete -F _meshlo meshlo

@@ -62,6 +62,34 @@ completes "partition axes.mlir --mesh data=4,mo" "4,model="
 completes "partition axes.mlir --shard p0=da" "data"
 completes "partition axes.mlir --shard p0=data,-,m" "data,-,model"
 
+# The shells themselves, on a terminal, those that are installed.
+cat >typed <<EOF
+meshlo emu
+meshlo emulate x.hlo --on v5e-12
+meshlo emulate x.hlo --on=v5e-12
+meshlo opt --passes=cse,flat
+meshlo compare --on v2-8,v5e-12
+meshlo partition $PWD/axes.mlir --mesh data=4,mo
+meshlo partition $PWD/axes.mlir --mesh data=4,model=2 --shard p0=data,-,mo
+meshlo convert $SOURCE/examples/mlp_gradient_5
+meshlo help sli
+EOF
+cat >completed <<EOF
+meshlo emulate
+meshlo emulate x.hlo --on v5e-128
+meshlo emulate x.hlo --on=v5e-128
+meshlo opt --passes=cse,flatten-call-graph
+meshlo compare --on v2-8,v5e-128
+meshlo partition $PWD/axes.mlir --mesh data=4,model=
+meshlo partition $PWD/axes.mlir --mesh data=4,model=2 --shard p0=data,-,model
+meshlo convert $SOURCE/examples/mlp_gradient_512.hlo
+meshlo help slices
+EOF
+for shell in bash zsh fish; do
+    command -v $shell >/dev/null || continue
+    check "completion on a terminal: $shell" bash -c 'python3 "$SOURCE/tests/cli/complete.py" "$0" "$SOURCE" "$MESHLO" <typed | diff completed -' $shell
+done
+
 # A terminal gets colours and lines that fit; a pipe, NO_COLOR, and programs that are printed, do not.
 in_terminal() { env -u NO_COLOR TERM=xterm COLUMNS="$columns" "$@" python3 "$SOURCE/tests/cli/terminal.py" "$MESHLO" "${arguments[@]}" 2>/dev/null | tr -d '\r' >shown; }
 longest() { sed 's/\x1b\[[0-9;]*[mK]//g; s/^.*… *//' shown | grep -v '^ *--' | LC_ALL=C.UTF-8 awk '{ if (length($0) > most) most = length($0) } END { print most }'; }
