@@ -330,6 +330,7 @@ static HloStatus close_plan(Planner *planner, Candidate *candidate) {
     plan->step_picoseconds = report->step_picoseconds;
     plan->hbm_peak_bytes = report->hbm_peak_bytes;
     plan->mfu = report->mfu;
+    plan->names_scopes = report->names_scopes;
     plan->fits = !emu_report_out_of_memory(report);
     candidate->is_whole = candidate->is_closed = true;
     return HLO_SUCCESS;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the mesh and the shardings of a program's parameters that give the least step on a slice, within the memory of
-// its devices. Plans are costed by trials (trial.h): the program is partitioned and timed for each. Where none fits, the
-// program is repaired: its backward pass computes activations again, or they wait in host memory.
+// its devices. Plans are costed by trials (trial.h): the program is partitioned and timed for each. Where none fits,
+// the program is repaired: its backward pass computes activations again, or they wait in host memory.
 //
 //     const AdvicePlanOptions options = {.topologies = &topology, .topology_count = 1, .budget_seconds = 30};
 //     AdvicePlan *plan;
@@ -66,9 +66,10 @@ typedef struct AdvicePlanned {
     // best.
     const char *const *parameters, *const *results;
     int64_t step_picoseconds, hbm_peak_bytes;
-    double mfu;     // of the best; else 0
-    bool fits;      // into the memory of a device
-    bool is_exact;  // all shardings that there are on this mesh were timed
+    double mfu;         // of the best; else 0
+    bool names_scopes;  // of the best: as in EmuReport
+    bool fits;          // into the memory of a device
+    bool is_exact;      // all shardings that there are on this mesh were timed
     AdviceRepair repair;
     const char *pass;  // that makes the repair (hlo/pass/passes.def); "" for none
 } AdvicePlanned;

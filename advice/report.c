@@ -24,11 +24,9 @@ static void align(HloText *text, HloText *cell, int width) {
 static void print_amount(HloText *text, const AdviceReport *report, const AdviceAmount *amount) {
     HloText cell = {0};
     if (report->step_picoseconds) {
-        emu_print_time(amount->waited, &cell);
-        align(text, &cell, 12);
+        emu_print_time_in_column(amount->waited, 12, text);
         hlo_text_format(text, "  %5.1f %%", 100 * (double)amount->waited / (double)report->step_picoseconds);
-        emu_print_time(amount->picoseconds, &cell);
-        align(text, &cell, 13);
+        emu_print_time_in_column(amount->picoseconds, 13, text);
     } else {
         hlo_text_format(text, "%7.1f %%", 100 * advice_share(report, amount));
     }

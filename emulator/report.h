@@ -41,8 +41,13 @@ HLO_EXPORT void emu_report_write_out_of_memory(const EmuReport *report, HloText 
 HLO_EXPORT void emu_print_bytes(int64_t bytes, HloText *text);
 // As hlo_text_size(): "1.5 GiB", "512 B". Every table of the command uses it.
 HLO_EXPORT void emu_print_size(int64_t bytes, HloText *text);
-// A time with a suitable unit: "11.342 s", "15.500 ms", "3.210 us". Every table of the command uses it.
+// A time with a suitable unit: "11.342 s", "15.500 ms", "3.210 µs". Every table of the command uses it.
 HLO_EXPORT void emu_print_time(int64_t picoseconds, HloText *text);
+// The same, right-aligned in `width` columns of a terminal.
+HLO_EXPORT void emu_print_time_in_column(int64_t picoseconds, int width, HloText *text);
+// The field's word for EmuReport.mfu: "MFU", model FLOP utilisation, or, of a program that names no scopes, so that
+// recomputed products count too, "HFU", that of the hardware.
+HLO_EXPORT const char *emu_utilisation_name(bool names_scopes);
 
 HLO_END_C
 

@@ -31,7 +31,7 @@ bool cli_size_parse(const char *text, double *bytes) {
 }
 
 bool cli_duration_parse(const char *text, double *seconds) {
-    static const Unit kUnits[] = {{"", 1}, {"s", 1}, {"m", 60}, {"ms", 1e-3}, {"us", 1e-6}};
+    static const Unit kUnits[] = {{"", 1}, {"s", 1}, {"m", 60}, {"ms", 1e-3}, {"us", 1e-6}, {"µs", 1e-6}};
     return parse(text, kUnits, HLO_COUNT_OF(kUnits), 1e9, seconds);
 }
 

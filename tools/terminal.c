@@ -47,7 +47,7 @@ static int64_t hanging_indent(bool help, const char *line, size_t length, int64_
     for (size_t i = begin; i + 2 < length; ++i)
         if (line[i] == ' ' && line[i + 1] == ' ' && line[i + 2] != ' ') last = i + 2;
     const int64_t column = columns_of(line, last);
-    if (last > begin && column * 3 <= width * 2) return column;
+    if (last > begin && column * 2 <= width) return column;
     return help && !begin ? 0 : (int64_t)begin + 2;  // the prose of a help has none
 }
 
@@ -72,11 +72,12 @@ static void add_words(const CliTerminal *terminal, const char *data, size_t leng
 static void add_broken(const CliTerminal *terminal, bool help, const char *line, size_t length, HloText *text) {
     const int64_t indent = hanging_indent(help, line, length, terminal->width);
     int64_t left = terminal->width;
+    int64_t least = indent / 2;  // columns of the first line: its beginning is not separated from the rest
     while (terminal->width && columns_of(line, length) > left) {
         size_t end = 0, space = 0;
         int64_t column = 0;
         for (; end < length && column <= left; ++end) {
-            if (line[end] == ' ' && columns_of(line, end) > indent / 2) space = end;
+            if (line[end] == ' ' && columns_of(line, end) > least) space = end;
             column += ((unsigned char)line[end] & 0xc0) != 0x80;
         }
         while (!space && end < length && line[end] != ' ') end++;  // a word that is wider than the terminal
@@ -90,6 +91,7 @@ static void add_broken(const CliTerminal *terminal, bool help, const char *line,
         if (!length) return;
         hlo_text_format(text, "\n%*s", (int)indent, "");
         left = terminal->width - indent;
+        least = 0;
     }
     add_words(terminal, line, length, text);
 }

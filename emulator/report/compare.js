@@ -15,7 +15,7 @@ const changed = (shown, value, base, index, moreIsWorse = true) => {
 const drawNumbers = () => {
   const rows = [
     ["one step", data => data.step, time], ["range", data => data.range, String],
-    ["model FLOP utilisation", data => data.mfu, percent, false],
+    [reports.every(report => report.data.scopes) ? "MFU" : "HFU", data => reports.every(report => report.data.scopes) ? data.mfu : data.hfu, percent, false],
     ["waiting for the network", data => data.parts.exposed, time], ["sent by a device", data => data.sent, bytes],
     ["peak memory", data => data.memory.peak, bytes], ["HBM of a device", data => data.memory.capacity, bytes, false],
     ["FLOP by a device", data => data.flops, value => amount(value, "FLOP")], ["HBM traffic", data => data.hbm, bytes],

@@ -141,7 +141,7 @@ void emu_range_find(EmuReport *report, const char *generation) {
 void emu_range_print(const EmuReport *report, HloText *text) {
     const double step = (double)report->step_picoseconds;
     const double unit = step >= 1e12 ? 1e-12 : step >= 1e9 ? 1e-9 : 1e-6;
-    const char *name = step >= 1e12 ? "s" : step >= 1e9 ? "ms" : "us";
+    const char *name = step >= 1e12 ? "s" : step >= 1e9 ? "ms" : "µs";
     const double low = (double)report->step_low_picoseconds * unit, high = (double)report->step_high_picoseconds * unit;
     if (report->step_high_picoseconds)
         hlo_text_format(text, "likely %.3g–%.3g %s", low, high, name);

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "emulator/report/json_count.h"
 #include "emulator/report/range.h"
@@ -197,7 +198,20 @@ void emu_print_time(int64_t picoseconds, HloText *text) {
     else if (t >= 1e9)
         hlo_text_format(text, "%.3f ms", t * 1e-9);
     else
-        hlo_text_format(text, "%.3f us", t * 1e-6);
+        hlo_text_format(text, "%.3f µs", t * 1e-6);
+}
+
+const char *emu_utilisation_name(bool names_scopes) {
+    return names_scopes ? "MFU" : "HFU";
+}
+
+void emu_print_time_in_column(int64_t picoseconds, int width, HloText *text) {
+    HloText cell = {0};
+    emu_print_time(picoseconds, &cell);
+    const char *time = cell.data ? cell.data : "";
+    // The micro sign has two bytes and takes one column.
+    hlo_text_format(text, "%*s", width + (strstr(time, "µ") != NULL), time);
+    hlo_text_free(&cell);
 }
 
 // Prints shares of the step; they add up to it unless something is hidden.
@@ -221,34 +235,80 @@ static void print_flops(double flops, HloText *text) {
     hlo_text_format(text, unit ? "%.4g %s" : "%.0f %s", flops, units[unit]);
 }
 
-// Prints the operations with the longest total time, longest first. A selection sort of a dozen rows: the list keeps
-// its order, and no copy of it is sorted.
-static void print_longest(const EmuReport *report, HloText *text) {
-    bool *shown = hlo_allocate_zeroed((size_t)report->op_count + 1, sizeof(bool));
-    for (int row = 0; shown && row < SUMMARY_ROWS; row++) {
-        int64_t best = -1;
-        double longest = 0;
-        for (int64_t i = 0; i < report->op_count; i++) {
-            const double total = (double)report->ops[i].duration * (double)report->ops[i].count;
-            if (shown[i] || report->ops[i].bound == EMU_BOUND_NONE || total <= longest) continue;
-            longest = total;
-            best = i;
-        }
-        if (best < 0) break;
-        shown[best] = true;
-        const EmuOp *op = &report->ops[best];
-        hlo_text_string(text, "  ");
-        emu_print_time(longest < 9e18 ? (int64_t)longest : INT64_MAX, text);
-        const double step = (double)report->step_picoseconds;
-        if (step > 0) hlo_text_format(text, ", %.1f %%", 100 * longest / step);
-        if (op->count != 1) {
-            hlo_text_format(text, ", %lld x ", (long long)op->count);
-            emu_print_time(op->duration, text);
-        }
-        hlo_text_format(text, "  %s (%s), bound by %s%s%s\n", op->name, op->opcode, emu_bound_name(op->bound),
-                        *op->source ? ", " : "", op->source);
+// Operations that a reader cannot tell apart but by their names: the products of equal layers, or of one layer's
+// queries, keys and values.
+typedef struct Alike {
+    const EmuOp *first;
+    int64_t count;
+} Alike;
+
+static double total_of(const Alike *alike) {
+    return (double)alike->first->duration * (double)alike->first->count * (double)alike->count;
+}
+
+static int compare_looks(const void *left, const void *right) {
+    const EmuOp *a = ((const Alike *)left)->first, *b = ((const Alike *)right)->first;
+    if (a->duration != b->duration) return a->duration < b->duration ? -1 : 1;
+    if (a->count != b->count) return a->count < b->count ? -1 : 1;
+    if (a->bound != b->bound) return a->bound < b->bound ? -1 : 1;
+    const int by_opcode = strcmp(a->opcode, b->opcode);
+    return by_opcode ? by_opcode : strcmp(a->source, b->source);
+}
+
+// In the order of the program where that does not tell, since qsort() keeps none.
+static int compare_places(const void *left, const void *right) {
+    const int by_looks = compare_looks(left, right);
+    const EmuOp *a = ((const Alike *)left)->first, *b = ((const Alike *)right)->first;
+    return by_looks ? by_looks : (a > b) - (a < b);
+}
+
+static int compare_totals(const void *left, const void *right) {
+    const double a = total_of(left), b = total_of(right);
+    const EmuOp *p = ((const Alike *)left)->first, *q = ((const Alike *)right)->first;
+    return a != b ? (a < b) - (a > b) : (p > q) - (p < q);
+}
+
+// Fills `list` with the operations that take time, alike ones together, the longest first. Returns how many.
+static int64_t list_longest(const EmuReport *report, Alike *list) {
+    int64_t count = 0, kinds = 0;
+    for (int64_t i = 0; i < report->op_count; i++)
+        if (report->ops[i].bound != EMU_BOUND_NONE && report->ops[i].duration > 0)
+            list[count++] = (Alike){&report->ops[i], 1};
+    qsort(list, (size_t)count, sizeof *list, compare_places);
+    for (int64_t i = 0; i < count; i++) {
+        if (kinds && compare_looks(&list[kinds - 1], &list[i]) == 0)
+            list[kinds - 1].count++;
+        else
+            list[kinds++] = list[i];
     }
-    hlo_free(shown);
+    qsort(list, (size_t)kinds, sizeof *list, compare_totals);
+    return kinds;
+}
+
+static void print_alike(const EmuReport *report, const Alike *alike, HloText *text) {
+    const EmuOp *op = alike->first;
+    const double total = total_of(alike), step = (double)report->step_picoseconds;
+    emu_print_time_in_column(total < 9e18 ? (int64_t)total : INT64_MAX, 12, text);
+    hlo_text_format(text, "  %5.1f %%  ", step > 0 ? 100 * total / step : 0);
+    if (alike->count > 1) hlo_text_format(text, "%lld x ", (long long)alike->count);
+    if (op->count != 1) hlo_text_format(text, "%lld x ", (long long)op->count);
+    if (alike->count > 1 || op->count != 1) {
+        emu_print_time(op->duration, text);
+        hlo_text_string(text, "  ");
+    }
+    hlo_text_string(text, op->name);
+    if (alike->count > 1) hlo_text_format(text, " and %lld alike", (long long)(alike->count - 1));
+    hlo_text_format(text, " (%s), bound by %s%s%s\n", op->opcode, emu_bound_name(op->bound), *op->source ? ", " : "",
+                    op->source);
+}
+
+// Prints the operations with the longest total time, longest first.
+static void print_longest(const EmuReport *report, HloText *text) {
+    Alike *list = hlo_allocate_zeroed((size_t)report->op_count + 1, sizeof *list);
+    if (!list) return;
+    const int64_t count = list_longest(report, list);
+    for (int64_t i = 0; i < count && i < SUMMARY_ROWS; i++) print_alike(report, &list[i], text);
+    hlo_free(list);
 }
 
 // Prints the first of the busiest links.
@@ -304,12 +364,9 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     hlo_text_string(text, "work: ");
     print_flops(report->flops_per_device, text);
     hlo_text_string(text, " a device, ");
-    if (report->names_scopes)
-        hlo_text_format(text, "model flop utilisation %.1f %%", 100 * report->mfu);
-    else
-        hlo_text_format(text, "hardware flop utilisation %.1f %%", 100 * report->hfu);
+    hlo_text_format(text, "%s %.1f %%", emu_utilisation_name(report->names_scopes), 100 * report->mfu);
     if (report->recomputed_flops_per_device > 0)
-        hlo_text_format(text, ", with recomputation %.1f %%", 100 * report->hfu);
+        hlo_text_format(text, ", with recomputation HFU %.1f %%", 100 * report->hfu);
     hlo_text_string(text, "\nmemory: ");
     emu_print_size(report->hbm_peak_bytes, text);
     hlo_text_string(text, " of ");
@@ -326,8 +383,8 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     if (!report->names_scopes && report->matrix_flops_per_device > 0)
         hlo_text_string(
             text,
-            "note: the program names no scopes, so the utilisation includes what is recomputed, if anything "
-            "(in JAX: as_text(debug_info=True))\n");
+            "note: the program names no scopes, so its utilisation is that of the hardware (HFU), with what is "
+            "recomputed; for MFU lower it with as_text(debug_info=True)\n");
     if (report->unknown_trip_counts)
         hlo_text_format(text, "note: %lld loop%s of unknown length counted once\n",
                         (long long)report->unknown_trip_counts, report->unknown_trip_counts == 1 ? "" : "s");

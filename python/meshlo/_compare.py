@@ -6,21 +6,9 @@ import os
 from typing import Any, Iterable, Mapping
 
 from meshlo._emulate import Emulation, emulate
-from meshlo._library import Error, InvalidArgument, c_string, check, ffi, lib, text_of, written
+from meshlo._library import Error, InvalidArgument, c_string, check, ffi, lib, size_text, text_of, time_text, written
 from meshlo._machine import Topology
 from meshlo._program import _axes, load, mesh_text
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} µs"
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024
-    return f"{count:.4g} TiB"
 
 
 def _grid(rows: list[list[str]]) -> str:
@@ -86,10 +74,10 @@ class Comparison:
             file.write(self.html() if name.endswith(".html") else f"{self}\n")
 
     def __str__(self) -> str:
-        table = [["", "step", "of matrix peak", "peak memory", "sent", "waiting for the network"]]
+        table = [["", "step", "MFU", "peak memory", "sent", "waiting for the network"]]
         for row in self.rows:
-            table.append([row["name"], _time(row["step_seconds"]), f"{row['mfu']:.1%}", _size(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"),
-                          _size(row["bytes"]), f"{row['exposed_seconds'] / row['step_seconds']:.1%}" if row["step_seconds"] else ""])
+            table.append([row["name"], time_text(row["step_seconds"]), f"{row['mfu']:.1%}", size_text(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"),
+                          size_text(row["bytes"]), f"{row['exposed_seconds'] / row['step_seconds']:.1%}" if row["step_seconds"] else ""])
         return _grid(table)
 
     def __repr__(self) -> str:
@@ -135,10 +123,10 @@ class Sweep:
         return self.rows[0]
 
     def __str__(self) -> str:
-        table = [["slice", "mesh", "step", "of matrix peak", "peak memory", "sent"]]
+        table = [["slice", "mesh", "step", "MFU", "peak memory", "sent"]]
         for row in self.rows:
-            table.append([row["on"], row["mesh"] or "the program's", _time(row["step_seconds"]), f"{row['mfu']:.1%}",
-                          _size(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"), _size(row["bytes"])])
+            table.append([row["on"], row["mesh"] or "the program's", time_text(row["step_seconds"]), f"{row['mfu']:.1%}",
+                          size_text(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"), size_text(row["bytes"])])
         return _grid(table) + "".join(f"\n{one['on']} {one['mesh']}: {one['reason']}" for one in self.failures)
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from meshlo._library import InvalidArgument, c_string, ffi, lib, made, written
+from meshlo._library import InvalidArgument, c_string, ffi, lib, made, size_text, time_text, written
 from meshlo._machine import Topology
 from meshlo._program import Partitioned, load
 
@@ -63,8 +63,14 @@ class Emulation:
 
     @property
     def mfu(self) -> float:
-        """Utilisation of the matrix units, from 0 to 1."""
+        """Model FLOP utilisation, from 0 to 1: products over what the device could do at its peak, without those that are made again for
+        the backward pass. Of a program without locations it is `hfu`."""
         return self._report.mfu
+
+    @property
+    def hfu(self) -> float:
+        """Hardware FLOP utilisation, from 0 to 1: `mfu` with the products that are made again."""
+        return self._report.hfu
 
     @property
     def exposed_collective_seconds(self) -> float:
@@ -147,7 +153,7 @@ class Emulation:
 
     def __repr__(self) -> str:
         fits = "" if self.fits else ", does not fit"
-        return f"<meshlo.Emulation on {self._topology.name}: {self.step_seconds * 1e3:.3f} ms a step, {self.hbm_peak} bytes{fits}>"
+        return f"<meshlo.Emulation on {self._topology.name}: {time_text(self.step_seconds)} a step, {size_text(self.hbm_peak)}{fits}>"
 
 
 class Explanation:
@@ -199,7 +205,7 @@ class Explanation:
         return written(_print_advice, self._report).decode()
 
     def __repr__(self) -> str:
-        return f"<meshlo.Explanation: {len(self.collectives)} collectives, {self.total_bytes} bytes sent by a device>"
+        return f"<meshlo.Explanation: {len(self.collectives)} collectives, {size_text(self.total_bytes)} sent by a device>"
 
 
 def _print_advice(report: Any, text: Any) -> None:

@@ -119,6 +119,16 @@ def written(call: Any, *arguments: Any) -> bytes:
         lib.hlo_text_free(text)
 
 
+def time_text(seconds: float) -> str:
+    """A time with its unit, as in the tables of the command."""
+    return written(lib.emu_print_time, round(seconds * 1e12)).decode()
+
+
+def size_text(count: int) -> str:
+    """A number of bytes with its unit, as in the tables of the command."""
+    return written(lib.emu_print_size, int(count)).decode()
+
+
 def c_string(text: str | None) -> Any:
     """A C string that lives as long as the returned pointer; NULL for None."""
     return ffi.NULL if text is None else ffi.new("char[]", text.encode())

@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Mapping, Sequence
 
 from meshlo._emulate import Emulation, _slice, emulate
-from meshlo._library import InvalidArgument, c_string, ffi, lib, made, text_of, written
+from meshlo._library import InvalidArgument, c_string, ffi, lib, made, size_text, text_of, time_text, written
 from meshlo._machine import Topology
 from meshlo._program import Program, load, mesh_text, shard_texts
 
@@ -156,7 +156,7 @@ class Plan:
 
     def __repr__(self) -> str:
         fits = "" if self.fits else ", does not fit"
-        return f"<meshlo.Plan on {self.on}, {mesh_text(self._mesh)}: {self.step_seconds * 1e3:.3f} ms a step, {self.hbm_peak} bytes{fits}>"
+        return f"<meshlo.Plan on {self.on}, {mesh_text(self._mesh)}: {time_text(self.step_seconds)} a step, {size_text(self.hbm_peak)}{fits}>"
 
 
 def _print_plan(report: Any, text: Any) -> None:

@@ -14,6 +14,7 @@ import pathlib
 from typing import Any, Iterable
 
 from meshlo._emulate import Emulation, emulate, partition
+from meshlo._library import size_text
 from meshlo._program import Partitioned
 
 _UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -48,7 +49,7 @@ def assert_collectives(program: Any, *, forbid: Iterable[str] = (), allow: Itera
         raise AssertionError("\n".join([f"{len(rows.collectives)} collectives, at most {max_count}:"] + [_line(one) for one in rows.collectives]))
     if max_bytes is not None and rows.total_bytes > _bytes(max_bytes):
         largest = sorted(rows.collectives, key=lambda one: -one["bytes"] * (one["trip_count"] or 1))[:10]
-        raise AssertionError("\n".join([f"a device sends {rows.total_bytes} bytes in a step, at most {_bytes(max_bytes)}:"]
+        raise AssertionError("\n".join([f"a device sends {size_text(rows.total_bytes)} ({rows.total_bytes} bytes) in a step, at most {_bytes(max_bytes)}:"]
                                        + [_line(one) for one in largest]))
 
 
@@ -56,14 +57,14 @@ def _line(one: dict[str, Any]) -> str:
     """One collective for a message."""
     times = "" if one["trip_count"] == 1 else f" x {one['trip_count'] or 'unknown'}"
     source = f" at {one['source']}" if one["source"] else ""
-    return f"  {one['opcode']} {one['name']}: {one['bytes']} bytes{times}{source}: {one['reason']}"
+    return f"  {one['opcode']} {one['name']}: {size_text(one['bytes'])}{times}{source}: {one['reason']}"
 
 
 def assert_fits(program: Any, on: str, *, mesh: Any = None, shard: Any = None) -> Emulation:
     """Fails if one device of the slice does not have the memory for the program; returns the emulation."""
     result = emulate(program, on, mesh=mesh, shard=shard)
     if not result.fits:
-        raise AssertionError(f"{result.hbm_peak} bytes of {result.hbm_capacity} on {on}:\n{result.summary()}")
+        raise AssertionError(f"{size_text(result.hbm_peak)} of {size_text(result.hbm_capacity)} on {on}:\n{result.summary()}")
     return result
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Budgets and baselines of bytes, time and memory; and what a run says of this host's memory.
 step=$SOURCE/examples/mlp_gradient_8192.hlo
+exits 1 "check: too many bytes" meshlo check "$step" --on v2-8 --max-bytes 1MiB
+says err "one device sends 549.3 MiB (576020546 bytes), more than 1MiB" "check: too many bytes: with their unit"
 exits 0 "check: within budgets" meshlo check "$step" --on v2-8 --max-step 1s --max-memory 4GiB --max-bytes 1GiB
 says out "step 51." "check: within budgets: the step"
 exits 1 "check: too slow" meshlo check "$step" --on v2-8 --max-step 20ms

@@ -68,7 +68,7 @@ exits 0 "plan: many equal layers" meshlo plan deep.hlo --on v5e-4 --mesh data=2,
 check "plan: many equal layers: pasted" bash -c "bash pasted.sh >pasted.json"
 check "plan: many equal layers: the step is that of the whole program" python3 -c "
 import json, re
-shown = re.search(r'step ([0-9.]+) us', open('out').read())
+shown = re.search(r'step ([0-9.]+) µs', open('out', encoding='utf-8').read())
 assert abs(float(shown[1]) * 1e-6 - json.load(open('pasted.json'))['step_seconds']) < 1e-9"
 exits 0 "plan: the program" meshlo plan layers.hlo --on v5e-4 -o planned.hlo
 exits 0 "plan: what was written takes what was promised" meshlo emulate planned.hlo --on v5e-4 --json

@@ -92,7 +92,7 @@ done
 
 # A terminal gets colours and lines that fit; a pipe, NO_COLOR, and programs that are printed, do not.
 in_terminal() { env -u NO_COLOR TERM=xterm COLUMNS="$columns" "$@" python3 "$SOURCE/tests/cli/terminal.py" "$MESHLO" "${arguments[@]}" 2>/dev/null | tr -d '\r' >shown; }
-longest() { sed 's/\x1b\[[0-9;]*[mK]//g; s/^.*… *//' shown | grep -v '^ *--' | LC_ALL=C.UTF-8 awk '{ if (length($0) > most) most = length($0) } END { print most }'; }
+longest() { sed 's/\x1b\[[0-9;]*[mK]//g; s/^.*… *//' shown | grep -v '^ *--' | python3 -c "import sys; print(max(len(line.decode().rstrip('\n')) for line in sys.stdin.buffer))"; }
 for columns in 60 80 200; do
     arguments=(emulate "$SOURCE/examples/mlp_gradient_8192.hlo" --on v2-8) && in_terminal
     check "a terminal of $columns columns: the table fits" test "$(longest)" -le "$columns"
@@ -106,6 +106,9 @@ PY
     arguments=(emulate --help) && in_terminal
     check "a terminal of $columns columns: the help fits" test "$(longest)" -le "$columns"
 done
+arguments=(topology v5e-16 --mesh 2,2,4) && in_terminal
+check "bug: on a terminal a mesh has its shape, not one line" diff <(printf ' 0  1  2  3\n 4  5  6  7\n\n 8  9 10 11\n12 13 14 15\n') <(sed 's/^.*\[K//' shown)
+arguments=(emulate --help) && in_terminal
 check "a terminal: options are coloured" grep -q $'\x1b\\[36m--sizes p0' shown
 arguments=(emulate nothing.hlo --on v2-8) && in_terminal
 check "a terminal: errors are coloured" grep -q $'\x1b\\[1;31merror:\x1b' shown

@@ -49,9 +49,9 @@ static HloStatus broken(Check *check, const char *rule, const SpmdCollective *co
     CliContext *context = check->context;
     const char *message = words;
     if (collective)
-        message = hlo_arena_format(context->arena, "%s: %s %s, %lld bytes a device (%s)%s%s", words, collective->opcode,
-                                   collective->name, (long long)collective->bytes_per_device, collective->reason,
-                                   *collective->source ? ", " : "", collective->source);
+        message = hlo_arena_format(context->arena, "%s: %s %s, %s a device (%s)%s%s", words, collective->opcode,
+                                   collective->name, cli_size(context, collective->bytes_per_device),
+                                   collective->reason, *collective->source ? ", " : "", collective->source);
     hlo_vector_push(context->arena, &check->failures, ((Failure){rule, message, collective ? collective->name : NULL}));
     return cli_fail(context, CLI_EXIT_CHECK_FAILED, "check failed: %s", message);
 }
@@ -138,8 +138,8 @@ static HloStatus check_limits(Check *check) {
     const int64_t bytes = check->program.report->total_bytes_per_device;
     if (check->max_bytes >= 0 && (double)bytes > check->max_bytes)
         HLO_TRY(broken(check, "max-bytes", NULL,
-                       hlo_arena_format(arena, "one device sends %lld bytes, more than %.0f", (long long)bytes,
-                                        check->max_bytes)));
+                       hlo_arena_format(arena, "one device sends %s (%lld bytes), more than %s",
+                                        cli_size(context, bytes), (long long)bytes, cli_text(context, "max-bytes"))));
     if (!check->emulated) return HLO_SUCCESS;
     const int64_t step = check->emulated->step_picoseconds, peak = check->emulated->hbm_peak_bytes;
     if (check->max_step >= 0 && (double)step > check->max_step * 1e12)
@@ -173,7 +173,7 @@ static int64_t count_in_report(const SpmdReport *report, const char *opcode) {
 // A number of at least 0 in the baseline; below 0 where it is not there or is none.
 static double number_of(const HloJsonValue *baseline, const char *key) {
     const HloJsonValue *value = hlo_json_get(baseline, key);
-    const bool good = value && value->kind == HLO_JSON_NUMBER && value->number >= 0 && value->number <= 0x1p63;
+    const bool good = value && value->kind == HLO_JSON_NUMBER && value->number >= 0 && value->number < 0x1p63;
     return good ? value->number : -1;
 }
 
@@ -211,7 +211,8 @@ static HloStatus compare_baseline(Check *check) {
     if ((double)bytes > before * check->tolerance)
         HLO_TRY(broken(
             check, "baseline", NULL,
-            hlo_arena_format(arena, "one device sends %lld bytes, the baseline %.0f", (long long)bytes, before)));
+            hlo_arena_format(arena, "one device sends %s (%lld bytes), the baseline %s (%.0f bytes)",
+                             cli_size(context, bytes), (long long)bytes, cli_size(context, (int64_t)before), before)));
     if (list && list->kind == HLO_JSON_ARRAY) HLO_TRY(compare_counts(check, list));
     if (!check->emulated) {
         if (step >= 0)
@@ -315,8 +316,8 @@ static void write_json(Check *check) {
 static void print_ok(const Check *check) {
     CliContext *context = check->context;
     const SpmdReport *report = check->program.report;
-    hlo_text_format(&context->out, "ok: %lld collective%s, %lld bytes a device", (long long)report->collective_count,
-                    report->collective_count == 1 ? "" : "s", (long long)report->total_bytes_per_device);
+    hlo_text_format(&context->out, "ok: %lld collective%s, %s a device", (long long)report->collective_count,
+                    report->collective_count == 1 ? "" : "s", cli_size(context, report->total_bytes_per_device));
     if (check->emulated)
         hlo_text_format(&context->out, ", step %s, peak memory %s on %s",
                         cli_time(context, check->emulated->step_picoseconds),

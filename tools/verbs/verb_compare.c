@@ -140,22 +140,37 @@ static void print_programs(CliContext *context, HloText *text, const Programs *p
         if (i && first->step_picoseconds > 0)
             hlo_text_format(text, " (%+.1f %%)",
                             100 * ((double)report->step_picoseconds / (double)first->step_picoseconds - 1));
-        hlo_text_format(
-            text, ", MFU %.1f %%, peak %.3f GiB%s, sends %lld bytes, exposed %.1f %%\n     %s\n", 100 * report->mfu,
-            (double)report->hbm_peak_bytes * 0x1p-30, emu_report_out_of_memory(report) ? " (does not fit)" : "",
-            (long long)report->collective_bytes_per_device, 100 * exposed_share(report), programs->items[i].name);
+        hlo_text_format(text, ", %s %.1f %%, peak %s%s, sends %s, exposed %.1f %%\n     %s\n",
+                        emu_utilisation_name(report->names_scopes), 100 * report->mfu,
+                        cli_size(context, report->hbm_peak_bytes),
+                        emu_report_out_of_memory(report) ? " (does not fit)" : "",
+                        cli_size(context, report->collective_bytes_per_device), 100 * exposed_share(report),
+                        programs->items[i].name);
     }
 }
 
-static void print_differences(HloText *text, const Programs *programs, const Differences *differences) {
-    hlo_text_string(text, differences->count ? "\ncollectives that differ, bytes sent by a device:\n"
+// Sizes that differ and would read alike are printed as bytes.
+static bool needs_bytes(CliContext *context, const Difference *difference, int64_t count) {
+    for (int64_t p = 1; p < count; ++p) {
+        const int64_t a = difference->bytes[p - 1], b = difference->bytes[p];
+        if (a != b && strcmp(cli_size(context, a), cli_size(context, b)) == 0) return true;
+    }
+    return false;
+}
+
+static void print_differences(CliContext *context, HloText *text, const Programs *programs,
+                              const Differences *differences) {
+    hlo_text_string(text, differences->count ? "\ncollectives that differ, and what a device sends by them:\n"
                                              : "\nthe collectives are the same\n");
     for (int64_t i = 0; i < differences->count; ++i) {
         const Difference *difference = &differences->items[i];
+        const bool bytes = needs_bytes(context, difference, programs->count);
         hlo_text_format(text, "  %-19s", difference->opcode);
         for (int64_t p = 0; p < programs->count; ++p) {
             if (difference->counts[p])
-                hlo_text_format(text, " %lld (%lld x)", (long long)difference->bytes[p],
+                hlo_text_format(text, " %s (%lld x)",
+                                bytes ? hlo_arena_format(context->arena, "%lld B", (long long)difference->bytes[p])
+                                      : cli_size(context, difference->bytes[p]),
                                 (long long)difference->counts[p]);
             else
                 hlo_text_string(text, " none");
@@ -295,7 +310,7 @@ static HloStatus compare(CliContext *context, const Programs *programs) {
         write_json(&text, programs, &differences);
     } else {
         print_programs(context, &text, programs);
-        print_differences(&text, programs, &differences);
+        print_differences(context, &text, programs, &differences);
     }
     context->stage = CLI_STAGE_USAGE;
     HloStatus status = cli_write_output(context, &text);

@@ -35,7 +35,8 @@ typedef struct Row {
     const char *mesh_text;
     int64_t step_picoseconds, hbm_peak_bytes, hbm_capacity_bytes;
     double mfu;
-    double price;  // of a chip and hour; below 0: not given
+    bool names_scopes;  // else mfu includes what is recomputed
+    double price;       // of a chip and hour; below 0: not given
 } Row;
 typedef HLO_VECTOR(Row) Rows;
 
@@ -90,7 +91,7 @@ static HloStatus open_cache(Sweep *sweep) {
                  : cli_usage_error(context, "--cache %s: the file is no cache of meshlo sweep", sweep->cache_path);
 }
 
-// A line is the key, a tab, and four numbers. A line that cannot be read is made again.
+// A line is the key, a tab, and five numbers. A line that cannot be read is made again.
 static bool find_cached(const Sweep *sweep, Row *row) {
     if (!sweep->cache_path) return false;
     const char *key = key_of(sweep, row);
@@ -103,6 +104,7 @@ static bool find_cached(const Sweep *sweep, Row *row) {
             row->hbm_peak_bytes = strtoll(rest, &rest, 10);
             row->hbm_capacity_bytes = strtoll(rest, &rest, 10);
             row->mfu = hlo_strtod(*rest ? rest + 1 : rest, &rest);
+            row->names_scopes = strtoll(rest, &rest, 10);
             return row->step_picoseconds > 0 && row->hbm_capacity_bytes > 0 && *rest == '\n';
         }
         line = end ? end + 1 : NULL;
@@ -112,8 +114,9 @@ static bool find_cached(const Sweep *sweep, Row *row) {
 
 static HloStatus keep(Sweep *sweep, const Row *row) {
     if (!sweep->cache_path) return HLO_SUCCESS;
-    hlo_text_format(&sweep->cache, "%s\t%lld %lld %lld %.17g\n", key_of(sweep, row), (long long)row->step_picoseconds,
-                    (long long)row->hbm_peak_bytes, (long long)row->hbm_capacity_bytes, row->mfu);
+    hlo_text_format(&sweep->cache, "%s\t%lld %lld %lld %.17g %d\n", key_of(sweep, row),
+                    (long long)row->step_picoseconds, (long long)row->hbm_peak_bytes,
+                    (long long)row->hbm_capacity_bytes, row->mfu, row->names_scopes);
     sweep->context->stage = CLI_STAGE_USAGE;
     HLO_TRY(hlo_text_status(&sweep->cache));
     return hlo_file_write(sweep->cache_path, sweep->cache.data, sweep->cache.length);
@@ -150,6 +153,7 @@ static HloStatus run_row(Sweep *sweep, Row *row) {
         row->hbm_peak_bytes = trial.result.report->hbm_peak_bytes;
         row->hbm_capacity_bytes = trial.result.report->hbm_capacity_bytes;
         row->mfu = trial.result.report->mfu;
+        row->names_scopes = trial.result.report->names_scopes;
         status = keep(sweep, row);
     } else {
         status = cli_blame_options(sweep->context, sweep->module, status);
@@ -195,9 +199,10 @@ static void write_row(HloJsonWriter *json, const Row *row, double tokens) {
 }
 
 static void print_row(CliContext *context, HloText *text, const Row *row, double tokens) {
-    hlo_text_format(text, "%-12s %-28s %12s  %-4s %8.2f GiB  MFU %5.1f %%", row->topology->name, row->mesh_text,
-                    cli_time(context, row->step_picoseconds), fits(row) ? "fits" : "OOM",
-                    (double)row->hbm_peak_bytes * 0x1p-30, 100 * row->mfu);
+    hlo_text_format(text, "%-12s %-28s ", row->topology->name, row->mesh_text);
+    emu_print_time_in_column(row->step_picoseconds, 12, text);
+    hlo_text_format(text, "  %-4s %10s  %s %5.1f %%", fits(row) ? "fits" : "OOM",
+                    cli_size(context, row->hbm_peak_bytes), emu_utilisation_name(row->names_scopes), 100 * row->mfu);
     if (tokens > 0) hlo_text_format(text, "  %.4g tokens/s", tokens / ((double)row->step_picoseconds * 1e-12));
     if (row->price >= 0) hlo_text_format(text, "  cost %.4g a step", cost_of(row));
     hlo_text_char(text, '\n');

@@ -7,6 +7,7 @@
 #include "tools/machine.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "hlo/base/file.h"
 
@@ -114,11 +115,29 @@ static void print_slice(HloText *text, const Report *report) {
     print_drawing(text, topology);
 }
 
+// On one line, as scripts read them.
 static void print_ids(HloText *text, const Report *report) {
     for (int64_t i = 0; i < report->id_count; ++i) {
         hlo_text_format(text, "%s%lld", i ? " " : "", (long long)report->ids[i]);
     }
     hlo_text_char(text, '\n');
+}
+
+// In the shape of the mesh, as NumPy prints arrays: the last axis to the right, the one before it down, an empty line
+// between such tables for each axis more.
+static void print_id_table(HloText *text, const Report *report) {
+    int width = 1;
+    for (int64_t most = report->topology->device_count - 1; most >= 10; most /= 10) ++width;
+    for (int64_t i = 0; i < report->id_count; ++i) {
+        hlo_text_format(text, "%*lld", width, (long long)report->ids[i]);
+        int64_t row = 1, ends = 0;
+        for (int64_t axis = report->axis_count - 1; axis >= 0; --axis) {
+            row *= report->sizes[axis];
+            if ((i + 1) % row == 0) ++ends;
+        }
+        hlo_text_char(text, ends ? '\n' : ' ');
+        for (int64_t end = 1; end < ends && i + 1 < report->id_count; ++end) hlo_text_char(text, '\n');
+    }
 }
 
 // Fills the mesh part of the report. If JAX refuses the mesh, sets *refused, and the verb ends with exit code 1. JAX's
@@ -178,7 +197,7 @@ static HloStatus report_topology(CliContext *context, const EmuTopology *topolog
     if (cli_flag(context, "json")) {
         print_json(&context->out, &report);
     } else if (report.ids) {
-        print_ids(&context->out, &report);
+        (isatty(STDOUT_FILENO) ? print_id_table : print_ids)(&context->out, &report);
     } else if (!taken) {
         print_slice(&context->out, &report);
     }
