@@ -8,7 +8,8 @@
 //   XLine   1: id, 2: name, 3: timestamp_ns, 4: events, 9: duration_ps
 //   XEvent  1: metadata_id, 2: offset_ps, 3: duration_ps, 4: stats
 //   XEventMetadata  1: id, 2: name, 4: display_name, 5: stats        XStatMetadata  1: id, 2: name
-//   XStat   1: metadata_id, 2: double, 3: uint64, 5: string
+//   XStat   1: metadata_id, 2: double, 3: uint64, 5: string, 6: bytes
+//   MemoryAccessBreakdown  1: MemoryAccessed;  MemoryAccessed  1: operation (1: read), 2: space (1: HBM), 3: bytes
 //
 // Everything that is known of an operation, whichever iteration it is, belongs to its event metadata.
 #include <assert.h>
@@ -30,6 +31,7 @@ typedef enum Stat {
     STAT(FLOPS, "flops")                          \
     STAT(MODEL_FLOPS, "model_flops")              \
     STAT(BYTES, "bytes_accessed")                 \
+    STAT(ACCESSES, "memory_access_breakdown")     \
     STAT(PROGRAM, "program_id")                   \
     STAT(SYMBOL, "symbol_id")                     \
     STAT(RUN, "run_id")                           \
@@ -79,6 +81,20 @@ static void write_real_stat(HloText *text, int32_t field, Stat stat, double valu
     hlo_wire_end(text, mark);
 }
 
+// XProf's use of HBM is the sum of these; it does not look at "bytes_accessed". What is read and what is written counts
+// alike.
+static void write_accesses_stat(HloText *text, int32_t field, double bytes) {
+    const size_t mark = hlo_wire_begin(text, field);
+    hlo_wire_varint(text, 1, STAT_ACCESSES);
+    const size_t breakdown = hlo_wire_begin(text, 6), access = hlo_wire_begin(text, 1);
+    hlo_wire_varint(text, 1, 1);
+    hlo_wire_varint(text, 2, 1);
+    hlo_wire_varint_always(text, 3, bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX);
+    hlo_wire_end(text, access);
+    hlo_wire_end(text, breakdown);
+    hlo_wire_end(text, mark);
+}
+
 // An entry of the map of event metadata, opened: its caller adds stats. Ends with end_metadata().
 typedef struct Metadata {
     size_t entry, value;
@@ -116,6 +132,7 @@ static void write_event_metadata(HloText *text, const EmuReport *report) {
         write_count_stat(text, 5, STAT_FLOPS, op->flops);
         write_count_stat(text, 5, STAT_MODEL_FLOPS, op->flops);
         write_count_stat(text, 5, STAT_BYTES, op->bytes);
+        if (!op->network) write_accesses_stat(text, 5, op->bytes);
         write_count_stat(text, 5, STAT_PROGRAM, 1);
         write_count_stat(text, 5, STAT_SYMBOL, (double)(FIRST_OP_ID + i));
         end_metadata(text, metadata);
