@@ -159,6 +159,10 @@ static HloStatus annotate(void *argument) {
     const AdvicePlanned *best = ((Annotation *)argument)->best;
     HloModule *module = ((Annotation *)argument)->module;
     int64_t leaf = 0;
+    // The plan was made with results that propagation shards. Annotated parameters would keep them whole.
+    static const bool opens = true;
+    if (!module->propagate_to_output.count && spmd_opens_boundary(module))
+        module->propagate_to_output = (HloBools){&opens, 1};
     for (int64_t p = 0; p < module->entry->parameters.count; ++p) {
         HloInstruction *parameter = module->entry->parameters.items[p];
         const int64_t leaves = hlo_shape_leaf_count(parameter->shape);

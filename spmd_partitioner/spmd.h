@@ -85,6 +85,10 @@ typedef struct SpmdOptions {
     bool no_combine;   // leave each collective on its own
     bool async;        // split collectives into start/done pairs and schedule them for overlap
     bool no_optimize;  // no passes after partitioning at all
+    // Propagation may shard parameters and results without annotations. Without it they stay whole in programs with HLO
+    // shardings, as in XLA. It changes nothing where the header has allow_spmd_sharding_propagation_to_parameters and
+    // _to_output, which decide, and in programs with Shardy's annotations or none at all, which are open in any case.
+    bool propagate_boundary;
     // Parameters and results without annotations are sharded evenly or not at all, as JAX requires.
     bool even_boundary;
     // Called with the sharding of the operand of each custom-call InspectSharding; an error ends partitioning. The call
@@ -186,6 +190,10 @@ HLO_EXPORT bool spmd_argument_matches(HloArena *arena, const char *pattern, cons
 // orders that the mesh does not express, and another rank. Memory errors jump to hlo_protect().
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_spec_text(HloArena *arena, const SpmdMeshAxis *axes, int64_t count,
                                                   const HloSharding *sharding, int64_t rank, const char **text);
+
+// Whether propagation may shard the parameters and results of `module` that have no annotation, where its header leaves
+// that out: it has Shardy's annotations or none at all. As in XLA (SpmdOptions.propagate_boundary).
+HLO_EXPORT bool spmd_opens_boundary(const HloModule *module);
 
 // True if `module` is marked as the program of one device.
 HLO_EXPORT bool spmd_is_partitioned(const HloModule *module);

@@ -21,6 +21,10 @@ static const CliOption kPartitionOptions[] = {
     {"mesh", CLI_TEXT, "x=4,y=2",
      "The mesh, axes major first; the program's annotations are laid out on it by the names of their axes."},
     {"shard", CLI_LIST, "p0=x,-", "Shards a parameter (p0 or its name) or a result (r0): one item a dimension."},
+    {"propagate-boundary", CLI_FLAG, NULL,
+     "Let propagation shard parameters and results without annotations also where XLA keeps them whole: in programs "
+     "with "
+     "HLO shardings whose header does not allow it."},
     {"async", CLI_FLAG, NULL, "Split collectives into start and done, so that computation can overlap them."},
     {"partitioned", CLI_FLAG, NULL,
      "The file is already the program of one device (assumed for scheduled dumps of several devices)."},
@@ -125,7 +129,8 @@ HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOpt
                              .mesh = mesh.axes,
                              .mesh_axis_count = mesh.count,
                              .shards = shards.items,
-                             .shard_count = shards.count};
+                             .shard_count = shards.count,
+                             .propagate_boundary = cli_flag(context, "propagate-boundary")};
     if (options->num_partitions == 0 && module->num_partitions > 1) options->num_partitions = module->num_partitions;
     return mesh.count && !spmd_is_partitioned(module) ? cli_mesh_check(context, module, &mesh, &shards) : HLO_SUCCESS;
 }

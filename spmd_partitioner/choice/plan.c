@@ -319,21 +319,47 @@ static void set_open(SpmdArray *array, bool open) {
     for (int32_t i = 0; i < array->sharding->rank; i++) array->open[i] = open;
 }
 
-// What the module header allows at the entry's boundary. Without a word in it, arrays without annotation are open.
+bool spmd_opens_boundary(const HloModule *module) {
+    for (int64_t i = 0; i < module->frontend_attributes.count; i++)
+        if (!strcmp(module->frontend_attributes.items[i].key, HLO_SDY_MESHES)) return true;
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (at->sharding) return false;
+    return true;
+}
+
+// XLA gives a parameter the sharding of a Sharding call that uses it, whatever it lets propagation do.
+static bool takes_after_user(const HloInstruction *parameter) {
+    for (int64_t i = 0; i < parameter->users.count; i++) {
+        const HloInstruction *user = parameter->users.items[i];
+        if (user->sharding && hlo_custom_call_kind(user) == HLO_CALL_SHARDING) return true;
+    }
+    return false;
+}
+
+// Opens and closes the arrays at the entry's boundary, as the module's header and the options say.
 static void apply_boundary_flags(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     HloBools parameters = plan->module->propagate_to_parameters, output = plan->module->propagate_to_output;
+    const bool opens = builder->options->propagate_boundary || spmd_opens_boundary(plan->module);
     int64_t number = 0;
     for (int64_t p = 0; p < plan->module->entry->parameters.count; p++) {
         const HloInstruction *parameter = plan->module->entry->parameters.items[p];
         int64_t leaves = hlo_shape_leaf_count(parameter->shape);
         for (int64_t i = 0; i < leaves; i++, number++) {
             SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[leaf_number(plan, parameter, i)]];
-            if (parameters.count) set_open(array, flag_of(parameters, number, !array->annotated));
+            if (parameters.count)
+                set_open(array, flag_of(parameters, number, !array->annotated));
+            else if (!opens && !array->annotated && !takes_after_user(parameter))
+                set_open(array, false);
         }
     }
     for (int64_t i = 0; i < plan->result_count; i++) {
-        if (output.count) set_open(&plan->arrays.items[plan->results[i]], flag_of(output, i, true));
+        SpmdArray *array = &plan->arrays.items[plan->results[i]];
+        if (output.count)
+            set_open(array, flag_of(output, i, true));
+        else if (!opens && !array->annotated)
+            set_open(array, false);
     }
 }
 

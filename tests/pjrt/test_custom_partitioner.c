@@ -86,7 +86,8 @@ static PjrtLoadedExecutable *compile(PjrtClient *client, const char *target, con
     HloText text = {0};
     hlo_text_format(&text,
                     "module attributes {mhlo.num_partitions = 2 : i32} {\nfunc.func public @main(%%x: tensor<4x3xf32> "
-                    "{mhlo.sharding = \"{devices=[2,1]<=[2]}\"}) -> tensor<4x3xf32> {\n%%0 = stablehlo.custom_call "
+                    "{mhlo.sharding = \"{devices=[2,1]<=[2]}\"}) -> (tensor<4x3xf32> {mhlo.sharding = "
+                    "\"{devices=[2,1]<=[2]}\"}) {\n%%0 = stablehlo.custom_call "
                     "@%s(%%x) {backend_config = \"ours\"%s} : (tensor<4x3xf32>) -> tensor<4x3xf32>\nreturn %%0 : "
                     "tensor<4x3xf32>\n}\n}\n",
                     target, rule);

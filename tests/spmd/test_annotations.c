@@ -408,7 +408,7 @@ CaseTest(const int *number, annotations, barriers_stop_one_direction) {
                         " ROOT r = f32[8] negate(b)%s\n}\n",
                         backward ? "" : tiles, barriers[*number].target, backward ? tiles : "");
         HloModule *module = parse_text(program.data), *annotated = NULL;
-        cr_assert_null(spmd_propagate(module, NULL, &annotated));
+        cr_assert_null(spmd_propagate(module, &(SpmdOptions){.propagate_boundary = true}, &annotated));
         const HloInstruction *end = backward ? annotated->entry->parameters.items[0] : annotated->entry->root;
         const bool sharded = end->sharding && end->sharding->kind == HLO_SHARDING_TILED;
         cr_expect_eq(sharded, backward ? barriers[*number].backward : barriers[*number].forward, "%s", program.data);

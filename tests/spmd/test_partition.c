@@ -157,7 +157,8 @@ static const struct {
     // A dimension of one more, as StableHLO writes it: the sum travels on to where it is cut, like through a reshape.
     {"p = f32[8,16] parameter(0), sharding={devices=[4,1]<=[4]}\n q = f32[16,8] parameter(1), "
      "sharding={devices=[1,4]<=[4]}\n b = f32[8,16,1] broadcast(p), dimensions={0,1}\n r = f32[8,16] reshape(b)\n"
-     " s = f32[8,16] sine(r)\n ROOT d = f32[8,8] dot(s, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+     " s = f32[8,16] sine(r)\n ROOT d = f32[8,8] dot(s, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+     "sharding={devices=[4,1]<=[4]}",
      "1 all-gather"},
     // The largest of each row with its index: only the indices are gathered, for the rows that a device has decided.
     {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n i = s32[8,64] iota(), iota_dimension=1\n"

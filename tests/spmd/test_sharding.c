@@ -114,7 +114,7 @@ Test(annotations, bug_sub_axes_that_the_mesh_was_not_split_for) {
     static const char *const thirds =
         "HloModule m, num_partitions=6\nENTRY e {\n"
         " p = f32[6,6] parameter(0), sharding={mesh['x'=6], [{'x':(1)3}, {'x':(3)2}]}\n ROOT r = f32[6,6] "
-        "negate(p)\n}\n";
+        "negate(p), sharding={mesh['x'=6], [{'x':(1)3}, {'x':(3)2}]}\n}\n";
     char *counts = collectives_of(thirds, NULL);
     cr_expect_str_eq(counts, "");
     hlo_free(counts);
