@@ -374,9 +374,11 @@ static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal
     SpmdAxes before = tile_axes(mesh, local->sharding, fixed), after = tile_axes(mesh, step->after, fixed);
     int64_t *source = HLO_ARENA_NEW(partitioner->arena, int64_t, mesh->device_count);
     HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, mesh->device_count);
-    for (int64_t i = 0; i < mesh->device_count; i++) source[spmd_axes_index(mesh, &before, i)] = i;
+    const SpmdPlaces old = spmd_places(partitioner->arena, mesh, &before),
+                     new = spmd_places(partitioner->arena, mesh, &after);
+    for (int64_t i = 0; i < mesh->device_count; i++) source[old.position[i]] = i;
     for (int64_t i = 0; i < mesh->device_count; i++) {
-        int64_t from = source[spmd_axes_index(mesh, &after, i)];
+        int64_t from = source[new.position[i]];
         pairs[from] = (HloPair){from, i};
     }
     return spmd_emit_permute(partitioner, local->hlo, (HloPairs){pairs, mesh->device_count}, reason);

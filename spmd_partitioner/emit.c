@@ -390,24 +390,36 @@ HloType spmd_place_type(int64_t reach) {
     return reach > INT32_MAX / 2 ? HLO_S64 : HLO_S32;
 }
 
-// A number for each position along the axes: a constant where all are alike, else an element of a constant table.
+// A number for each position along the axes: worked out where they are in equal steps, else an element of a constant
+// table.
 HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
                                   int64_t count) {
     assert(count > 0 && table);
     assert(count == spmd_axes_product(partitioner->mesh, axes)); /* an entry a position */
     HloArena *arena = spmd_arena(partitioner);
-    bool alike = true;
+    const int64_t step = count > 1 ? table[1] - table[0] : 0;
+    bool even = true;
     int64_t reach = 0;
     for (int64_t i = 0; i < count; i++) {
-        alike &= table[i] == table[0];
+        even &= table[i] == table[0] + i * step;
         if (llabs(table[i]) > reach) reach = llabs(table[i]);
     }
     HloType type = spmd_place_type(reach);
-    if (alike) return spmd_emit_scalar(partitioner, type, table[0]);
+    if (even && !step) return spmd_emit_scalar(partitioner, type, table[0]);
+    HloInstruction *index = spmd_emit_index(partitioner, axes);
+    if (even) {
+        index = spmd_emit_convert(partitioner, index, type);
+        if (step != 1)
+            index = spmd_emit_binary(partitioner, HLO_OP_MULTIPLY, index, spmd_emit_scalar(partitioner, type, step));
+        if (!table[0]) return index;
+        return spmd_emit_binary(partitioner, HLO_OP_ADD, index, spmd_emit_scalar(partitioner, type, table[0]));
+    }
     HloLiteral *literal = hlo_literal_in_arena(arena, array_shape(partitioner, type, &count, 1));
-    for (int64_t i = 0; i < count; i++) hlo_literal_set_int64(literal, i, table[i]);
-    HloInstruction *row = spmd_emit_dynamic_slice(partitioner, emit_literal(partitioner, literal), 0,
-                                                  spmd_emit_index(partitioner, axes), 1);
+    if (type == HLO_S64)
+        memcpy(literal->data, table, (size_t)count * sizeof(*table));
+    else
+        for (int64_t i = 0; i < count; i++) ((int32_t *)literal->data)[i] = (int32_t)table[i];
+    HloInstruction *row = spmd_emit_dynamic_slice(partitioner, emit_literal(partitioner, literal), 0, index, 1);
     return spmd_emit_reshape(partitioner, row, NULL, 0);
 }
 

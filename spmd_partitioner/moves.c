@@ -12,13 +12,14 @@
 // Positions 0 and 2 send twice and receive twice, so two permutes suffice; 1 <- 1 and the like are in rounds of their
 // own, without a message.
 //
-// With m moves over p positions, of which the busiest has d, planning takes O(m (log m + d + p)). Tables of more than
+// With m moves over p positions, of which the busiest has d, planning takes O(m (d + p)). Tables of more than
 // PLAN_LIMIT entries are not planned at all, and the caller gathers. The second half (spmd_emit_moves) writes a planned
 // set of moves as slices, permutes and selects.
 #include "spmd_partitioner/moves.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "spmd_partitioner/emit.h"
 
@@ -117,12 +118,37 @@ static void exchange_rounds(const Table *table, int64_t receiver, int64_t a, int
     }
 }
 
-// For qsort(). The order is total, so that the rounds do not depend on the library's sort.
-static int longest_first(const void *a, const void *b) {
-    const SpmdMove *x = a, *y = b;
-    if (x->size != y->size) return x->size > y->size ? -1 : 1;
-    if (x->to != y->to) return x->to < y->to ? -1 : 1;
-    return (x->target > y->target) - (x->target < y->target);
+// For qsort().
+static int largest_first(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+// Sorts the moves by length; equal ones keep their order, so that the rounds do not depend on the library's sort. There
+// are few lengths: counting them takes time in proportion to the moves.
+static void sort_longest_first(HloArena *arena, SpmdMoves *moves) {
+    const int64_t count = moves->items.count;
+    SpmdMove *sorted = HLO_ARENA_NEW(arena, SpmdMove, count);
+    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, count), size_count = 0, next = 0;
+    HloIntMap places = {0};  // size -> how many, then where the next one goes
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t size = moves->items.items[i].size;
+        int64_t *number = hlo_int_map_find(&places, (uint64_t)size);
+        if (number)
+            ++*number;
+        else
+            hlo_int_map_set(arena, &places, (uint64_t)(sizes[size_count++] = size), 1);
+    }
+    qsort(sizes, (size_t)size_count, sizeof(*sizes), largest_first);
+    for (int64_t i = 0; i < size_count; i++) {
+        int64_t *number = hlo_int_map_find(&places, (uint64_t)sizes[i]);
+        const int64_t many = *number;
+        *number = next;
+        next += many;
+    }
+    for (int64_t i = 0; i < count; i++)
+        sorted[(*hlo_int_map_find(&places, (uint64_t)moves->items.items[i].size))++] = moves->items.items[i];
+    memcpy(moves->items.items, sorted, (size_t)count * sizeof(*sorted));
 }
 
 // The number of sent moves of the busiest position; moves that stay on their device get their rounds here.
@@ -155,9 +181,7 @@ static void measure(HloArena *arena, SpmdMoves *moves) {
 // Iterations from 0 on are what stays where it is (own_rounds of them, without a message), then the permutes.
 bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves) {
     assert(moves->rounds == 0); /* planned once */
-    if (moves->items.count > 0) {
-        qsort(moves->items.items, (size_t)moves->items.count, sizeof(SpmdMove), longest_first);
-    }
+    if (moves->items.count > 0) sort_longest_first(arena, moves);
     Table table = {.moves = moves, .rounds = busiest(arena, moves)};
     int64_t entries;
     if (__builtin_mul_overflow(moves->positions, table.rounds, &entries) || entries > PLAN_LIMIT) return false;
@@ -186,26 +210,17 @@ bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves) {
 
 // ---- carrying them out
 
-// `device` with its position along the axes changed to `index`.
-// Axes that are not in the list keep their coordinate.
-static int64_t moved_device(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device, int64_t index) {
-    assert(device >= 0 && index >= 0);
-    for (int32_t i = axes->count - 1; i >= 0; i--) {
-        const SpmdAtom *atom = &mesh->atoms[axes->items[i]];
-        device += (index % atom->size - device / atom->stride % atom->size) * atom->stride;
-        index /= atom->size;
-    }
-    return device;
-}
-
 // One pair for each receiving device of the mesh: what holds for positions holds in every group.
 HloPairs spmd_pairs_of_positions(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *sources) {
     const SpmdMesh *mesh = partitioner->mesh;
+    SpmdPlaces *places = &partitioner->places;
     HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, mesh->device_count);
     int64_t count = 0;
+    if (!places->position || !spmd_axes_equal(&places->axes, axes))
+        *places = spmd_places(partitioner->arena, mesh, axes);
     for (int64_t device = 0; device < mesh->device_count; device++) {
-        int64_t source = sources[spmd_axes_index(mesh, axes, device)];
-        if (source >= 0) pairs[count++] = (HloPair){moved_device(mesh, axes, device, source), device};
+        const int64_t source = sources[places->position[device]];
+        if (source >= 0) pairs[count++] = (HloPair){spmd_device_at(places, device, source), device};
     }
     return (HloPairs){pairs, count};
 }

@@ -51,6 +51,7 @@ struct SpmdPartitioner {
     const HloInstruction *op;     // being partitioned
     const HloMetadata *metadata;  // its metadata, in the new module
     int64_t next_channel;
+    SpmdPlaces places;  // along the axes that were last moved along
 };
 
 // Writes into the header on how many devices the module runs.

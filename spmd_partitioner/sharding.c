@@ -150,6 +150,27 @@ int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t devi
     return index;
 }
 
+// The first device of a group that is met is the one at position 0: it has the lowest number.
+SpmdPlaces spmd_places(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *axes) {
+    const int64_t devices = mesh->device_count, positions = spmd_axes_product(mesh, axes);
+    SpmdPlaces places = {.axes = *axes,
+                         .position = HLO_ARENA_NEW(arena, int64_t, devices),
+                         .offset = HLO_ARENA_NEW(arena, int64_t, positions)};
+    int64_t made = 1;
+    for (int32_t i = axes->count - 1; i >= 0; i--) {
+        const SpmdAtom *atom = &mesh->atoms[axes->items[i]];
+        for (int64_t k = made; k < made * atom->size; k++) places.offset[k] = places.offset[k - made] + atom->stride;
+        made *= atom->size;
+    }
+    for (int64_t i = 0; i < devices; i++) places.position[i] = -1;
+    for (int64_t first = 0; first < devices; first++)
+        for (int64_t k = 0; places.position[first] < 0 && k < positions; k++) {
+            const int64_t at = positions - 1 - k;
+            places.position[first + places.offset[at]] = at;
+        }
+    return places;
+}
+
 // The atoms of one axis that follow each other without a gap, from list position `first`; returns how many.
 // So that people read "batch" and not the prime factors of it.
 static int32_t axis_run(const SpmdMesh *mesh, const SpmdAxes *axes, int32_t first) {

@@ -81,6 +81,19 @@ int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const Spm
 // The position of `device` along a list of atoms.
 int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device);
 
+// The positions of all devices of a mesh along a list of atoms, for loops over devices.
+typedef struct SpmdPlaces {
+    SpmdAxes axes;
+    int64_t *position;  // by device, as spmd_axes_index(); NULL: not made
+    int64_t *offset;    // by position: the number of its device, less that of the device at position 0 of the group
+} SpmdPlaces;
+// Lives in `arena`. Takes time in proportion to the devices, however many atoms there are.
+SpmdPlaces spmd_places(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *axes);
+// The device of the same group at another position.
+static inline int64_t spmd_device_at(const SpmdPlaces *places, int64_t device, int64_t position) {
+    return device + places->offset[position] - places->offset[places->position[device]];
+}
+
 // Prints "[{batch}, {model}]", the form in reports.
 void spmd_sharding_print(HloText *text, const SpmdMesh *mesh, const SpmdSharding *sharding);
 // The same, into an arena.

@@ -214,6 +214,20 @@ static int64_t weighed(int64_t sent, int64_t count) {
     return count > 3 ? 2 * sent : sent;
 }
 
+// The most elements that a position needs of other shards: no way sends less.
+static int64_t most_needed(const Window *window) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < window->shards; i++) {
+        const int64_t first = first_of(window, i), end = first + window->interval.size;
+        const int64_t own = i * window->shard, own_end = own + window->shard;
+        const int64_t from = first > 0 ? first : 0, to = end < window->global ? end : window->global;
+        const int64_t kept_from = from > own ? from : own, kept_to = to < own_end ? to : own_end;
+        const int64_t needed = (to > from ? to - from : 0) - (kept_to > kept_from ? kept_to - kept_from : 0);
+        if (needed > most) most = needed;
+    }
+    return most;
+}
+
 // The steps after which every position has its interval.
 // Messages are weighed in (weighed()), so `sent` of the way that wins need not be the least.
 static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval interval) {
@@ -235,7 +249,7 @@ static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval
             window.way = PIECES;
         }
     }
-    if (cost == 0) return window;
+    if (cost <= most_needed(&window)) return window;
     plan_by_moves(arena, &window);
     if (!window.moves || weighed(window.moves->sent, window.moves->rounds - window.moves->own_rounds) >= cost) {
         return window;

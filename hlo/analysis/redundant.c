@@ -42,6 +42,8 @@ uint64_t hlo_instruction_hash(const HloInstruction *instruction) {
     // Otherwise reductions of one array by many computations would all collide in a map.
     for (int32_t i = 0; i < instruction->called_count; i++)
         hash = hlo_hash_mix(hash, (uint64_t)instruction->called[i]->id + 1);
-    if (instruction->attributes) hash = hlo_hash_mix(hash, hlo_attributes_hash(family, instruction->attributes));
+    // A permute's pairs are as many as the devices, and few permutes have the same operand.
+    if (instruction->attributes && family != HLO_FAMILY_Permute)
+        hash = hlo_hash_mix(hash, hlo_attributes_hash(family, instruction->attributes));
     return hlo_hash_mix(hash, sum);
 }

@@ -53,25 +53,16 @@ static const HloOpcode OPCODES[SPMD_TRANSFER_KINDS] = {
     [SPMD_TRANSFER_PERMUTE] = HLO_OP_COLLECTIVE_PERMUTE, [SPMD_TRANSFER_SHIFT] = HLO_OP_COLLECTIVE_PERMUTE,
 };
 
-// `device` at position `place` along the axes.
-static int64_t device_at(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device, int64_t place) {
-    for (int32_t i = axes->count - 1; i >= 0; i--) {
-        const SpmdAtom *atom = &mesh->atoms[axes->items[i]];
-        device += (place % atom->size - device / atom->stride % atom->size) * atom->stride;
-        place /= atom->size;
-    }
-    return device;
-}
-
 // Every device sends to the next one of its group, or to the one as far from the end as itself from the beginning.
 static HloPairs pairs_of(const SpmdCosts *costs, SpmdTransferKind kind, const SpmdAxes *axes) {
     HloArena *arena = costs->module->arena;
     const int64_t group = spmd_axes_product(costs->mesh, axes);
     HloPair *pairs = HLO_ARENA_NEW(arena, HloPair, costs->mesh->device_count);
+    const SpmdPlaces places = spmd_places(arena, costs->mesh, axes);
     for (int64_t device = 0; device < costs->mesh->device_count; device++) {
-        const int64_t place = spmd_axes_index(costs->mesh, axes, device);
+        const int64_t place = places.position[device];
         const int64_t to = kind == SPMD_TRANSFER_SHIFT ? (place + 1) % group : group - 1 - place;
-        pairs[device] = (HloPair){device, device_at(costs->mesh, axes, device, to)};
+        pairs[device] = (HloPair){device, spmd_device_at(&places, device, to)};
     }
     return (HloPairs){pairs, costs->mesh->device_count};
 }

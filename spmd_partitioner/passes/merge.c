@@ -75,16 +75,9 @@ static bool merge_reshaped(HloInstruction *at, HloArena *scratch) {
     return false;
 }
 
-// The device that sends to `target`; -1 for none.
-static int64_t source_of(HloPairs pairs, int64_t target) {
-    for (int64_t i = 0; i < pairs.count; i++)
-        if (pairs.items[i].target == target) return pairs.items[i].source;
-    return -1;
-}
-
 // Two permutes become one if the second has the only use of the first's result. A device that receives nothing gets
 // zeros from either. True if `at` was the second of two, and now does both.
-static bool merge_permutes(HloInstruction *at) {
+static bool merge_permutes(HloInstruction *at, HloArena *scratch) {
     HloInstruction *before = at->operand_count == 1 ? at->operands[0] : at;
     for (int i = 0; i < 2; i++) {
         const HloInstruction *permute = i ? at : before;
@@ -95,10 +88,13 @@ static bool merge_permutes(HloInstruction *at) {
     const HloPairs second = HLO_ATTRIBUTES(at, Permute)->source_target_pairs;
     HloPermuteAttributes attributes = *HLO_ATTRIBUTES(at, Permute);
     HloPair *pairs = HLO_ARENA_NEW(at->parent->module->arena, HloPair, second.count + 1);
+    HloIntMap senders = {0};  // target -> source
     int64_t count = 0;
+    for (int64_t i = 0; i < first.count; i++)
+        hlo_int_map_set(scratch, &senders, (uint64_t)first.items[i].target + 1, first.items[i].source);
     for (int64_t i = 0; i < second.count; i++) {
-        const int64_t source = source_of(first, second.items[i].source);
-        if (source >= 0) pairs[count++] = (HloPair){source, second.items[i].target};
+        const int64_t *source = hlo_int_map_find(&senders, (uint64_t)second.items[i].source + 1);
+        if (source) pairs[count++] = (HloPair){*source, second.items[i].target};
     }
     if (!count) return false;
     attributes.source_target_pairs = (HloPairs){pairs, count};
@@ -126,7 +122,7 @@ static bool merge_in(HloComputation *computation, HloArena *scratch) {
     bool merged = false;
     for (HloInstruction *at = computation->first, *before = NULL; at;) {
         const bool exchanges = hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at->operand_count;
-        while (exchanges && merge_permutes(at)) merged = true;
+        while (exchanges && merge_permutes(at, scratch)) merged = true;
         HloInstruction *next = at->next;
         if (exchanges && at != computation->root && (merge_one(at, scratch) || merge_reshaped(at, scratch))) {
             merged = true;

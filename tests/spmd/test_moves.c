@@ -202,7 +202,7 @@ CaseTest(const int *number, moves, carry_only_what_is_missing) {
 // These are too large to run: the indices in the program of one device are those that arithmetic gives.
 static const struct {
     const char *body;
-    const char *tables[3];  // that the program must have
+    const char *tables[4];  // that the program must have
 } long_programs[] = {
     // First and last element that each device gets from its neighbour, and their positions there.
     {"p = pred[12884901888] parameter(0)" LONG
@@ -213,12 +213,11 @@ static const struct {
     // Where each device's part of the result begins in the array, counted from its first element; the array's end.
     {"p = pred[12884901888] parameter(0)" LONG
      "\n z = pred[] constant(1)\n ROOT s = pred[17179869188] pad(p, z), padding=4294967300_0" LONG,
-     {"s64[4]{0} constant({-4294967300, -3, 4294967294, 8589934591})",
+     {"s64[] constant(4294967297)", "s64[] constant(-4294967300)",
       "s64[4]{0} constant({0, 3221225475, 2147483650, 1073741825})", "s64[] constant(0)"}},
     {"p = pred[12884901888] parameter(0)" LONG
      "\n z = pred[] constant(1)\n ROOT s = pred[17179869188] pad(p, z), padding=0_4294967300" LONG,
-     {"s64[4]{0} constant({0, 4294967297, 8589934594, 12884901891})", "s64[] constant(12884901888)",
-      "s64[4294967297]{0} iota()"}},
+     {"s64[] constant(4294967297)", "s64[] constant(12884901888)", "s64[4294967297]{0} iota()"}},
 };
 
 Test(moves, of_arrays_longer_than_two_to_the_31_have_s64_offsets) {
@@ -230,7 +229,7 @@ Test(moves, of_arrays_longer_than_two_to_the_31_have_s64_offsets) {
         hlo_text_free(&text);
         text = (HloText){0};
         must_succeed(hlo_print(partitioned, NULL, &text));
-        for (size_t k = 0; k < HLO_COUNT_OF(long_programs[i].tables); k++)
+        for (size_t k = 0; k < HLO_COUNT_OF(long_programs[i].tables) && long_programs[i].tables[k]; k++)
             cr_expect(strstr(text.data, long_programs[i].tables[k]), "%s is not in\n%s", long_programs[i].tables[k],
                       text.data);
         hlo_text_free(&text);
