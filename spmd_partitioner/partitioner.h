@@ -27,6 +27,7 @@ typedef struct SpmdScope {
     HloIntMap frees;         // by source instruction id: SpmdCached chain of a free array's forms
     HloIntMap shifts;        // by id of a source array: its shifts, cut out of one array (halo.c)
     HloIntMap splits;        // by id of a source slice: its part of what several exchange together (split.c)
+    HloIntMap overlaps;      // the same for slices that overlap (overlap.c)
 } SpmdScope;
 
 // Why a collective is emitted; shown by explain.

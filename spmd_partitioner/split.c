@@ -118,16 +118,18 @@ static int64_t cost_together(SpmdPartitioner *partitioner, const Group *group) {
     return spmd_add_bytes(sent, spmd_form_cost(partitioner, &local, group->sharding));
 }
 
-// What the slices cost one by one. If the first one has its dimension whole, so have the others, of the same array.
-static int64_t cost_apart(SpmdPartitioner *partitioner, const Group *group, const SpmdAxes *factors) {
+// If the first one has its dimension whole, so have the others, of the same array.
+int64_t spmd_slices_cost(SpmdPartitioner *partitioner, const HloInstruction *const *slices, int64_t count,
+                         const SpmdSharding *sharding, const SpmdAxes *factors) {
+    assert(count > 0 && slices[0] == partitioner->op);
     const SpmdOp *row = spmd_op(HLO_OP_SLICE);
-    const SpmdRule *rule = partitioner->plan->rules[partitioner->op->id];
+    const SpmdRule *rule = partitioner->plan->rules[slices[0]->id];
     const int64_t moved = row->moved(partitioner, rule, factors);
     int64_t cost = spmd_add_bytes(moved, spmd_factors_cost(partitioner, rule, factors));
-    for (int64_t i = 1; moved && i < group->count; i++) {
-        const SpmdRule *other = partitioner->plan->rules[group->slices[i]->id];
+    for (int64_t i = 1; moved && i < count; i++) {
+        const SpmdRule *other = partitioner->plan->rules[slices[i]->id];
         SpmdAxes *axes = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, other->factors.count);
-        spmd_rule_project(other, partitioner->mesh, spmd_rule_result(other, 0), group->sharding, axes);
+        spmd_rule_project(other, partitioner->mesh, spmd_rule_result(other, 0), sharding, axes);
         cost = spmd_add_bytes(cost, row->moved(partitioner, other, axes));
     }
     return cost;
@@ -157,7 +159,8 @@ bool spmd_split(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
         if (hlo_shape_elements(op->shape) == 0 || hlo_shape_is_dynamic(op->operands[0]->shape)) return false;
         Group group = collect(partitioner);
         if (group.count < 2 || !plan_moves(partitioner, &group) ||
-            cost_together(partitioner, &group) >= cost_apart(partitioner, &group, factors))
+            cost_together(partitioner, &group) >=
+                spmd_slices_cost(partitioner, group.slices, group.count, group.sharding, factors))
             return false;
         emit(partitioner, &group);
         part = part_of(partitioner, op);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices that split an array along a sharded dimension, exchanged together.
+// Slices of one array that are exchanged together: those that split it along a sharded dimension, and those that
+// overlap.
 #ifndef MESHLO_SPMD_PARTITIONER_SPLIT_H_
 #define MESHLO_SPMD_PARTITIONER_SPLIT_H_
 
@@ -9,5 +10,11 @@
 // together. False, with nothing emitted, where it is not one of several that take different parts of one dimension, or
 // where that sends no less than each for itself, with `factors` (spmd_choose()) for this one.
 bool spmd_split(SpmdPartitioner *partitioner, const SpmdAxes *factors);
+// The same for slices of one shape that overlap.
+bool spmd_overlap(SpmdPartitioner *partitioner, const SpmdAxes *factors);
+// What slices of one array, the first of which is the current op, cost one by one, all with their result in `sharding`;
+// the first one with `factors`.
+int64_t spmd_slices_cost(SpmdPartitioner *partitioner, const HloInstruction *const *slices, int64_t count,
+                         const SpmdSharding *sharding, const SpmdAxes *factors);
 
 #endif

@@ -137,7 +137,7 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
     const HloInstruction *operand = op->operands[0];
     if (hlo_is(operand, HLO_OP_CONCATENATE) && spmd_is_link(operand) && spmd_assemble(partitioner, factors))
         return HLO_SUCCESS;
-    if (spmd_split(partitioner, factors)) return HLO_SUCCESS;
+    if (spmd_split(partitioner, factors) || spmd_overlap(partitioner, factors)) return HLO_SUCCESS;
     Windowed windowed = begin_with(partitioner, op, factors);
     HloArena *arena = partitioner->module->arena;
     int32_t rank = op->shape->rank;

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of neighbours, moving averages and convolutions by hand take slices of one array that overlap. Each slice needs
+// elements of other devices, where its shards do not begin with the array's; together they need hardly more than the
+// one that reaches furthest:
+//
+//     p = f32[512] of 8 devices, 64 elements each; nine slices of 504, 63 elements each, from 0, 1, … 8 on
+//     device i needs [63 i, 63 i + 63) of the first, [63 i + 8, 63 i + 71) of the last, [63 i, 63 i + 71) of all
+//     one by one: 47 elements in 16 permutes; together: 8 elements in one
+//
+// What all of them need is one window (spmd_emit_window()), of which each is a slice that every device takes for
+// itself. Along two sharded dimensions the second window is taken from the first one's result, so that corners come
+// with it.
+#include <assert.h>
+
+#include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/split.h"
+
+// Slices of one array and of one shape, the first of which is being partitioned.
+typedef struct Group {
+    HLO_VECTOR(const HloInstruction *) slices;
+    const SpmdSharding *sharding;  // of the array and of all of them
+    int64_t *least, *largest;      // where slices begin, by dimension
+} Group;
+
+// Where a slice is in what its group has exchanged.
+typedef struct Part {
+    HloInstruction *array;  // NULL: they were not exchanged together
+    const int64_t *least;
+    const SpmdSharding *sharding;
+} Part;
+
+static const Part *part_of(const SpmdPartitioner *partitioner, const HloInstruction *at) {
+    const int64_t *found = hlo_int_map_find(&partitioner->scope->overlaps, (uint64_t)at->id + 1);
+    return found ? (const Part *)(intptr_t)*found : NULL;
+}
+
+static bool has_strides(const HloInstruction *at) {
+    const HloInts strides = HLO_ATTRIBUTES(at, Slice)->strides;
+    for (int64_t d = 0; d < strides.count; d++)
+        if (strides.items[d] != 1) return true;
+    return false;
+}
+
+// Whether a slice takes a part of a dimension that is sharded.
+static bool is_windowed(const Group *group, const HloInstruction *at, int32_t dim) {
+    return group->sharding->dims[dim].count && at->shape->dims[dim] != at->operands[0]->shape->dims[dim];
+}
+
+static int64_t positions_along(const SpmdPartitioner *partitioner, const Group *group, int32_t dim) {
+    return spmd_axes_product(partitioner->mesh, &group->sharding->dims[dim]);
+}
+
+// Whether a slice is of the shape of the current op, another one of the same array, and begins less than a shard away.
+static bool is_near(const SpmdPartitioner *partitioner, const Group *group, const HloInstruction *at) {
+    const HloInstruction *op = partitioner->op;
+    const bool needed = at->users.count || hlo_instruction_is_root(at);
+    if (at == op || !hlo_is(at, HLO_OP_SLICE) || !needed || has_strides(at) || part_of(partitioner, at)) return false;
+    if (partitioner->locals[partitioner->plan->first_leaf[at->id]]) return false;  // it was partitioned before
+    if (!hlo_shape_equal(at->shape, op->shape, HLO_COMPARE_DIMS_ONLY)) return false;
+    if (!spmd_sharding_equal(spmd_plan_array(partitioner->plan, at, 0)->sharding, group->sharding)) return false;
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        if (!is_windowed(group, op, d)) continue;
+        const int64_t shard = spmd_shard_size(op->shape->dims[d], positions_along(partitioner, group, d));
+        const int64_t distance =
+            HLO_ATTRIBUTES(at, Slice)->starts.items[d] - HLO_ATTRIBUTES(op, Slice)->starts.items[d];
+        if (distance >= shard || -distance >= shard) return false;
+    }
+    return true;
+}
+
+static void add(HloArena *arena, Group *group, const HloInstruction *at) {
+    const int64_t *starts = HLO_ATTRIBUTES(at, Slice)->starts.items;
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        if (!group->slices.count || starts[d] < group->least[d]) group->least[d] = starts[d];
+        if (!group->slices.count || starts[d] > group->largest[d]) group->largest[d] = starts[d];
+    }
+    hlo_vector_push(arena, &group->slices, at);
+}
+
+// The slices that may be exchanged with the current op, which is the first.
+static Group collect(SpmdPartitioner *partitioner) {
+    const HloInstruction *op = partitioner->op;
+    HloArena *arena = partitioner->arena;
+    Group group = {.sharding = spmd_planned(partitioner, 0),
+                   .least = HLO_ARENA_NEW(arena, int64_t, op->shape->rank),
+                   .largest = HLO_ARENA_NEW(arena, int64_t, op->shape->rank)};
+    add(arena, &group, op);
+    bool windowed = false;
+    for (int32_t d = 0; d < op->shape->rank; d++) windowed |= is_windowed(&group, op, d);
+    if (!windowed || group.sharding->unreduced || has_strides(op)) return group;
+    const HloInstructionVector *users = &op->operands[0]->users;
+    for (int64_t i = 0; i < users->count; i++)
+        if (is_near(partitioner, &group, users->items[i])) add(arena, &group, users->items[i]);
+    return group;
+}
+
+// What all slices of the group need along a dimension.
+static SpmdInterval hull(const SpmdPartitioner *partitioner, const Group *group, int32_t dim) {
+    const int64_t size = spmd_shard_size(partitioner->op->shape->dims[dim], positions_along(partitioner, group, dim));
+    return (SpmdInterval){size, group->least[dim], 1, size + group->largest[dim] - group->least[dim], 1, 0};
+}
+
+// What the windows cost, with the array in the sharding that they begin with. The second one is as long as the first
+// has made the array.
+static int64_t cost_together(SpmdPartitioner *partitioner, const Group *group) {
+    const HloInstruction *op = partitioner->op;
+    const HloShape *global = op->operands[0]->shape;
+    const SpmdLocal local = spmd_operand(partitioner, 0);
+    int64_t cost = spmd_form_cost(partitioner, &local, group->sharding);
+    for (int32_t d = 0; d < global->rank; d++) {
+        if (!is_windowed(group, op, d)) continue;
+        const SpmdInterval interval = hull(partitioner, group, d);
+        cost = spmd_add_bytes(cost, spmd_window_bytes(partitioner, global, group->sharding, d, interval));
+        global = spmd_resized(partitioner, global, d,
+                              spmd_times_bytes(interval.size, positions_along(partitioner, group, d)));
+    }
+    return cost;
+}
+
+// Takes the windows, and notes for each slice where it is in them.
+static void emit(SpmdPartitioner *partitioner, const Group *group, Part *part) {
+    const HloInstruction *op = partitioner->op;
+    const SpmdReason reason = {.op = op, .what = "neighbours' elements for several slices"};
+    SpmdLocal local = spmd_reshard(partitioner, spmd_operand(partitioner, 0), group->sharding, 0, reason);
+    for (int32_t d = 0; d < op->shape->rank; d++)
+        if (is_windowed(group, op, d))
+            local.hlo = spmd_emit_window(partitioner, local, d, hull(partitioner, group, d), NULL, &reason);
+    *part = (Part){local.hlo, group->least, group->sharding};
+}
+
+// Exchanges a group once: its slices are not looked at together again where that costs more.
+static const Part *exchange(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
+    const Group group = collect(partitioner);
+    Part *part = HLO_ARENA_NEW(partitioner->arena, Part, 1);
+    if (group.slices.count > 1 &&
+        cost_together(partitioner, &group) <
+            spmd_slices_cost(partitioner, group.slices.items, group.slices.count, group.sharding, factors))
+        emit(partitioner, &group, part);
+    for (int64_t i = 0; i < group.slices.count; i++)
+        hlo_int_map_set(partitioner->arena, &partitioner->scope->overlaps, (uint64_t)group.slices.items[i]->id + 1,
+                        (intptr_t)part);
+    return part;
+}
+
+bool spmd_overlap(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
+    const HloInstruction *op = partitioner->op;
+    const HloShape *shape = op->shape;
+    const Part *part = part_of(partitioner, op);
+    if (!part) {
+        if (hlo_shape_elements(shape) == 0 || hlo_shape_is_dynamic(op->operands[0]->shape)) return false;
+        part = exchange(partitioner, factors);
+    }
+    if (!part->array) return false;
+    HloInstruction *made = part->array;
+    const int64_t *starts = HLO_ATTRIBUTES(op, Slice)->starts.items;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        if (shape->dims[d] == op->operands[0]->shape->dims[d]) continue;
+        const bool sharded = part->sharding->dims[d].count > 0;
+        const int64_t start = sharded ? starts[d] - part->least[d] : starts[d];
+        const int64_t size =
+            spmd_shard_size(shape->dims[d], spmd_axes_product(partitioner->mesh, &part->sharding->dims[d]));
+        made = spmd_emit_slice(partitioner, made, d, start, start + size, 1);
+    }
+    spmd_define(partitioner, 0, made, part->sharding, 0, HLO_OPCODE_COUNT);
+    return true;
+}
