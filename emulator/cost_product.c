@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "emulator/cost.h"
+#include "hlo/analysis/cost.h"
 
 static double round_up(double value, double multiple) {
     return ceil(value / multiple) * multiple;
@@ -118,7 +119,10 @@ static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstructi
     const double features = (double)output->dims[labels->output_feature];
     product.rows = features > 0 ? (double)hlo_shape_elements(output) / features : 0;
     product.depth = window_depth(kernel, labels, together * inputs);
-    product.flops = 2 * groups * product.rows * outputs * inputs * sizes_of(kernel, labels->kernel_spatial);
+    // Operations on padding and in the gaps of a dilated input are no work, but take their time.
+    HloCost cost = {0};
+    hlo_cost_convolution(NULL, instruction, &cost);
+    product.flops = cost.flops;
     choose_rate(chip, wider(instruction->operands[0]->shape, kernel), convolution->precision, HLO_DotAlgorithm_UNSET,
                 &product);
     return product;

@@ -31,6 +31,7 @@ typedef struct Live {
     int64_t overwritten_by;  // one more than the kernel that writes a result over it; 0: none
     bool is_pinned;          // in HBM, because of who makes or reads it
     bool in_vmem;
+    bool in_result;  // in the memory of a result that is made later
 } Live;
 
 typedef HLO_VECTOR(Live *) LiveVector;
@@ -422,6 +423,11 @@ static int64_t called_peak(EmuProgram *program, const EmuKernel *kernel) {
     return most;
 }
 
+// Whether a temporary needs memory of its own.
+static bool takes_room(const Live *live) {
+    return !live->in_vmem && !live->in_result;
+}
+
 // The bytes of temporaries that are alive while each kernel runs: a prefix sum over the bytes that each kernel adds and
 // frees.
 static int64_t *bytes_alive(const Liveness *liveness) {
@@ -430,7 +436,7 @@ static int64_t *bytes_alive(const Liveness *liveness) {
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
         const Live *live = liveness->buffers.items[i];
         if (live->buffer.kind != EMU_BUFFER_TEMPORARY || live->buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
-        if (live->in_vmem) continue;
+        if (!takes_room(live)) continue;
         assert(live->first <= live->last && live->last <= count);
         change[live->first] += live->buffer.bytes;
         change[live->last + 1] -= live->buffer.bytes;
@@ -516,12 +522,76 @@ static void place_in_vmem(Liveness *liveness) {
         program->resident[plan->order[i]->id] = liveness->leaves[i].count == 1 && liveness->leaves[i].items[0]->in_vmem;
 }
 
+// Which leaves of the result are in donated arguments.
+static bool *aliased_results(const Liveness *liveness) {
+    const HloModule *module = liveness->program->module;
+    const HloShape *root = module->entry->root->shape;
+    bool *aliased = HLO_ARENA_NEW(liveness->arena, bool, hlo_shape_leaf_count(root));
+    for (int64_t i = 0; i < module->aliases.count; i++)
+        aliased[hlo_shape_leaf_number(root, module->aliases.items[i].output_index)] = true;
+    return aliased;
+}
+
+// The memory of a result, and the temporaries that have been put there.
+typedef struct Room {
+    const Live *result;
+    LiveVector guests;
+} Room;
+
+// Largest first, then the one that is made first.
+static int compare_sizes(const void *left, const void *right) {
+    const Live *a = *(Live *const *)left, *b = *(Live *const *)right;
+    if (a->buffer.bytes != b->buffer.bytes) return a->buffer.bytes > b->buffer.bytes ? -1 : 1;
+    if (a->first != b->first) return a->first < b->first ? -1 : 1;
+    return (a->buffer.instruction->id > b->buffer.instruction->id) -
+           (a->buffer.instruction->id < b->buffer.instruction->id);
+}
+
+static bool has_room(const Room *room, const Live *live) {
+    if (live->buffer.bytes > room->result->buffer.bytes || live->last >= room->result->first) return false;
+    for (int64_t i = 0; i < room->guests.count; i++)
+        if (live->first <= room->guests.items[i]->last && room->guests.items[i]->first <= live->last) return false;
+    return true;
+}
+
+// Puts temporaries, the largest first, where results will be that are made later, as XLA's buffer assignment does. The
+// results in donated arguments are not free before.
+static void place_in_results(Liveness *liveness) {
+    const HloComputation *entry = liveness->program->module->entry;
+    if (liveness->plan->computation != entry) return;
+    const bool *aliased = aliased_results(liveness);
+    const Leaves *results = leaves_of(liveness, entry->root);
+    HLO_VECTOR(Room) rooms = {0};
+    LiveVector guests = {0};
+    for (int64_t i = 0; i < results->count; i++)
+        if (results->items[i]->buffer.kind == EMU_BUFFER_OUTPUT && !aliased[i])
+            hlo_vector_push(liveness->arena, &rooms, ((Room){results->items[i], {0}}));
+    for (int64_t i = 0; rooms.count && i < liveness->buffers.count; i++) {
+        Live *live = liveness->buffers.items[i];
+        if (live->buffer.kind == EMU_BUFFER_TEMPORARY && live->buffer.bytes > 0 && takes_room(live))
+            hlo_vector_push(liveness->arena, &guests, live);
+    }
+    if (guests.count) qsort(guests.items, (size_t)guests.count, sizeof(Live *), compare_sizes);
+    for (int64_t i = 0; i < guests.count; i++)
+        for (int64_t r = 0; r < rooms.count && !guests.items[i]->in_result; r++) {
+            if (!has_room(&rooms.items[r], guests.items[i])) continue;
+            guests.items[i]->in_result = true;
+            hlo_vector_push(liveness->arena, &rooms.items[r].guests, guests.items[i]);
+        }
+}
+
+// Decides where the buffers of a computation are.
+static void place(Liveness *liveness) {
+    mark_results(liveness);
+    place_in_vmem(liveness);
+    place_in_results(liveness);
+}
+
 int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {
     int64_t where;
     Liveness *liveness =
         analyse(program, program->arena, plan->computation, plan->computation == program->module->entry);
-    mark_results(liveness);
-    place_in_vmem(liveness);
+    place(liveness);
     return find_peak(liveness, bytes_alive(liveness), &where);
 }
 
@@ -591,7 +661,7 @@ static void collect_alive(const Liveness *liveness, int64_t where, const HloInst
         EmuBuffer buffer = liveness->buffers.items[i]->buffer;
         if (buffer.kind != EMU_BUFFER_TEMPORARY || buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
         const Live *live = liveness->buffers.items[i];
-        if (!buffer.bytes || live->in_vmem || live->first > where || live->last < where) continue;
+        if (!buffer.bytes || !takes_room(live) || live->first > where || live->last < where) continue;
         buffer.caller = caller;
         hlo_vector_push(program->arena, buffers, buffer);
     }
@@ -600,8 +670,7 @@ static void collect_alive(const Liveness *liveness, int64_t where, const HloInst
     const HloComputation *called = largest_called(program, kernel);
     if (!called) return;
     Liveness *inner = analyse(program, program->arena, called, false);
-    mark_results(inner);
-    place_in_vmem(inner);
+    place(inner);
     int64_t peak;
     find_peak(inner, bytes_alive(inner), &peak);
     collect_alive(inner, peak, kernel->members[0], buffers);
@@ -611,12 +680,10 @@ static void collect_alive(const Liveness *liveness, int64_t where, const HloInst
 // The results that are not in donated arguments, also those that are arguments as they came.
 static void collect_results(Liveness *liveness, BufferVector *buffers) {
     const HloModule *module = liveness->program->module;
-    const HloShape *root = module->entry->root->shape, *result = result_shape(module);
+    const HloShape *result = result_shape(module);
     const Leaves *leaves = leaves_of(liveness, module->entry->root);
     const int64_t count = hlo_shape_leaf_count(result);
-    bool *aliased = HLO_ARENA_NEW(liveness->arena, bool, count);
-    for (int64_t i = 0; i < module->aliases.count; i++)
-        aliased[hlo_shape_leaf_number(root, module->aliases.items[i].output_index)] = true;
+    const bool *aliased = aliased_results(liveness);
     for (int64_t i = 0; i < count && i < leaves->count; i++) {
         const HloShape *shape = hlo_shape_leaf(result, i);
         const int64_t bytes = emu_hbm_bytes(liveness->chip, shape);
@@ -652,8 +719,7 @@ void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     Liveness *liveness = analyse(program, program->arena, program->module->entry, true);
     const EmuChip *chip = liveness->chip;
     *memory = (EmuMemory){0};
-    mark_results(liveness);
-    place_in_vmem(liveness);
+    place(liveness);
     int64_t where;
     memory->alive = bytes_alive(liveness);
     memory->temp_bytes = find_peak(liveness, memory->alive, &where);

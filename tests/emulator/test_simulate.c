@@ -558,6 +558,17 @@ Test(emulator_simulate, kernels_are_not_joined_around_another) {
 #undef SUM
 #undef FULL
 
+// The gradient of a strided convolution reads an input with gaps: of 6 results and 2 positions of the window along each
+// dimension, 6 pairs are on an element. The operations on the gaps were counted, four times as many.
+Test(emulator_simulate, bug_gaps_of_dilated_inputs_counted_as_work) {
+    EmuReport *report = simulate(
+        "HloModule t\nENTRY e { a = bf16[2,4,4,8] parameter(0)\n w = bf16[2,2,8,16] parameter(1)\n"
+        " ROOT c = bf16[2,6,6,16] convolution(a, w), window={size=2x2 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f }",
+        "v6e-1");
+    cr_expect_eq(report->matrix_flops_per_device, 2 * 2 * (6 * 6) * 8 * 16.0);
+    emu_report_free(report);
+}
+
 // Of an array that is narrowed for several products, the narrow form is kept.
 Test(emulator_simulate, narrow_arrays_are_kept) {
     EmuReport *report = simulate(
