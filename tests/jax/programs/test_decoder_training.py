@@ -80,6 +80,22 @@ def losses_in_c():
     return [float(loss) for loss in re.findall(r"step \d+: loss ([0-9.]+)", output)]
 
 
+def shards_in_c():
+    """Of the embedding, the last scale and the weights of a layer, as the table of the program in C has them."""
+    source = (pathlib.Path(__file__).parents[3] / "examples" / "decoder_training.c").read_text(encoding="utf-8")
+    return re.findall(r'{"\w+", \d, {[\w, ]+}, "([\w,-]+)", \d}', source)
+
+
+def test_weights_are_sharded_as_in_c():
+    named = [",".join(axis or "-" for axis in spec + (None,) * (len(shape) - len(spec))) for shape, spec in [WEIGHTS[0], WEIGHTS[-1], *LAYER]]
+    assert shards_in_c() == named
+    mesh = mesh_of(data=4, model=2)
+    weights = [jax.device_put(w, shard(mesh, *spec)) for w, (_, spec) in zip(initial_weights(), WEIGHTS)]
+    (after, _), _ = jax.jit(step)((weights, OPTIMISER.init(weights)), jax.device_put(batches()[0], shard(mesh, "data")))
+    for old, new in zip(weights, after):
+        assert new.sharding.is_equivalent_to(old.sharding, old.ndim), (old.sharding, new.sharding)
+
+
 def test_losses_are_those_of_the_program_in_c():
     ours = losses_in_c()
     _, on_cpu = train_on_cpu(step, (initial_weights(), OPTIMISER.init(initial_weights())), batches())
