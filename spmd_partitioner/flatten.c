@@ -209,7 +209,7 @@ HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     spell_calls_out(module);
     HLO_TRY(hlo_pass_async_to_sync(module, NULL, &changed));
     HLO_TRY(hlo_pass_scan_expander(module, &(HloPassEnv){.scratch = scratch}, &changed));
-    HLO_TRY(hlo_pass_batch_norm_expander(module, NULL, &changed));
+    HLO_TRY(hlo_pass_batch_norm_expander(module, &(HloPassEnv){.scratch = scratch}, &changed));
     HLO_TRY(hlo_pass_bitcast_expander(module, NULL, &changed));
     // Passes append their instructions, which then come after their users.
     for (int64_t c = 0; changed && c < module->computations.count; c++) {

@@ -3,6 +3,7 @@
 // Each is written out as a computation with the op's operands as parameters, through which the walks go.
 #include "hlo/transform/expansions.h"
 #include "hlo/analysis/scan.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/transform/batch.h"
 
 typedef HloInstruction *Formula(HloBuilder *b, const HloInstruction *old, HloInstruction *const *x);
@@ -20,14 +21,19 @@ static HloInstruction *converted(HloBuilder *b, HloInstruction *x, HloType type)
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Batch normalisation, by the formulas of XLA's operation semantics. Everything is computed in the widest type of the
-// operands.
+// Batch normalisation, by the formulas of XLA's operation semantics (BatchNormTraining, BatchNormInference and
+// BatchNormGrad): means and variances are taken over all dimensions except the feature dimension, the variance is that
+// of a population (divided by n, not n - 1) and computed from the differences from the mean, which is more accurate
+// than from the mean of squares, and epsilon is added under the root. Everything is computed in the widest type of the
+// operands. If a dimension of the batch is dynamic, the number of elements is computed at run time; the masks that the
+// dynamic padder adds to the sums exclude the elements beyond the size.
 
 typedef struct Norm {
     HloBuilder *b;
     HloInts dims, others;  // of x; all dimensions except the feature dimension
     int64_t feature, at[HLO_MAXIMUM_RANK];
-    double count, epsilon;
+    double count, epsilon;   // the number of elements per mean, without dimensions of dynamic size
+    HloInstruction *factor;  // these sizes, multiplied; NULL if there is none
     HloType type;
     HloInstruction *x[5];
 } Norm;
@@ -44,7 +50,7 @@ static void describe(Norm *n, HloBuilder *b, const HloInstruction *old, HloInstr
     for (int64_t i = 0; i < n->dims.count; i++) {
         if (i == n->feature) continue;
         n->at[count++] = i;
-        n->count *= (double)n->dims.items[i];
+        if (!hlo_shape_dimension_is_dynamic(old->operands[0]->shape, i)) n->count *= (double)n->dims.items[i];
     }
     n->others = (HloInts){n->at, count};
     for (int32_t i = 1; i < old->operand_count; i++) {
@@ -52,26 +58,44 @@ static void describe(Norm *n, HloBuilder *b, const HloInstruction *old, HloInstr
         if (hlo_type_info(type)->bits > hlo_type_info(n->type)->bits) n->type = type;
     }
     for (int32_t i = 0; i < old->operand_count; i++) n->x[i] = converted(b, x[i], n->type);
+    for (int64_t i = 0; i < count; i++) {
+        if (!hlo_shape_dimension_is_dynamic(old->operands[0]->shape, n->at[i])) continue;
+        HloInstruction *size = converted(b, hlo_build_get_dimension_size(b, x[0], n->at[i]), n->type);
+        n->factor = n->factor ? hlo_build_mul(b, n->factor, size) : size;
+    }
+    if (n->factor) n->factor = hlo_build_with_number(b, hlo_build_mul, n->factor, n->count);
 }
 
 static HloInstruction *spread(const Norm *n, HloInstruction *vector) {
     return hlo_build_broadcast(n->b, vector, n->dims, HLO_DIMS(n->feature));
 }
 
-static HloInstruction *mean(const Norm *n, HloInstruction *x) {
-    return hlo_build_with_number(n->b, hlo_build_div, hlo_build_reduce_op(n->b, HLO_OP_ADD, x, n->others), n->count);
+static HloInstruction *sum(const Norm *n, HloInstruction *x) {
+    return hlo_build_reduce_op(n->b, HLO_OP_ADD, x, n->others);
 }
 
-// 1 / sqrt(variance + epsilon).
-static HloInstruction *inverse_deviation(const Norm *n, HloInstruction *variance) {
-    return hlo_build_rsqrt(n->b, hlo_build_with_number(n->b, hlo_build_add, variance, n->epsilon));
+// A sum for each feature by the number of its terms: 0/0 is NaN for an empty batch, as in XLA.
+static HloInstruction *by_count(const Norm *n, HloInstruction *sums) {
+    if (!n->factor) return hlo_build_with_number(n->b, hlo_build_div, sums, n->count);
+    return hlo_build_div(n->b, sums, hlo_build_broadcast(n->b, n->factor, hlo_build_dims(sums), HLO_DIMS()));
+}
+
+static HloInstruction *mean(const Norm *n, HloInstruction *x) {
+    return by_count(n, sum(n, x));
+}
+
+// variance + epsilon, a vector.
+static HloInstruction *shifted(const Norm *n, HloInstruction *variance) {
+    return hlo_build_with_number(n->b, hlo_build_add, variance, n->epsilon);
 }
 
 // (x - mean) / deviation * scale + offset.
 static HloInstruction *normalised(const Norm *n, HloInstruction *differences, HloInstruction *variance) {
     HloBuilder *b = n->b;
-    HloInstruction *unit = hlo_build_mul(b, differences, spread(n, inverse_deviation(n, variance)));
-    return hlo_build_add(b, hlo_build_mul(b, unit, spread(n, n->x[1])), spread(n, n->x[2]));
+    HloInstruction *factor = hlo_build_rsqrt(b, shifted(n, variance));
+    HloInstruction *unit = hlo_build_mul(b, differences, spread(n, factor));
+    HloInstruction *product = hlo_build_mul(b, unit, spread(n, n->x[1]));
+    return hlo_build_add(b, product, spread(n, n->x[2]));
 }
 
 // The results with the types of the instruction's.
@@ -97,19 +121,18 @@ static HloInstruction *batch_norm_inference(HloBuilder *b, const HloInstruction 
     return converted(b, normalised(&n, differences, n.x[4]), old->shape->type);
 }
 
-// With r = 1 / sqrt(variance + epsilon), d = x - mean and the mean m of each feature:
-// x' = scale r (g - m(g) - d r^2 m(g d)), scale' = r sum(g d), offset' = sum g.
+// With r = 1 / sqrt(variance + epsilon) and d = x - mean, for n elements per feature:
+// offset' = sum g, scale' = r sum g d, x' = scale r (g - (sum g)/n - d r^2 (sum g d)/n).
 static HloInstruction *batch_norm_grad(HloBuilder *b, const HloInstruction *old, HloInstruction *const *x) {
     Norm n;
     describe(&n, b, old, x);
-    HloInstruction *g = n.x[4], *r = inverse_deviation(&n, n.x[3]);
-    HloInstruction *d = hlo_build_sub(b, n.x[0], spread(&n, n.x[2])), *weighted = hlo_build_mul(b, g, d);
-    HloInstruction *slope = hlo_build_mul(b, hlo_build_mul(b, r, r), mean(&n, weighted));
-    HloInstruction *centred = hlo_build_sub(b, g, spread(&n, mean(&n, g)));
+    HloInstruction *g = n.x[4], *d = hlo_build_sub(b, n.x[0], spread(&n, n.x[2])), *variance = shifted(&n, n.x[3]);
+    HloInstruction *r = hlo_build_rsqrt(b, variance), *total = sum(&n, g), *weighted = sum(&n, hlo_build_mul(b, g, d));
+    HloInstruction *slope = hlo_build_div(b, by_count(&n, weighted), variance);
+    HloInstruction *centred = hlo_build_sub(b, g, spread(&n, by_count(&n, total)));
     HloInstruction *bent = hlo_build_sub(b, centred, hlo_build_mul(b, d, spread(&n, slope)));
     HloInstruction *results[] = {hlo_build_mul(b, spread(&n, hlo_build_mul(b, n.x[1], r)), bent),
-                                 hlo_build_mul(b, r, hlo_build_reduce_op(b, HLO_OP_ADD, weighted, n.others)),
-                                 hlo_build_reduce_op(b, HLO_OP_ADD, g, n.others)};
+                                 hlo_build_mul(b, weighted, r), total};
     return typed_tuple(b, old, results);
 }
 
@@ -297,21 +320,21 @@ static HloStatus expansion_body(void *argument) {
 
 HloStatus hlo_write_out(const HloInstruction *old, HloArena *scratch, HloComputation **result) {
     Expansion e = {.old = old, .scratch = scratch, .formula = formula_of(old->opcode)};
-    HloStatus status = HLO_SUCCESS;
-    for (int32_t i = 0; i < old->operand_count && !status; i++) {
-        if (hlo_shape_is_dynamic(old->operands[i]->shape))
-            status = hlo_error(HLO_UNIMPLEMENTED, "%s: a %s of dynamic sizes has no derivative and cannot be mapped",
-                               old->name, hlo_op_text(old->opcode));
-    }
     HloModule *module = old->parent->module;
-    if (!status) status = hlo_transform_build(module, old->name, expansion_body, &e, &e.b, &e.root, result);
+    HloStatus status = hlo_transform_build(module, old->name, expansion_body, &e, &e.b, &e.root, result);
     return hlo_status_at_instruction(status, old);
 }
 
 // As hlo_write_out(); NULL, and the builder has the error, if it fails.
 static HloComputation *expansion_of(HloBuilder *b, HloArena *scratch, const HloInstruction *old) {
     HloComputation *result = NULL;
-    HloStatus status = hlo_write_out(old, scratch, &result);
+    HloStatus status = HLO_SUCCESS;
+    for (int32_t i = 0; i < old->operand_count && !status; i++) {
+        if (hlo_shape_is_dynamic(old->operands[i]->shape))
+            status = hlo_error(HLO_UNIMPLEMENTED, "%s: a %s of dynamic sizes has no derivative and cannot be mapped",
+                               old->name, hlo_op_text(old->opcode));
+    }
+    status = status ? hlo_status_at_instruction(status, old) : hlo_write_out(old, scratch, &result);
     if (status) hlo_builder_fail(b, status);
     return status ? NULL : result;
 }
