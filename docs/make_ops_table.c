@@ -9,7 +9,7 @@ typedef struct Row {
 } Row;
 
 static const Row kRows[] = {
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
     {#name, text, #family, #flags, #shape, #eval, #partition, #cost, arity},
 #include "hlo/ops.def"
 #undef HLO_OP
@@ -36,9 +36,9 @@ static const char *engine_column(const char *name) {
     static const struct {
         const char *name, *when;
     } kFallbacks[] = {
-#define CPU_FALLBACK(opcode, when) {#opcode, when},
-#include "targets/cpu/lower/fallbacks.def"
-#undef CPU_FALLBACK
+#define CPU_LOWERING(opcode, lowering, evaluated) {#opcode, evaluated},
+#include "targets/cpu/lower/lowerings.def"
+#undef CPU_LOWERING
     };
     for (size_t i = 0; i < sizeof kFallbacks / sizeof *kFallbacks; ++i) {
         if (!strcmp(kFallbacks[i].name, name)) return kFallbacks[i].when;

@@ -60,7 +60,7 @@ typedef struct SpmdOp {
     bool is_certain;
 } SpmdOp;
 
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
     extern const SpmdOp spmd_op_##partition;
 #include "hlo/ops.def"
 #undef HLO_OP

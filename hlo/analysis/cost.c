@@ -19,7 +19,8 @@ struct HloCostAnalysis {
 };
 
 static HloCostFunction *const handlers[HLO_OPCODE_COUNT] = {
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) [HLO_OP_##name] = hlo_cost_##cost,
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    [HLO_OP_##name] = hlo_cost_##cost,
 #include "hlo/ops.def"
 #undef HLO_OP
 };
@@ -169,8 +170,7 @@ void hlo_cost_update(const HloCostAnalysis *analysis, const HloInstruction *inst
 
 // A multiplication and an addition for each term of each element.
 void hlo_cost_dot(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
-    assert(hlo_is(instruction, HLO_OP_DOT) || hlo_is(instruction, HLO_OP_RAGGED_DOT) ||
-           hlo_is(instruction, HLO_OP_SCALED_DOT));
+    assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Dot);
     (void)analysis;
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
     move_all(instruction, cost);

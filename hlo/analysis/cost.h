@@ -38,7 +38,8 @@ HLO_EXPORT HloCost hlo_cost_of_computation(const HloCostAnalysis *analysis, cons
 // A handler of the `cost` column of hlo/ops.def: adds to *cost.
 typedef void HloCostFunction(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost);
 
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) HloCostFunction hlo_cost_##cost;
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    HloCostFunction hlo_cost_##cost;
 #include "hlo/ops.def"
 #undef HLO_OP
 

@@ -78,7 +78,8 @@ struct HloEvalWorld {
 // handler may take one over (hlo_eval_take), and may overwrite the data of one that is the last reference.
 typedef HloStatus HloEvalFunction(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                   HloEvalValue **result);
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) HloEvalFunction hlo_eval_##eval;
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    HloEvalFunction hlo_eval_##eval;
 #include "hlo/ops.def"
 #undef HLO_OP
 

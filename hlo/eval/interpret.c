@@ -19,7 +19,8 @@
 
 // One column of ops.def: an op without an evaluator does not link.
 static HloEvalFunction *const handlers[] = {
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) hlo_eval_##eval,
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    hlo_eval_##eval,
 #include "hlo/ops.def"
 #undef HLO_OP
 };

@@ -270,7 +270,6 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_SCALED_DOT: return check_scaled_dot(instruction);
         case HLO_OP_DOT:
         case HLO_OP_CONVOLUTION: return HLO_SUCCESS;
-        case HLO_OP_RAGGED_DOT: return check_product(instruction);
         case HLO_OP_TUPLE: return check_pairs(instruction, shape);
         case HLO_OP_GET_TUPLE_ELEMENT:
             return check_element(instruction, HLO_ATTRIBUTES(instruction, TupleIndex)->index);
@@ -284,7 +283,9 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_COPY:
         case HLO_OP_DOMAIN:
         case HLO_OP_OPTIMIZATION_BARRIER: return check_passed_on(instruction);
-        default: return hlo_shape_is_array(shape) ? check_uniform(instruction) : HLO_SUCCESS;
+        default:
+            if (hlo_op_is(instruction->opcode, HLO_OP_IS_PRODUCT)) return check_product(instruction);
+            return hlo_shape_is_array(shape) ? check_uniform(instruction) : HLO_SUCCESS;
     }
 }
 

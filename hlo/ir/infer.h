@@ -39,7 +39,7 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_infer_shape(const HloInferRequest *reques
 // copy, reverse, sort, scatter …), permuted for a transpose, row-major for all others. In the request's arena.
 HLO_EXPORT const HloShape *hlo_infer_layout(const HloInferRequest *request, const HloShape *result);
 
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
     HloInferFunction hlo_infer_##shape;
 #include "hlo/ops.def"
 #undef HLO_OP

@@ -20,6 +20,7 @@ enum {
     MULTILINEAR = HLO_OP_IS_MULTILINEAR,
     LINEAR_IN_FIRST = HLO_OP_IS_LINEAR_IN_FIRST,
     REARRANGES = HLO_OP_IS_REARRANGES,
+    PRODUCT = HLO_OP_IS_PRODUCT,
 };
 
 // The kinds column likewise.
@@ -34,7 +35,7 @@ enum {
 };
 
 static const HloOpInfo infos[HLO_OPCODE_COUNT] = {
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
     [HLO_OP_##name] = {text, #name, arity, flags, HLO_FAMILY_##family, kinds},
 #include "hlo/ops.def"
 #undef HLO_OP

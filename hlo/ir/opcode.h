@@ -10,7 +10,8 @@
 HLO_BEGIN_C
 
 typedef enum HloOpcode {
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) HLO_OP_##name,
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    HLO_OP_##name,
 #include "hlo/ops.def"
 #undef HLO_OP
     HLO_OPCODE_COUNT
@@ -30,6 +31,7 @@ typedef enum HloOpFlags {
     HLO_OP_IS_MULTILINEAR = 1024,      // linear in each operand while the others are fixed
     HLO_OP_IS_LINEAR_IN_FIRST = 2048,  // linear in operand 0 while the others are fixed
     HLO_OP_IS_REARRANGES = 4096,       // the result contains each element of the operand once
+    HLO_OP_IS_PRODUCT = 8192,          // sums products of elements of its first two operands, which machines may round
 } HloOpFlags;
 
 typedef struct HloOpInfo {

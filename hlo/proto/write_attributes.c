@@ -204,7 +204,7 @@ static void write_slices(HloText *text, const HloSliceAttributes *slice) {
     }
 }
 
-// A ragged dot has its dot dimensions inside its own message.
+// A product of groups of rows has its dot dimensions inside its own message.
 static void write_ragged(HloText *text, const HloDotAttributes *dot) {
     size_t mark = hlo_wire_begin(text, 90);
     size_t inner = hlo_wire_begin(text, 1);
@@ -226,7 +226,7 @@ void hlo_proto_write_attributes(HloText *text, const HloInstruction *instruction
         write_slices(text, HLO_ATTRIBUTES(instruction, Slice));
         return;
     }
-    bool ragged = hlo_is(instruction, HLO_OP_RAGGED_DOT);
+    bool ragged = family == HLO_FAMILY_Dot && HLO_ATTRIBUTES(instruction, Dot)->lhs_ragged.count > 0;
     if (ragged) write_ragged(text, HLO_ATTRIBUTES(instruction, Dot));
     int64_t count;
     const HloProtoRow *rows = hlo_proto_rows(family, &count);

@@ -12,7 +12,7 @@ static const char *colour(const HloInstruction *instruction) {
     if (opcode == HLO_OP_PARAMETER) return "#ffe0b2";
     if (opcode == HLO_OP_CONSTANT || opcode == HLO_OP_IOTA) return "#eeeeee";
     if (hlo_op_is(opcode, HLO_OP_IS_COLLECTIVE)) return "#ef9a9a";
-    if (opcode == HLO_OP_DOT || opcode == HLO_OP_CONVOLUTION || opcode == HLO_OP_RAGGED_DOT) return "#90caf9";
+    if (hlo_op_is(opcode, HLO_OP_IS_PRODUCT)) return "#90caf9";
     if (hlo_op_is(opcode, HLO_OP_IS_ELEMENTWISE)) return "#fff59d";
     if (hlo_op_is(opcode, HLO_OP_IS_CALLS)) return "#ce93d8";
     return "#c8e6c9";

@@ -8,17 +8,8 @@
 #include "hlo/analysis/calls.h"
 
 static HloBatchRule *const RULES[] = {
-#define HLO_BATCHING(name, rule) [HLO_OP_##name] = hlo_batch_##rule,
-#include "hlo/transform/batching.def"
-#undef HLO_BATCHING
-};
-
-// Every op of hlo/ops.def has a row in batching.def.
-enum {
-#define HLO_BATCHING(name, rule) HAS_ROW_##name,
-#include "hlo/transform/batching.def"
-#undef HLO_BATCHING
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) NEEDS_ROW_##name = HAS_ROW_##name,
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    [HLO_OP_##name] = hlo_batch_##batching,
 #include "hlo/ops.def"
 #undef HLO_OP
 };

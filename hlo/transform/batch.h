@@ -20,9 +20,10 @@ typedef struct HloBatch {
 
 // A rule: sets the leaves of j->old's result.
 typedef void HloBatchRule(HloBatch *v, HloInstruction **out);
-#define HLO_BATCHING(name, rule) HloBatchRule hlo_batch_##rule;
-#include "hlo/transform/batching.def"
-#undef HLO_BATCHING
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    HloBatchRule hlo_batch_##batching;
+#include "hlo/ops.def"
+#undef HLO_OP
 
 // The leaves of operand `index` as they are.
 HloInstruction **hlo_batch_leaves(const HloBatch *v, int64_t index);
@@ -34,6 +35,8 @@ HloInstruction *hlo_batch_plain(const HloBatch *v, int64_t index);
 HloInstruction *hlo_batch_operand(HloBatch *v, int64_t index);
 // x repeated along a new first dimension.
 HloInstruction *hlo_batch_repeat(HloBatch *v, HloInstruction *x);
+// x with dimension `from` moved to `to`.
+HloInstruction *hlo_batch_move_dimension(HloBuilder *b, HloInstruction *x, int64_t from, int64_t to);
 // The batched form of a shape without layout.
 const HloShape *hlo_batch_shape(const HloBatch *v, const HloShape *shape);
 // Appends v->old with other operands and attributes (NULL: its own), with the batched form of its shape.

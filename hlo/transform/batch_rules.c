@@ -203,8 +203,7 @@ void hlo_batch_map(HloBatch *v, HloInstruction **out) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Products
 
-// x with dimension `from` moved to `to`.
-static HloInstruction *move_dimension(HloBuilder *b, HloInstruction *x, int64_t from, int64_t to) {
+HloInstruction *hlo_batch_move_dimension(HloBuilder *b, HloInstruction *x, int64_t from, int64_t to) {
     int64_t order[HLO_MAXIMUM_RANK], rank = x ? x->shape->rank : 0, next = 0;
     if (!x || from == to) return x;
     for (int64_t i = 0; i < rank; i++) {
@@ -234,47 +233,7 @@ void hlo_batch_dot(HloBatch *v, HloInstruction **out) {
     }
     HloInstruction *product =
         hlo_build_dot(v->b, hlo_batch_plain(v, 0), hlo_batch_plain(v, 1), &dot, v->old->shape->type);
-    out[0] = move_dimension(v->b, product, both ? 0 : left ? batch : batch + free, 0);
-}
-
-// The sizes of the groups: one list for all products, or for each index of the dimensions that the shape rule names,
-// to which the new dimension belongs if the sizes are batched.
-static HloInstruction *group_sizes(HloBatch *v) {
-    const HloDotAttributes *dot = HLO_ATTRIBUTES(v->old, Dot);
-    const HloShape *old = v->old->operands[2]->shape, *left = v->old->operands[0]->shape;
-    if (!hlo_batch_has(v, 2)) return old->rank == 1 ? hlo_batch_plain(v, 2) : hlo_batch_operand(v, 2);
-    const HloInts lists = hlo_ragged_list_dims(v->scratch, dot);
-    if (old->rank > 1 || lists.count == 0) return hlo_batch_plain(v, 2);
-    int64_t dims[HLO_MAXIMUM_RANK] = {v->size}, count = 1;
-    for (int64_t i = 0; i < lists.count; i++) dims[count++] = left->dims[lists.items[i]];
-    dims[count] = old->dims[0];
-    return hlo_build_broadcast(v->b, hlo_batch_plain(v, 2), (HloInts){dims, count + 1}, HLO_DIMS(0, count));
-}
-
-// As a dot; groups that differ by item make the new dimension a batch dimension too.
-void hlo_batch_ragged_dot(HloBatch *v, HloInstruction **out) {
-    const HloDotAttributes *old = HLO_ATTRIBUTES(v->old, Dot);
-    const HloShape *sizes = v->old->operands[2]->shape, *shape = v->old->operands[0]->shape;
-    const bool alike = !hlo_batch_has(v, 2) && sizes->rank == 1;
-    const bool left = !alike || hlo_batch_has(v, 0), right = !alike || hlo_batch_has(v, 1), both = left && right;
-    const int64_t first = hlo_ints_contain(old->lhs_contracting, old->lhs_ragged.items[0]) ? 1 : 0;
-    const int64_t batch = first + old->lhs_batch.count;
-    const int64_t free = shape->rank - old->lhs_batch.count - old->lhs_contracting.count;
-    HloDotAttributes dot = *old;
-    if (left) {
-        dot.lhs_batch = hlo_batch_shift(v, dot.lhs_batch, both ? 0 : -1);
-        dot.lhs_contracting = hlo_batch_shift(v, dot.lhs_contracting, -1);
-        dot.lhs_ragged = hlo_batch_shift(v, dot.lhs_ragged, -1);
-    }
-    if (right) {
-        dot.rhs_batch = hlo_batch_shift(v, dot.rhs_batch, both ? 0 : -1);
-        dot.rhs_contracting = hlo_batch_shift(v, dot.rhs_contracting, -1);
-        dot.rhs_group = hlo_batch_shift(v, dot.rhs_group, -1);
-    }
-    HloInstruction *x = left ? hlo_batch_operand(v, 0) : hlo_batch_plain(v, 0);
-    HloInstruction *y = right ? hlo_batch_operand(v, 1) : hlo_batch_plain(v, 1);
-    HloInstruction *product = hlo_build_ragged_dot(v->b, x, y, group_sizes(v), &dot, v->old->shape->type);
-    out[0] = move_dimension(v->b, product, both ? first : left ? batch : batch + free, 0);
+    out[0] = hlo_batch_move_dimension(v->b, product, both ? 0 : left ? batch : batch + free, 0);
 }
 
 // The first dimension merged into dimension `into` (counted without it), as its slower part.
@@ -282,7 +241,7 @@ static HloInstruction *merge(HloBatch *v, HloInstruction *x, int64_t into) {
     if (!x) return NULL;
     int64_t dims[HLO_MAXIMUM_RANK], rank = x->shape->rank - 1;
     for (int64_t i = 0; i < rank; i++) dims[i] = x->shape->dims[i + 1] * (i == into ? v->size : 1);
-    return hlo_build_reshape(v->b, move_dimension(v->b, x, 0, into), (HloInts){dims, rank});
+    return hlo_build_reshape(v->b, hlo_batch_move_dimension(v->b, x, 0, into), (HloInts){dims, rank});
 }
 
 // The opposite: the slower part of dimension `from` becomes the first dimension.
@@ -293,7 +252,7 @@ static HloInstruction *separate(HloBatch *v, HloInstruction *x, int64_t from) {
         if (i == from) dims[count++] = v->size;
         dims[count++] = i == from ? x->shape->dims[i] / v->size : x->shape->dims[i];
     }
-    return move_dimension(v->b, hlo_build_reshape(v->b, x, (HloInts){dims, count}), from, 0);
+    return hlo_batch_move_dimension(v->b, hlo_build_reshape(v->b, x, (HloInts){dims, count}), from, 0);
 }
 
 // As merge(), into the batch of a convolution with batch groups: between the groups and what is in each.
@@ -306,7 +265,7 @@ static HloInstruction *merge_grouped(HloBatch *v, HloInstruction *x, int64_t int
         if (i > 0) dims[i - 1] = x->shape->dims[i] * (i == into + 1 ? v->size : 1);
     }
     HloInstruction *parts = hlo_build_reshape(v->b, x, (HloInts){split, count});
-    return hlo_build_reshape(v->b, move_dimension(v->b, parts, 0, into + 1), (HloInts){dims, rank - 1});
+    return hlo_build_reshape(v->b, hlo_batch_move_dimension(v->b, parts, 0, into + 1), (HloInts){dims, rank - 1});
 }
 
 // A batch of inputs is a larger batch, a batch of kernels more output features, a batch of both more groups.
@@ -521,7 +480,7 @@ static HloInstruction *redistributed(HloBatch *v, HloInstruction *x, int64_t fro
     int64_t dims[HLO_MAXIMUM_RANK], rank = x->shape->rank - 1;
     HloInstruction *parts = separate(v, x, from + 1);  // (part, item, ...)
     if (!parts) return NULL;
-    HloInstruction *moved = move_dimension(v->b, parts, 1, into + 1);
+    HloInstruction *moved = hlo_batch_move_dimension(v->b, parts, 1, into + 1);
     for (int64_t i = 0; i < rank; i++) {
         const int64_t size = i == from ? x->shape->dims[i + 1] / v->size : x->shape->dims[i + 1];
         dims[i + 1] = i == into ? size * v->size : size;

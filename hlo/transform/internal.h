@@ -72,9 +72,10 @@ typedef struct HloFactorTangents {
 
 // A derivative rule: sets the leaves of `out`, which are NULL before, to the tangent of j->old.
 typedef void HloJvpRule(HloJvp *j, HloInstruction **out);
-#define HLO_DERIVATIVE(name, jvp, transpose) HloJvpRule hlo_jvp_##jvp;
-#include "hlo/transform/derivatives.def"
-#undef HLO_DERIVATIVE
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    HloJvpRule hlo_jvp_##jvp;
+#include "hlo/ops.def"
+#undef HLO_OP
 
 // The rule of an opcode.
 HloJvpRule *hlo_jvp_rule(HloOpcode opcode);
@@ -137,9 +138,10 @@ struct HloTransposer {
 
 // A transpose rule: adds to the cotangents of the linear operands of t->instruction; its own is `cotangent`.
 typedef void HloTransposeRule(HloTransposer *t, HloInstruction *cotangent);
-#define HLO_DERIVATIVE(name, jvp, transpose) HloTransposeRule hlo_transpose_##transpose;
-#include "hlo/transform/derivatives.def"
-#undef HLO_DERIVATIVE
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    HloTransposeRule hlo_transpose_##transpose;
+#include "hlo/ops.def"
+#undef HLO_OP
 
 // Finds the linear instructions of the walk.
 void hlo_transposer_begin(HloTransposer *t);

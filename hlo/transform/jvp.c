@@ -6,17 +6,8 @@
 #include <stdio.h>
 
 static HloJvpRule *const RULES[] = {
-#define HLO_DERIVATIVE(name, jvp, transpose) [HLO_OP_##name] = hlo_jvp_##jvp,
-#include "hlo/transform/derivatives.def"
-#undef HLO_DERIVATIVE
-};
-
-// Every op of hlo/ops.def has a row in derivatives.def.
-enum {
-#define HLO_DERIVATIVE(name, jvp, transpose) HAS_ROW_##name,
-#include "hlo/transform/derivatives.def"
-#undef HLO_DERIVATIVE
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) NEEDS_ROW_##name = HAS_ROW_##name,
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    [HLO_OP_##name] = hlo_jvp_##jvp,
 #include "hlo/ops.def"
 #undef HLO_OP
 };

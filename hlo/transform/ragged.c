@@ -4,6 +4,8 @@
 // each kind's cotangents are products of the two kinds: of rows, x' = rows(z, y) over n and y' = sums(x, z) over m; of
 // sums, x' = rows(y, z) over n and y' = rows(x, z) over k. In the third kind, groups of batches, all products are of
 // that kind.
+#include "hlo/ir/infer/support.h"
+#include "hlo/transform/batch.h"
 #include "hlo/transform/structure.h"
 
 static HloInstruction *apply_ragged(HloJvp *j, HloInstruction *left, HloInstruction *right) {
@@ -161,4 +163,47 @@ void hlo_transpose_ragged_dot(HloTransposer *t, HloInstruction *cotangent) {
     attributes.lhs_ragged = list(&row);
     attributes.rhs_group = list(&group);
     give(t, side, hlo_build_ragged_dot(t->b, left, right, sizes, &attributes, cotangent->shape->type), &order);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// vmap
+
+// The sizes of the groups: one list for all products, or for each index of the dimensions that the shape rule names,
+// to which the new dimension belongs if the sizes are batched.
+static HloInstruction *group_sizes(HloBatch *v) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(v->old, Dot);
+    const HloShape *old = v->old->operands[2]->shape, *left = v->old->operands[0]->shape;
+    if (!hlo_batch_has(v, 2)) return old->rank == 1 ? hlo_batch_plain(v, 2) : hlo_batch_operand(v, 2);
+    const HloInts lists = hlo_ragged_list_dims(v->scratch, dot);
+    if (old->rank > 1 || lists.count == 0) return hlo_batch_plain(v, 2);
+    int64_t dims[HLO_MAXIMUM_RANK] = {v->size}, count = 1;
+    for (int64_t i = 0; i < lists.count; i++) dims[count++] = left->dims[lists.items[i]];
+    dims[count] = old->dims[0];
+    return hlo_build_broadcast(v->b, hlo_batch_plain(v, 2), (HloInts){dims, count + 1}, HLO_DIMS(0, count));
+}
+
+// As a dot; groups that differ by item make the new dimension a batch dimension too.
+void hlo_batch_ragged_dot(HloBatch *v, HloInstruction **out) {
+    const HloDotAttributes *old = HLO_ATTRIBUTES(v->old, Dot);
+    const HloShape *sizes = v->old->operands[2]->shape, *shape = v->old->operands[0]->shape;
+    const bool alike = !hlo_batch_has(v, 2) && sizes->rank == 1;
+    const bool left = !alike || hlo_batch_has(v, 0), right = !alike || hlo_batch_has(v, 1), both = left && right;
+    const int64_t first = hlo_ints_contain(old->lhs_contracting, old->lhs_ragged.items[0]) ? 1 : 0;
+    const int64_t batch = first + old->lhs_batch.count;
+    const int64_t free = shape->rank - old->lhs_batch.count - old->lhs_contracting.count;
+    HloDotAttributes dot = *old;
+    if (left) {
+        dot.lhs_batch = hlo_batch_shift(v, dot.lhs_batch, both ? 0 : -1);
+        dot.lhs_contracting = hlo_batch_shift(v, dot.lhs_contracting, -1);
+        dot.lhs_ragged = hlo_batch_shift(v, dot.lhs_ragged, -1);
+    }
+    if (right) {
+        dot.rhs_batch = hlo_batch_shift(v, dot.rhs_batch, both ? 0 : -1);
+        dot.rhs_contracting = hlo_batch_shift(v, dot.rhs_contracting, -1);
+        dot.rhs_group = hlo_batch_shift(v, dot.rhs_group, -1);
+    }
+    HloInstruction *x = left ? hlo_batch_operand(v, 0) : hlo_batch_plain(v, 0);
+    HloInstruction *y = right ? hlo_batch_operand(v, 1) : hlo_batch_plain(v, 1);
+    HloInstruction *product = hlo_build_ragged_dot(v->b, x, y, group_sizes(v), &dot, v->old->shape->type);
+    out[0] = hlo_batch_move_dimension(v->b, product, both ? first : left ? batch : batch + free, 0);
 }

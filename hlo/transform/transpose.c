@@ -7,9 +7,10 @@
 #include "hlo/transform/internal.h"
 
 static HloTransposeRule *const RULES[] = {
-#define HLO_DERIVATIVE(name, jvp, transpose) [HLO_OP_##name] = hlo_transpose_##transpose,
-#include "hlo/transform/derivatives.def"
-#undef HLO_DERIVATIVE
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    [HLO_OP_##name] = hlo_transpose_##transpose,
+#include "hlo/ops.def"
+#undef HLO_OP
 };
 
 static void *lookup(const HloIntMap *map, const HloInstruction *instruction) {

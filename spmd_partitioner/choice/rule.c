@@ -25,7 +25,8 @@
 const SpmdOp *spmd_op(HloOpcode opcode) {
     assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
     static const SpmdOp *const ops[] = {
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) &spmd_op_##partition,
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
+    &spmd_op_##partition,
 #include "hlo/ops.def"
 #undef HLO_OP
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine runs all that the evaluator accepts, with equal results: every op, element type and form of forms.def; and
-// targets/cpu/lower/fallbacks.def lists the ops that it leaves to the evaluator.
+// targets/cpu/lower/lowerings.def lists the ops that it leaves to the evaluator.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static bool verifies(const HloModule *module) {
 static void expect_listed(const char *fallbacks, const char *text) {
     for (const char *line = fallbacks; *line; line = strchr(line, '\n') + 1) {
         const HloOpcode opcode = hlo_op_from_text(line, strcspn(line, " "));
-        cr_expect(cpu_fallback_is_listed(opcode), "the evaluator runs %.*s, which fallbacks.def does not say:\n%s",
+        cr_expect(cpu_fallback_reason(opcode), "the evaluator runs %.*s, which lowerings.def does not say:\n%s",
                   (int)strcspn(line, "\n"), line, text);
     }
 }

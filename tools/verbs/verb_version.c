@@ -17,17 +17,17 @@ static const CliOption kOptions[] = {
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
-// Prints the ops that the engine leaves to the reference evaluator, from targets/cpu/lower/fallbacks.def: a test of
+// Prints the ops that the engine leaves to the reference evaluator, from targets/cpu/lower/lowerings.def: a test of
 // every op holds that list to the engine's behaviour.
 static void print_evaluated(HloJsonWriter *json) {
-    int64_t count;
-    const CpuFallbackRow *rows = cpu_fallback_rows(&count);
     hlo_json_key(json, "evaluated");
     hlo_json_begin_array(json);
-    for (int64_t i = 0; i < count; ++i) {
+    for (int opcode = 0; opcode < HLO_OPCODE_COUNT; ++opcode) {
+        const char *reason = cpu_fallback_reason((HloOpcode)opcode);
+        if (!reason) continue;
         hlo_json_begin_object(json);
-        hlo_json_member_string(json, "op", hlo_op_text(rows[i].opcode));
-        hlo_json_member_string(json, "when", rows[i].when);
+        hlo_json_member_string(json, "op", hlo_op_text((HloOpcode)opcode));
+        hlo_json_member_string(json, "when", reason);
         hlo_json_end_object(json);
     }
     hlo_json_end_array(json);

@@ -16,7 +16,7 @@
 #include "hlo/ir/infer/support.h"
 
 static HloInferFunction *const handlers[HLO_OPCODE_COUNT] = {
-#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
     [HLO_OP_##name] = hlo_infer_##shape,
 #include "hlo/ops.def"
 #undef HLO_OP

@@ -59,10 +59,6 @@ static bool is_dear(const HloInstruction *i) {
     switch (i->opcode) {
         case HLO_OP_POWER:
         case HLO_OP_ATAN2:
-        case HLO_OP_DOT:
-        case HLO_OP_RAGGED_DOT:
-        case HLO_OP_SCALED_DOT:
-        case HLO_OP_CONVOLUTION:
         case HLO_OP_CHOLESKY:
         case HLO_OP_TRIANGULAR_SOLVE:
         case HLO_OP_FFT:
@@ -70,7 +66,8 @@ static bool is_dear(const HloInstruction *i) {
         case HLO_OP_REDUCE_WINDOW:
         case HLO_OP_SORT:
         case HLO_OP_TOPK: return true;
-        default: return hlo_op_info(i->opcode)->family == HLO_FAMILY_Accuracy;
+        default:
+            return hlo_op_is(i->opcode, HLO_OP_IS_PRODUCT) || hlo_op_info(i->opcode)->family == HLO_FAMILY_Accuracy;
     }
 }
 

@@ -21,13 +21,8 @@ enum { STEPS = 4 * 1048576 };  // maximum number of its operations: hundredths o
 
 // True for products, which machines may round differently.
 static bool is_rounded_by_machine(const HloInstruction *i) {
-    switch (i->opcode) {
-        case HLO_OP_DOT:
-        case HLO_OP_RAGGED_DOT:
-        case HLO_OP_SCALED_DOT:
-        case HLO_OP_CONVOLUTION: return hlo_type_is_float(hlo_type_real_part(i->operands[0]->shape->type));
-        default: return false;
-    }
+    return hlo_op_is(i->opcode, HLO_OP_IS_PRODUCT) &&
+           hlo_type_is_float(hlo_type_real_part(i->operands[0]->shape->type));
 }
 
 // True for ops that are worth folding: pure, of bounded work, and not merely another form of a constant.

@@ -61,7 +61,7 @@ static const MlirAttribute *tensor_of(Composites *composites, HloInts ints) {
     return make(composites, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
 }
 
-// The six lists of dimensions of a ragged dot, in the order of the fields of #chlo.ragged_dot.
+// Lists of dimensions that chlo keeps in one attribute, in the order of its fields.
 static const MlirAttribute *dimensions_of(Composites *composites, const MlirOperation *operation, const char *fields) {
     HLO_VECTOR(const MlirAttribute *) lists = {0};
     MlirFieldInfo field;

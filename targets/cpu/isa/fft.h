@@ -50,8 +50,8 @@ typedef struct CpuFftKernels {
     void (*join)(void *z, int64_t n, const void *a, const void *b);
 } CpuFftKernels;
 
-CPU_ISA_TABLES(CpuFftKernels, cpu_fft_f32)
-CPU_ISA_TABLES(CpuFftKernels, cpu_fft_f64)
+CPU_ISA_TABLES(CpuFftKernels, fft_f32)
+CPU_ISA_TABLES(CpuFftKernels, fft_f64)
 
 // Returns the kernels for an instruction set, for f64 or f32.
 const CpuFftKernels *cpu_isa_fft_kernels(CpuFeatures features, int is_double);

@@ -54,10 +54,10 @@ typedef struct CpuGemmKernels {
                               int64_t depth, int accumulate);
 } CpuGemmKernels;
 
-CPU_ISA_TABLES(CpuGemmKernels, cpu_gemm_f32)
-CPU_ISA_TABLES(CpuGemmKernels, cpu_gemm_f64)
-CPU_ISA_TABLES(CpuGemmKernels, cpu_gemm_u32)
-CPU_ISA_TABLES(CpuGemmKernels, cpu_gemm_u64)
+CPU_ISA_TABLES(CpuGemmKernels, gemm_f32)
+CPU_ISA_TABLES(CpuGemmKernels, gemm_f64)
+CPU_ISA_TABLES(CpuGemmKernels, gemm_u32)
+CPU_ISA_TABLES(CpuGemmKernels, gemm_u64)
 
 // Returns the kernels for an instruction set and an element.
 const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, CpuGemmElement element);

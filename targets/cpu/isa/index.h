@@ -55,10 +55,8 @@ typedef struct CpuIndexKernels {
     CpuScatterKernel *scatter[CPU_INDEX_KIND_COUNT][CPU_INDEX_OP_COUNT][CPU_REGISTER_COUNT];  // NULL: has none
 } CpuIndexKernels;
 
-CPU_ISA_TABLES(CpuIndexKernels, cpu_index_kernels)
-
-// Returns the kernels for an instruction set.
-const CpuIndexKernels *cpu_isa_index_kernels(CpuFeatures features);
+// cpu_isa_index_kernels() returns the kernels for an instruction set.
+CPU_ISA_TABLES(CpuIndexKernels, index_kernels)
 
 HLO_END_C
 

@@ -112,13 +112,10 @@ typedef struct CpuLoopKernels {
 #define CPU_INDEPENDENT _Pragma("GCC ivdep") _Pragma("GCC unroll 4")
 #endif
 
-CPU_ISA_TABLES(CpuLoopKernels, cpu_loop_kernels)
-CPU_ISA_TABLES(CpuLoopKernels, cpu_loop_kernels_one)
-
-// Returns the fused-loop kernels for an instruction set.
-const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features);
-// Returns kernels for blocks of exactly one element, with the same bits; without reductions.
-const CpuLoopKernels *cpu_isa_loop_kernels_one(CpuFeatures features);
+// cpu_isa_loop_kernels() returns the fused-loop kernels for an instruction set; cpu_isa_loop_kernels_one() those for
+// blocks of exactly one element, with the same bits; without reductions.
+CPU_ISA_TABLES(CpuLoopKernels, loop_kernels)
+CPU_ISA_TABLES(CpuLoopKernels, loop_kernels_one)
 
 HLO_END_C
 

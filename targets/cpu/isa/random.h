@@ -21,9 +21,7 @@ typedef struct CpuRandomKernels {
     void (*philox_counters)(const uint32_t key[2], uint64_t low, uint64_t high, int64_t count, uint32_t *const out[4]);
 } CpuRandomKernels;
 
-CPU_ISA_TABLES(CpuRandomKernels, cpu_random_kernels)
-
-// Returns the generators' kernels for an instruction set.
-const CpuRandomKernels *cpu_isa_random_kernels(CpuFeatures features);
+// cpu_isa_random_kernels() returns the generators' kernels for an instruction set.
+CPU_ISA_TABLES(CpuRandomKernels, random_kernels)
 
 #endif

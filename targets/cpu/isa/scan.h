@@ -16,9 +16,7 @@ typedef struct CpuScanKernels {
     void (*sums)(const float *in, float *out, int64_t length, bool reverse, float init);
 } CpuScanKernels;
 
-CPU_ISA_TABLES(CpuScanKernels, cpu_scan_kernels)
-
-// Returns the kernels for an instruction set.
-const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features);
+// cpu_isa_scan_kernels() returns the kernels for an instruction set.
+CPU_ISA_TABLES(CpuScanKernels, scan_kernels)
 
 #endif

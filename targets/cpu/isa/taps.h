@@ -30,9 +30,7 @@ typedef struct CpuTapKernels {
     void (*copy_rows)(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes);
 } CpuTapKernels;
 
-CPU_ISA_TABLES(CpuTapKernels, cpu_tap_kernels)
-
-// Returns the kernels for an instruction set.
-const CpuTapKernels *cpu_isa_tap_kernels(CpuFeatures features);
+// cpu_isa_tap_kernels() returns the kernels for an instruction set.
+CPU_ISA_TABLES(CpuTapKernels, tap_kernels)
 
 #endif

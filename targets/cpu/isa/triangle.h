@@ -28,9 +28,7 @@ typedef struct CpuTriangleKernels {
     CpuTriangleType f32, f64, c64, c128;
 } CpuTriangleKernels;
 
-CPU_ISA_TABLES(CpuTriangleKernels, cpu_triangle_kernels)
-
-// Returns the kernels for an instruction set.
-const CpuTriangleKernels *cpu_isa_triangle_kernels(CpuFeatures features);
+// cpu_isa_triangle_kernels() returns the kernels for an instruction set.
+CPU_ISA_TABLES(CpuTriangleKernels, triangle_kernels)
 
 #endif

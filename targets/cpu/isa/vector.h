@@ -32,9 +32,7 @@ typedef struct CpuVectorKernels {
     CpuVectorType f32, f64, c64, c128;
 } CpuVectorKernels;
 
-CPU_ISA_TABLES(CpuVectorKernels, cpu_vector_kernels)
-
-// Returns the row operations for an instruction set.
-const CpuVectorKernels *cpu_isa_vector_kernels(CpuFeatures features);
+// cpu_isa_vector_kernels() returns the row operations for an instruction set.
+CPU_ISA_TABLES(CpuVectorKernels, vector_kernels)
 
 #endif

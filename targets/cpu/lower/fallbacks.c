@@ -4,22 +4,14 @@
 
 #include <string.h>
 
-static const CpuFallbackRow kRows[] = {
-#define CPU_FALLBACK(opcode, when) {HLO_OP_##opcode, when},
-#include "targets/cpu/lower/fallbacks.def"
-#undef CPU_FALLBACK
+static const char *const kEvaluated[HLO_OPCODE_COUNT] = {
+#define CPU_LOWERING(opcode, lowering, evaluated) [HLO_OP_##opcode] = (evaluated),
+#include "targets/cpu/lower/lowerings.def"
+#undef CPU_LOWERING
 };
 
-const CpuFallbackRow *cpu_fallback_rows(int64_t *count) {
-    *count = (int64_t)HLO_COUNT_OF(kRows);
-    return kRows;
-}
-
-// Searches linearly, as there are a dozen rows.
-bool cpu_fallback_is_listed(HloOpcode opcode) {
-    for (size_t i = 0; i < HLO_COUNT_OF(kRows); i++)
-        if (kRows[i].opcode == opcode) return true;
-    return false;
+const char *cpu_fallback_reason(HloOpcode opcode) {
+    return kEvaluated[opcode];
 }
 
 // Returns number `index` among those that the evaluator computes, in the order of custom_calls.def; NULL after the

@@ -4,7 +4,7 @@
 // A step is a unit of execution: fused loops, a kernel on whole arrays, a collective, a nested list. lower_region()
 // walks the nodes of a region; nodes whose values are computed inside other loops have no step. Ops that loops support
 // become one (lower_elementwise), other opcodes have a row in kLowerRows, and the evaluator runs the rest
-// (lower_fallback).
+// (cpu_lower_fallback).
 //
 //     %m = multiply(%a, %b); %s = add(%m, %c); %r = reduce(%s)
 //     fuse.c gives a buffer only to %r: one step, a loop that multiplies, adds and reduces
@@ -30,15 +30,15 @@ static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps
 
 // Leaves the node to the evaluator. The cost only guides scheduling: the evaluator is assumed to be 50 times slower per
 // element than a kernel.
-static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     // "mhlo.tan" of integers: only an op's verifier rejects types, a custom call may have any.
     const bool by_name = hlo_is(node->instruction, HLO_OP_CUSTOM_CALL) && node->opcode != HLO_OP_CUSTOM_CALL;
     HLO_FAIL_IF(by_name, HLO_UNIMPLEMENTED, "%%%s: %s of %s", node->instruction->name, hlo_op_text(node->opcode),
                 hlo_type_text(node->results[0]->shape->type));
     // Some programs get here too, such as a set-dimension-size whose result has no dynamic size. For all others,
     // tests/cpu/test_every_op.c checks the table.
-    HLO_FAIL_IF(!cpu_fallback_is_listed(node->opcode), HLO_UNIMPLEMENTED, "%%%s: %s in this form",
-                node->instruction->name, hlo_op_text(node->opcode));
+    HLO_FAIL_IF(!cpu_fallback_reason(node->opcode), HLO_UNIMPLEMENTED, "%%%s: %s in this form", node->instruction->name,
+                hlo_op_text(node->opcode));
     step->kind = CPU_STEP_FALLBACK;
     cpu_step_operands(lowering, node, step);
     step->cost *= 50;
@@ -117,7 +117,7 @@ static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep
 
 // Emits a reduction. If its computation contains a loop, it cannot be emitted inside a fused loop, and the evaluator
 // runs it.
-static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     bool largest;
     if (cpu_match_argminmax(node, &largest)) return cpu_lower_argminmax(lowering, node, step);
     if (node->row_shape) return lower_rows(lowering, node, step);
@@ -129,7 +129,7 @@ static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *ste
 }
 
 // Emits one loop per piece.
-static HloStatus lower_concatenate(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_concatenate(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(step && node->result_count == 1);
     CpuFusedLoop *loops = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, node->operand_count);
     CpuEmitFailure failure = {0};
@@ -165,7 +165,7 @@ static bool pad_trim(const HloPadDimension *padding, const HloShape *from, const
 
 // Fills the whole result with the padding value, then stores the operand over it in a box with gaps for interior
 // padding.
-static HloStatus lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 2);
     const HloPadding padding = HLO_ATTRIBUTES(node->instruction, Pad)->padding;
     CpuArray *operand = node->operands[0], *result = node->results[0];
@@ -242,7 +242,7 @@ static CpuStoreBox update_box(HloArena *arena, const CpuNode *node) {
 }
 
 // Moves the operand to the result's memory (often it is already there), then writes the update over it.
-static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count >= 2);
     CpuArray *operand = node->operands[0], *update = node->operands[1];
     const CpuStoreBox box = update_box(lowering->arena, node);
@@ -277,7 +277,7 @@ static double iterations_of(const CpuNode *node) {
 
 // Lowers the regions of a while or conditional. The cost of a conditional counts all branches, though only one of them
 // runs.
-static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->kind = node->opcode == HLO_OP_WHILE ? CPU_STEP_WHILE : CPU_STEP_CONDITIONAL;
     cpu_step_operands(lowering, node, step);
     step->regions = HLO_ARENA_NEW(lowering->arena, CpuSteps, node->region_count);
@@ -291,14 +291,14 @@ static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *st
     return HLO_SUCCESS;
 }
 
-static HloStatus lower_device_id(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_device_id(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->kind = CPU_STEP_DEVICE_ID;
     cpu_step_operands(lowering, node, step);
     return HLO_SUCCESS;
 }
 
 // Lowers random numbers. The factor in the cost represents the generator's work; it only guides scheduling.
-static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CpuDraw *draw = HLO_ARENA_NEW(lowering->arena, CpuDraw, 1);
     draw->shape = hlo_shape_copy(lowering->arena, node->results[0]->shape);
     draw->is_state = node->opcode == HLO_OP_RNG_GET_AND_UPDATE_STATE;
@@ -321,7 +321,7 @@ static int64_t channel_of(const CpuNode *node) {
 }
 
 // Lowers host transfers; transfers between devices are in p2p.c.
-static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const bool feed = node->opcode == HLO_OP_INFEED || node->opcode == HLO_OP_OUTFEED;
     if (!feed && !hlo_transfer_is_host(node->instruction))
         return (node->opcode == HLO_OP_SEND ? cpu_lower_send : cpu_lower_recv)(lowering, node, step);
@@ -340,60 +340,17 @@ static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *s
     return HLO_SUCCESS;
 }
 
-typedef struct LowerRow {
-    HloOpcode opcode;
-    CpuLowerFunction *lower;
-} LowerRow;
-
-// The evaluator runs opcodes that are neither listed here nor supported in loops.
-static const LowerRow kLowerRows[] = {
-    {HLO_OP_REDUCE, lower_reduce},
-    {HLO_OP_CONCATENATE, lower_concatenate},
-    {HLO_OP_PAD, lower_pad},
-    {HLO_OP_DYNAMIC_UPDATE_SLICE, lower_dynamic_update_slice},
-    {HLO_OP_DOT, cpu_lower_dot},
-    {HLO_OP_RAGGED_DOT, cpu_lower_ragged_dot},
-    {HLO_OP_BITCAST, cpu_lower_bitcast},
-    {HLO_OP_BITCAST_CONVERT, cpu_lower_bitcast_convert},
-    {HLO_OP_GATHER, cpu_lower_gather},
-    {HLO_OP_SCATTER, cpu_lower_scatter},
-    {HLO_OP_SORT, cpu_lower_sort},
-    {HLO_OP_TOPK, cpu_lower_top_k},
-    {HLO_OP_RNG_BIT_GENERATOR, cpu_lower_random_bits},
-    {HLO_OP_REDUCE_WINDOW, cpu_lower_reduce_window},
-    {HLO_OP_SELECT_AND_SCATTER, cpu_lower_select_and_scatter},
-    {HLO_OP_CONVOLUTION, cpu_lower_convolution},
-    {HLO_OP_FFT, cpu_lower_fft},
-    {HLO_OP_CHOLESKY, cpu_lower_cholesky},
-    {HLO_OP_TRIANGULAR_SOLVE, cpu_lower_triangular_solve},
-    {HLO_OP_CUSTOM_CALL, cpu_lower_custom_call},
-    {HLO_OP_WHILE, lower_regions},
-    {HLO_OP_CONDITIONAL, lower_regions},
-    {HLO_OP_RNG, lower_draw},
-    {HLO_OP_RNG_GET_AND_UPDATE_STATE, lower_draw},
-    {HLO_OP_SEND, lower_transfer},
-    {HLO_OP_RECV, lower_transfer},
-    {HLO_OP_RECV_DONE, cpu_lower_recv_done},
-    {HLO_OP_INFEED, lower_transfer},
-    {HLO_OP_OUTFEED, lower_transfer},
-    {HLO_OP_PARTITION_ID, lower_device_id},
-    {HLO_OP_REPLICA_ID, lower_device_id},
-    {HLO_OP_ALL_GATHER, cpu_lower_collective},
-    {HLO_OP_ALL_REDUCE, cpu_lower_collective},
-    {HLO_OP_REDUCE_SCATTER, cpu_lower_collective},
-    {HLO_OP_ALL_TO_ALL, cpu_lower_collective},
-    {HLO_OP_COLLECTIVE_PERMUTE, cpu_lower_collective},
-    {HLO_OP_COLLECTIVE_BROADCAST, cpu_lower_collective},
-    {HLO_OP_RAGGED_ALL_TO_ALL, cpu_lower_collective},
+static CpuLowerFunction *const kLowerings[HLO_OPCODE_COUNT] = {
+#define CPU_LOWERING(opcode, lowering, evaluated) [HLO_OP_##opcode] = cpu_lower_##lowering,
+#include "targets/cpu/lower/lowerings.def"
+#undef CPU_LOWERING
 };
 
 // Chooses in order: nodes that failed before, ops that loops support, the table.
 static CpuLowerFunction *lower_function(const CpuNode *node) {
-    if (node->state == CPU_NODE_FALLBACK) return lower_fallback;
+    if (node->state == CPU_NODE_FALLBACK) return cpu_lower_fallback;
     if (cpu_emit_role(node) != CPU_ROLE_NONE) return lower_elementwise;
-    for (size_t i = 0; i < HLO_COUNT_OF(kLowerRows); i++)
-        if (kLowerRows[i].opcode == node->opcode) return kLowerRows[i].lower;
-    return lower_fallback;
+    return kLowerings[node->opcode] ? kLowerings[node->opcode] : cpu_lower_fallback;
 }
 
 // Whether nothing has to run for the node: views, tokens, constants, and values computed inside other loops.

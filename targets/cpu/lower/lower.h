@@ -32,32 +32,13 @@ typedef HloStatus CpuLowerFunction(CpuLowering *lowering, CpuNode *node, CpuStep
 CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *node, HloPrecisions precisions,
                                  int32_t algorithm, bool matrix_vector);
 
-// The lowerings of kernels, one per topic.
-CpuLowerFunction cpu_lower_dot;
-CpuLowerFunction cpu_lower_ragged_dot;
-CpuLowerFunction cpu_lower_bitcast;
-CpuLowerFunction cpu_lower_bitcast_convert;
-CpuLowerFunction cpu_lower_collective;
-CpuLowerFunction cpu_lower_gather;
-CpuLowerFunction cpu_lower_scatter;
-CpuLowerFunction cpu_lower_sort;
-CpuLowerFunction cpu_lower_top_k;
-CpuLowerFunction cpu_lower_random_bits;
-CpuLowerFunction cpu_lower_reduce_window;
-CpuLowerFunction cpu_lower_select_and_scatter;
-CpuLowerFunction cpu_lower_convolution;
-CpuLowerFunction cpu_lower_fft;
-CpuLowerFunction cpu_lower_cholesky;
-CpuLowerFunction cpu_lower_triangular_solve;
-CpuLowerFunction cpu_lower_custom_call;
-CpuLowerFunction cpu_lower_top_k_call;
-CpuLowerFunction cpu_lower_approximate_top_k;
-
-CpuLowerFunction cpu_lower_argminmax;
-// The custom calls PadToStatic and SliceToDynamic.
-CpuLowerFunction cpu_lower_pad_to_static, cpu_lower_slice_to_dynamic;
-// Transfers between devices.
-CpuLowerFunction cpu_lower_send, cpu_lower_recv, cpu_lower_recv_done;
+// The lowerings of the table, one per kind of op.
+#define CPU_LOWERING(opcode, lowering, evaluated) CpuLowerFunction cpu_lower_##lowering;
+#include "targets/cpu/lower/lowerings.def"
+#undef CPU_LOWERING
+// Those of custom calls, of a reduction that finds a place, and of transfers between devices.
+CpuLowerFunction cpu_lower_top_k_call, cpu_lower_approximate_top_k, cpu_lower_argminmax, cpu_lower_pad_to_static,
+    cpu_lower_slice_to_dynamic, cpu_lower_send, cpu_lower_recv;
 
 // Elementwise nodes that become one step of several results (group.c).
 typedef struct CpuGroup CpuGroup;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs nodes in the reference evaluator.
 //
-// It serves ops without a kernel, and forms of ops that no kernel takes (lower/fallbacks.def lists them with reasons).
+// It serves ops without a kernel, and forms of ops that no kernel takes (lower/lowerings.def lists them with reasons).
 // It is slow, but right by definition, as the evaluator is the oracle. Operands are read in place; the result is copied
 // to its buffer.
 #include "targets/cpu/run/fallback.h"
