@@ -233,7 +233,7 @@ static void use_mesh(Planner *planner, const Candidate *candidate) {
     planner->compile = (CompileOptions){.spmd = {.mesh = planner->mesh->axes,
                                                  .mesh_axis_count = planner->mesh->axis_count,
                                                  .machine = prices ? &planner->machine : NULL,
-                                                 .async = topology->chip.overlaps_collectives != 0},
+                                                 .async = emu_topology_overlaps(topology)},
                                         .is_verified = true};
     planner->reference = planner->reference_less = (SpmdSearchCost){0, 0};
 }

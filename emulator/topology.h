@@ -62,6 +62,12 @@ static inline bool emu_topology_is_tpu(const EmuTopology *topology) {
     return topology->chip.name != NULL;
 }
 
+// Whether its chips compute while collectives run, so that these are split into halves. `topology` may be NULL, and is
+// that of no such chip then.
+static inline bool emu_topology_overlaps(const EmuTopology *topology) {
+    return topology && emu_topology_is_tpu(topology) && topology->chip.overlaps_collectives;
+}
+
 // The position in `devices` of the device with this id, or -1.
 HLO_EXPORT int64_t emu_topology_find_device(const EmuTopology *topology, int64_t id);
 

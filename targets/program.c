@@ -466,7 +466,7 @@ HloStatus target_program_emulate(const TargetProgram *program, const EmuOptions 
     const EmuTopology *topology = target_executable_device(program->executable, 0)->client->topology;
     HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s has no machine model", topology->name);
     const CompiledModule *compiled = program->compiled;
-    const bool overlaps = topology->chip.overlaps_collectives && !compiled->was_per_device && !program->is_async;
+    const bool overlaps = emu_topology_overlaps(topology) && !compiled->was_per_device && !program->is_async;
     if (!overlaps) return simulate(program, compiled->module, options, report);
     Overlap overlap = {hlo_module_clone(compiled->module), hlo_arena_new()};
     HloStatus status = overlap.copy && overlap.scratch

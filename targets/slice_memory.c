@@ -103,7 +103,7 @@ static HloStatus split_collectives(void *argument) {
 // Simulates the program as `meshlo emulate` does, with collectives in halves where the chip overlaps them.
 static HloStatus simulate(const TargetExecutable *executable, const HloModule *module, EmuReport **report) {
     const EmuTopology *topology = executable->client->topology;
-    if (!topology->chip.overlaps_collectives || module->is_scheduled || !has_whole_collectives(module))
+    if (!emu_topology_overlaps(topology) || module->is_scheduled || !has_whole_collectives(module))
         return emu_simulate(module, topology, NULL, report);
     SplitCall call = {hlo_module_clone(module), hlo_arena_new()};
     HloStatus status = call.module && call.scratch

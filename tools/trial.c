@@ -21,7 +21,7 @@ HloStatus cli_trial_run(CliContext *context, const HloModule *module, const CliT
                                        .shards = options->shards,
                                        .shard_count = options->shard_count,
                                        .machine = prices ? &machine : NULL,
-                                       .async = options->topology->chip.overlaps_collectives != 0},
+                                       .async = emu_topology_overlaps(options->topology)},
                               .is_per_device = per_device,
                               .is_verified = true};
     if (per_device && (options->mesh.count || options->shard_count))

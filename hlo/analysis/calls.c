@@ -16,6 +16,14 @@ bool hlo_runs_what_it_calls(const HloInstruction *caller) {
     }
 }
 
+// The evaluator and the engine have the rule of their own: neither would judge the other if they shared it.
+int64_t hlo_selected_branch(const HloInstruction *conditional, int64_t selector) {
+    assert(hlo_is(conditional, HLO_OP_CONDITIONAL));
+    const int64_t last = conditional->called_count - 1;
+    if (conditional->operands[0]->shape->type == HLO_PRED) return selector ? 0 : 1;
+    return selector < 0 || selector > last ? last : selector;
+}
+
 // Marks the computations that a computation calls, including functions of elements: fusions are expanded in place, and
 // the function of a reduction runs for each element. Callers come first, so `reached` of a computation is final when it
 // is visited.

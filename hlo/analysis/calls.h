@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of calls, which multiply.
+// Calls: which computations run, and calls of calls, which multiply.
 //
 // Stability: experimental.
 #ifndef MESHLO_HLO_ANALYSIS_CALLS_H_
@@ -12,6 +12,9 @@ HLO_BEGIN_C
 // True for instructions whose computations are code that runs in their place (calls, loops, branches), as opposed to
 // functions that are applied to elements.
 HLO_EXPORT bool hlo_runs_what_it_calls(const HloInstruction *caller);
+// Returns the index of the branch that a conditional runs for `selector`: 0 for true and 1 for false, and the last one
+// for a number out of range.
+HLO_EXPORT int64_t hlo_selected_branch(const HloInstruction *conditional, int64_t selector);
 // UNIMPLEMENTED, with the name of a caller, when the module would grow by more than a million instructions if every
 // instruction got its own copy of the computations that it calls. Code that inlines, copies, times or runs computations
 // per caller checks this first: nested calls multiply, and forty computations that each call the next one twice would

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents of calls, branches and loops. In reverse mode a branch or loop is split: its forward part also returns
 // residuals (those of a loop stacked, one row per iteration), and a placeholder represents its tangents.
+#include "hlo/analysis/calls.h"
 #include "hlo/eval/known.h"
 #include "hlo/transform/control.h"
 #include "hlo/transform/structure.h"
@@ -124,13 +125,9 @@ void hlo_jvp_call(HloJvp *j, HloInstruction **out) {
 
 // JAX writes what it does differently on each platform as a switch by a constant.
 int64_t hlo_jvp_known_branch(const HloJvp *j) {
-    const int64_t last = j->old->called_count - 1;
     const HloInstruction *selector = hlo_jvp_operand(j, 0);
     const HloLiteral *known = selector ? hlo_known_value(j->scratch, selector, true) : NULL;
-    if (!known) return -1;
-    const int64_t value = hlo_literal_get_int64(known, 0);
-    if (selector->shape->type == HLO_PRED) return value ? 0 : 1;
-    return value < 0 || value > last ? last : value;
+    return known ? hlo_selected_branch(j->old, hlo_literal_get_int64(known, 0)) : -1;
 }
 
 // The forward part of a branch that returns the residuals of all branches, those of others as zeros.

@@ -330,7 +330,7 @@ static void print_ok(const Check *check) {
 static HloStatus check_program(Check *check) {
     CliContext *context = check->context;
     HLO_TRY(read_rules(check));
-    check->program.overlap = check->topology && check->topology->chip.overlaps_collectives;
+    check->program.overlap = emu_topology_overlaps(check->topology);
     HLO_TRY(cli_program_prepare(context, &check->program));
     if (check->topology) HLO_TRY(emulate(check));
     HLO_TRY(check_forbidden(check));

@@ -194,7 +194,7 @@ static HloStatus run_emulate(CliContext *context) {
     bool taken;
     HLO_TRY(standard_output(context, &taken));  // before any work
     HLO_TRY(cli_topology_open(context, cli_text(context, "on"), NULL, &topology));
-    program.overlap = topology->chip.overlaps_collectives && !cli_flag(context, "sync");
+    program.overlap = emu_topology_overlaps(topology) && !cli_flag(context, "sync");
     HloStatus status = cli_program_prepare(context, &program);
     if (!status) status = emulate(context, topology, &program);
     cli_program_free(&program);

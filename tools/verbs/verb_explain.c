@@ -66,7 +66,7 @@ static HloStatus run_explain(CliContext *context) {
         return cli_usage_error(context, "--each is for people: --json lists every collective");
     if (cli_machine(context)) {
         HLO_TRY(cli_topology_open(context, cli_machine(context), NULL, &topology));
-        program.overlap = emu_topology_is_tpu(topology) && topology->chip.overlaps_collectives;
+        program.overlap = emu_topology_overlaps(topology);
     }
     HloStatus status = cli_program_prepare(context, &program);
     if (!status) status = explain(context, topology, &program);

@@ -8,6 +8,7 @@
 //   r = conditional(pred[] constant(true), a, b), true_computation=f, false_computation=g   ->   the body of f, with a
 #include <assert.h>
 
+#include "hlo/analysis/calls.h"
 #include "hlo/pass/support.h"
 
 // The branch that always runs, or -1.
@@ -16,10 +17,7 @@ static int64_t known_branch(const HloInstruction *conditional) {
     const HloInstruction *index = conditional->operands[0];
     int64_t value, last = conditional->called_count - 1;
     if (last == 0) return 0;
-    if (hlo_pass_integer_value(index, &value)) {
-        if (index->shape->type == HLO_PRED) return value ? 0 : 1;
-        return value < 0 || value > last ? last : value;
-    }
+    if (hlo_pass_integer_value(index, &value)) return hlo_selected_branch(conditional, value);
     for (int64_t i = 1; i <= last; i++) {
         bool same = conditional->called[i] == conditional->called[0] &&
                     conditional->operands[i + 1] == conditional->operands[1];
