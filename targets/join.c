@@ -181,7 +181,7 @@ static HloStatus is_one_machine(const Meeting *meeting, bool *one) {
         snprintf(key, sizeof(key), "meshlo/place/%lld", (long long)i);
         HloStatus status = meeting->store->get(meeting->store->context, key, meeting->timeout, &value, &bytes);
         if (status)
-            return hlo_status_annotate(status, "process %lld of %lld (%s) has not come", (long long)i, (long long)count,
+            return hlo_status_annotate(status, "process %lld of %lld (%s) did not join", (long long)i, (long long)count,
                                        meeting->environment->source);
         *one &= bytes == (int64_t)strlen(place) && memcmp(value, place, (size_t)bytes) == 0;
         hlo_free(value);

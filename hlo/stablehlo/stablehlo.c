@@ -119,8 +119,8 @@ bool hlo_looks_like_mlir_text(const char *text, size_t length) {
     if (at == end) return false;
     if (strchr("#!\"", *at)) return true;
     if (*at == '{') return end - at > 2 && at[1] == '-' && at[2] == '#';
-    const char *behind = skip_word(at, end), *next = skip_blanks(behind, end);
-    const size_t word = (size_t)(behind - at), rest = (size_t)(end - next);
+    const char *after = skip_word(at, end), *next = skip_blanks(after, end);
+    const size_t word = (size_t)(after - at), rest = (size_t)(end - next);
     const bool is_module = (word == 6 && !memcmp(at, "module", 6)) || (word == 14 && !memcmp(at, "builtin.module", 14));
     const bool is_function = word == 4 && !memcmp(at, "func", 4);
     if (is_module && rest && (*next == '@' || *next == '{')) return true;

@@ -5,7 +5,7 @@
 // assigns axes to factors. Everything else follows: the sharding of every operand and result, the local shapes, and
 // which results are partial. Tensors disagree about the axes, so each of them leads once and the others follow as far
 // as they can. The candidate with the lowest cost in bytes, local work included, is taken. The search is greedy and
-// small on purpose: it runs for every instruction, and the reshard planner behind every price is exact.
+// small on purpose: it runs for every instruction, and the reshard planner that gives every price is exact.
 //
 //     %a [m,k] is [{}, {x}]   %b [k,n] is [{x}, {}]   %d [m,n] is wanted [{x}, {}]
 //     %d leads    m={x}: %a moves x from k to m (all-to-all), %b is gathered

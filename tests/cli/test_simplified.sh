@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every verb works on the simplified program: the cases of tests/compile/cases.def leave the operations that their
-# third column lists, whichever verb compiles them. (The fourth is what XLA leaves.)
+# third column lists, whichever verb compiles them. (The fourth is what XLA leaves.) They compute what the evaluator
+# computes from the program as it was written.
 cat >simplified.py <<'PYTHON'
 import os, pathlib, re, subprocess, sys
 
@@ -30,6 +31,9 @@ for number, (name, computations, body, wanted) in enumerate(rows):
         subprocess.run([meshlo, verb, file, *VERBS[verb], "--dump-to", folder], capture_output=True, check=True)
         (dump,) = folder.glob("*.after_optimizations.txt")
         answers[verb] = dump.read_text()
+    run = subprocess.run([meshlo, "run", file, "--on", "cpu", "--compare", "eval"], capture_output=True, text=True)
+    if run.returncode:
+        wrong.append(f"run: {name}: {run.stdout}{run.stderr}")
     wrong += [f"{verb}: {name}: {left(text)} instead of {wanted}" for verb, text in answers.items() if left(text) != wanted]
 print("\n".join(wrong))
 sys.exit(bool(wrong))

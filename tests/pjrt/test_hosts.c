@@ -386,5 +386,5 @@ Test(pjrt_hosts, a_process_that_does_not_come_is_named) {
     Process process = {.store = &store, .index = 1};
     setenv("MESHLO_HOST_TIMEOUT", "0.2", 1);
     play(&process);
-    harness_refused(process.error, 4, "process 0 of 2 (jax.distributed) has not come");
+    harness_refused(process.error, 4, "process 0 of 2 (jax.distributed) did not join");
 }

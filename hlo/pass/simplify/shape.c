@@ -94,18 +94,18 @@ static HloInstruction *transpose_of_reshape(HloInstruction *i) {
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_RESHAPE || x->users.count != 1 || hlo_shape_elements(x->shape) < 2) return NULL;
     const HloShape *from = x->operands[0]->shape;
-    int64_t *before = hlo_pass_ints(i, from->rank), *behind = hlo_pass_ints(i, x->shape->rank);
+    int64_t *before = hlo_pass_ints(i, from->rank), *after = hlo_pass_ints(i, x->shape->rank);
     int64_t wide = number_wide(from, before), *order = hlo_pass_ints(i, from->rank), count = 0;
-    if (number_wide(x->shape, behind) != wide) return NULL;
+    if (number_wide(x->shape, after) != wide) return NULL;
     for (int64_t a = 0, b = 0; a < from->rank; a++) {
         if (before[a] < 0) continue;
-        while (behind[b] != before[a]) b++;
+        while (after[b] != before[a]) b++;
         if (from->dims[a] != x->shape->dims[b]) return NULL;
     }
     HloInts permutation = dimensions_of(i);
     for (int64_t d = 0; d < permutation.count; d++) {
-        for (int64_t a = 0; a < from->rank && behind[permutation.items[d]] >= 0; a++) {
-            if (before[a] == behind[permutation.items[d]]) order[count++] = a;
+        for (int64_t a = 0; a < from->rank && after[permutation.items[d]] >= 0; a++) {
+            if (before[a] == after[permutation.items[d]]) order[count++] = a;
         }
     }
     for (int64_t a = 0; a < from->rank; a++) {

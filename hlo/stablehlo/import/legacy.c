@@ -108,7 +108,7 @@ static HloStatus finish_in_order(ImportPlace *place, HloInstruction *value, Labe
         if (permutation[i] < 0) return import_error(place, HLO_INVALID_ARGUMENT, "'%c' is in no input", to.text[i]);
         is_identity &= permutation[i] == i;
     }
-    assert(from.count == to.count); /* what the output has not was summed or contracted */
+    assert(from.count == to.count); /* dimensions that the output lacks were summed or contracted */
     const HloShape *shape;
     HLO_TRY(import_result_shape(place, &shape));
     if (!is_identity) {

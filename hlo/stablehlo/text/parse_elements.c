@@ -193,12 +193,12 @@ static bool parse_elements(AsmParser *parser, const MlirType *type, MlirAttribut
 // literal's size before anything is allocated: the type may claim more elements than memory has.
 static const MlirAttribute *tensor_of_list(AsmParser *parser, AsmSlice body, const MlirType *type) {
     MlirAttribute tensor = {0};
-    const char *behind = parser->at;
+    const char *after = parser->at;
     if (!asm_take(parser, body.text, mlir_tensor_check(type))) return NULL;
     parser->at = body.text;
     bool done = parse_elements(parser, type, &tensor);
     if (done && asm_peek(parser) != '>') done = asm_expected(parser, "'>'");
-    parser->at = behind;
+    parser->at = after;
     return done ? asm_make(parser, tensor) : NULL;
 }
 

@@ -21,12 +21,12 @@ const void *asm_alias(AsmParser *parser, AsmSlice name, bool is_type) {
                     name.text);
         return NULL;
     }
-    const char *behind = parser->at;
+    const char *after = parser->at;
     alias->is_busy = true;
     parser->at = alias->at;
     alias->parsed = is_type ? (const void *)asm_type(parser) : (const void *)asm_attribute(parser);
     alias->is_busy = false;
-    parser->at = behind;
+    parser->at = after;
     return alias->parsed;
 }
 

@@ -643,8 +643,8 @@ static void collect_other(Printer *printer, const MlirOperation *operation, Entr
 }
 
 bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhich which, const char *before,
-                      const char *behind) {
-    assert(before && behind);
+                      const char *after) {
+    assert(before && after);
     const MlirOpInfo *info = mlir_op_info(operation->name, strlen(operation->name));
     EntryVector entries = {0};
     if (which != PRINT_OTHER) collect_own(printer, operation, info, which == PRINT_OWN, &entries);
@@ -671,7 +671,7 @@ bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhi
             hlo_text_char(printer->text, '>');
         }
     }
-    hlo_text_string(printer->text, behind);
+    hlo_text_string(printer->text, after);
     printer->dialect = "stablehlo";
     return true;
 }

@@ -16,13 +16,13 @@ static void print_indent(Printer *printer) {
     for (int i = 0; i < printer->indent; i++) hlo_text_string(printer->text, "  ");
 }
 
-static void print_operands(Printer *printer, const MlirOperation *operation, int64_t first, const char *behind) {
-    assert(first >= 0 && behind);
+static void print_operands(Printer *printer, const MlirOperation *operation, int64_t first, const char *after) {
+    assert(first >= 0 && after);
     for (int64_t i = first; i < operation->operand_count; i++) {
         if (i > first) hlo_text_string(printer->text, ", ");
         print_value(printer, operation->operands[i]);
     }
-    hlo_text_string(printer->text, behind);
+    hlo_text_string(printer->text, after);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

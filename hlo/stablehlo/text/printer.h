@@ -50,9 +50,9 @@ void print_fields(Printer *printer, const MlirOperation *operation, const char *
 // {name = value, ...} of the attributes that the pretty form does not print; nothing if there are none. In the generic
 // form: only those that the op's row has, or only those that it does not have.
 typedef enum PrintWhich { PRINT_NOT_SAID, PRINT_OWN, PRINT_OTHER } PrintWhich;
-// Prints it between `before` and `behind`; false, and nothing printed, when there are none.
+// Prints it between `before` and `after`; false, and nothing printed, when there are none.
 bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhich which, const char *before,
-                      const char *behind);
+                      const char *after);
 
 // Names all values below an operation, as MLIR numbers them.
 void print_assign_names(Printer *printer, const MlirOperation *top);

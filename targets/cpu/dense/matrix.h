@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions shared by the dense decompositions: matrices of any of the four field types behind one interface,
+// Functions shared by the dense decompositions: matrices of any of the four field types with one interface,
 // reflections in blocks, and batches over the pool. Scalars are double complex whatever the type of the matrix; work of
 // cubic order is in matrix products (matmul_internal.h) and row operations (isa/vector.h).
 #ifndef MESHLO_TARGETS_CPU_DENSE_MATRIX_H_
