@@ -23,7 +23,7 @@ def mix(seed, value):
 
 
 def hash_bytes(data):
-    """hlo_hash_bytes() of hlo/base/map.c."""
+    """text_hash() of test_golden.c."""
     value = 0x243F6A8885A308D3 ^ len(data)
     whole = len(data) // 8 * 8
     for i in range(0, whole, 8):
@@ -97,7 +97,7 @@ def golden(path):
 
 
 def corpus(folder):
-    print("# Hashes (hlo_hash_bytes) of to_string() with default, canonical() and short_parsable() options, jaxlib 0.10.2.")
+    print("# Hashes (text_hash() of test_golden.c) of to_string() with default, canonical() and short_parsable() options, jaxlib 0.10.2.")
     for root, _, names in sorted(os.walk(folder)):
         for name in sorted(names):
             if not name.endswith(".hlo.xz"):
