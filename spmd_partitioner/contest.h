@@ -25,6 +25,9 @@ double spmd_consequences(SpmdConsequences *consequences, int32_t origin, int32_t
                          const SpmdAxes *axes);
 // How often a computation runs: the product of the known trip counts around it.
 double spmd_runs(SpmdConsequences *consequences, const HloComputation *computation);
+// The loop whose body `op` is in, if the operand is an element of its carry that stays the same: what brings such an
+// operand into another sharding runs once, before the loop (passes/hoist.c). NULL where that is not so.
+const HloInstruction *spmd_loop_around(const HloInstruction *op, int32_t operand);
 // How often operand `operand` of `op` is moved if it has to be: an array that a loop does not change is moved once,
 // before the loop (passes/hoist.c).
 double spmd_operand_moves(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand);

@@ -22,6 +22,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/analysis/loop.h"
+#include "spmd_partitioner/contest.h"
 #include "spmd_partitioner/contraction.h"
 #include "spmd_partitioner/emit.h"
 
@@ -161,6 +163,14 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     return (int64_t)((double)bytes * (double)largest_use(rule->op, leaf) / (double)whole);
 }
 
+// What it costs in one iteration to bring an operand into a form, if that takes `cost`: what stays the same is brought
+// there once.
+static int64_t cost_in_loop(const Choice *choice, int32_t tensor, int64_t cost) {
+    const HloInstruction *loop = cost > 0 ? spmd_loop_around(choice->rule->op, tensor) : NULL;
+    const int64_t trips = loop ? hlo_trip_count(loop) : 1;
+    return trips > 1 ? cost / trips + (cost % trips != 0) : cost;
+}
+
 // What it costs to have operand `tensor` in the form `wanted`.
 static int64_t operand_cost(const Choice *choice, int32_t tensor, const SpmdSharding *wanted) {
     KnownForms *known = choice->known;
@@ -170,7 +180,7 @@ static int64_t operand_cost(const Choice *choice, int32_t tensor, const SpmdShar
         if (known->forms[i].tensor == tensor && !memcmp(known->forms[i].dims, wanted->dims, bytes))
             return known->forms[i].cost;
     const SpmdLocal local = spmd_operand(choice->partitioner, tensor);
-    const int64_t cost = spmd_form_cost(choice->partitioner, &local, wanted);
+    const int64_t cost = cost_in_loop(choice, tensor, spmd_form_cost(choice->partitioner, &local, wanted));
     if (fits && known->count < MOST_KNOWN_FORMS) {
         known->forms[known->count].tensor = tensor;
         known->forms[known->count].cost = cost;

@@ -115,17 +115,20 @@ static double work_of(const Search *search, const SpmdNode *node) {
     return spmd_work_price(costs, bytes, points);
 }
 
-double spmd_operand_moves(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand) {
+const HloInstruction *spmd_loop_around(const HloInstruction *op, int32_t operand) {
     const HloComputation *body = op->parent;
     const HloInstruction *element = op->operands[operand];
-    const double iterations = spmd_runs(consequences, body);
-    if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return iterations;
+    if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return NULL;
     const HloInstruction *loop = body->callers.items[0];
-    if (loop->called[1] != body || !hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT) ||
-        element->operands[0] != body->parameters.items[0] ||
-        !hlo_loop_element_is_invariant(loop, HLO_ATTRIBUTES(element, TupleIndex)->index))
-        return iterations;
-    return spmd_runs(consequences, loop->parent);
+    const bool invariant = loop->called[1] == body && hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT) &&
+                           element->operands[0] == body->parameters.items[0] &&
+                           hlo_loop_element_is_invariant(loop, HLO_ATTRIBUTES(element, TupleIndex)->index);
+    return invariant ? loop : NULL;
+}
+
+double spmd_operand_moves(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand) {
+    const HloInstruction *loop = spmd_loop_around(op, operand);
+    return spmd_runs(consequences, loop ? loop->parent : op->parent);
 }
 
 // What the devices send at a node if a factor gets the axes there, arrays that have its dimension aside: operands that

@@ -116,3 +116,31 @@ Test(costs, thousands_of_operands) {
     hlo_text_free(&operands);
     hlo_text_free(&text);
 }
+
+// A weight that a loop reads is gathered once, before the loop, however large: 32 x 16 floats less an eighth, then the
+// sum of 16. bug: it was priced as if every iteration gathered it, and each moved its activations instead (9,072
+// bytes).
+Test(costs, bug_what_a_loop_reads_was_priced_for_each_iteration) {
+    expect_bytes(&(SentBytes){
+        "a loop over batches",
+        "HloModule m, num_partitions=8\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+        " ROOT s = f32[] add(a, b)\n}\nmore {\n t = (s32[], f32[16], f32[16,8,32], f32[32,16]) parameter(0)\n"
+        " i = s32[] get-tuple-element(t), index=0\n n = s32[] constant(16)\n"
+        " ROOT l = pred[] compare(i, n), direction=LT\n}\nstep {\n"
+        " t = (s32[], f32[16], f32[16,8,32], f32[32,16]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+        " c = f32[16] get-tuple-element(t), index=1\n x = f32[16,8,32] get-tuple-element(t), index=2\n"
+        " w = f32[32,16] get-tuple-element(t), index=3\n o = s32[] constant(1)\n z = s32[] constant(0)\n"
+        " j = s32[] add(i, o)\n d = f32[1,8,32] dynamic-slice(x, i, z, z), dynamic_slice_sizes={1,8,32}\n"
+        " e = f32[8,32] reshape(d)\n"
+        " y = f32[8,16] dot(e, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n q = f32[] constant(0)\n"
+        " h = f32[8,16] tanh(y)\n r = f32[16] reduce(h, q), dimensions={0}, to_apply=sum\n"
+        " a = f32[16] add(c, r)\n"
+        " ROOT u = (s32[], f32[16], f32[16,8,32], f32[32,16]) tuple(j, a, x, w)\n}\nENTRY e {\n"
+        " x = f32[16,8,32] parameter(0), sharding={devices=[1,8,1]<=[8]}\n"
+        " w = f32[32,16] parameter(1), sharding={devices=[8,1]<=[8]}\n z = s32[] constant(0)\n"
+        " q = f32[] constant(0)\n c = f32[16] broadcast(q), dimensions={}\n"
+        " t = (s32[], f32[16], f32[16,8,32], f32[32,16]) tuple(z, c, x, w)\n"
+        " u = (s32[], f32[16], f32[16,8,32], f32[32,16]) while(t), condition=more, body=step\n"
+        " ROOT g = f32[16] get-tuple-element(u), index=1, sharding={replicated}\n}\n",
+        32 * 16 * 4 / 8 * 7 + 2 * 16 * 4 / 8 * 7});
+}
