@@ -4,6 +4,7 @@
 
 #include "hlo/base/memory.h"
 #include "targets/cpu/element/copy.h"
+#include "tests/support/levels.h"
 
 enum { kMaximumRank = 6 };
 
@@ -67,6 +68,31 @@ Test(cpu_copy, permutes_and_reverses) {
 }
 
 // Every other element and reversed ones are copied as vectors, beside steps that are not.
+// [count][n] becomes [n][count], as coordinates become points.
+static void check_few_rows(CpuPool *pool, int64_t count, int64_t n, int width) {
+    const int64_t sizes[] = {n, count}, to[] = {count, 1}, from[] = {1, n};
+    unsigned char *in = hlo_allocate((size_t)(count * n * width)), *out = hlo_allocate((size_t)(count * n * width));
+    for (int64_t i = 0; i < count * n * width; i++) in[i] = (unsigned char)random_below(256);
+    cpu_copy_strided(pool, 2, sizes, width, out, to, in, from);
+    for (int64_t i = 0; i < n * count; i++)
+        cr_assert_eq(memcmp(out + i * width, in + (i % count * n + i / count) * width, (size_t)width), 0,
+                     "width %d, %lld rows of %lld, element %lld", width, (long long)count, (long long)n, (long long)i);
+    hlo_free(in);
+    hlo_free(out);
+}
+
+Test(cpu_copy, few_rows_become_columns) {
+    static const int64_t kSizes[] = {1, 2, 7, 16, 33, 4096, 9001};
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(3, (CpuFeatures)set, &pool));
+        for (int64_t count = 2; count <= 5; count++)
+            for (size_t s = 0; s < sizeof kSizes / sizeof *kSizes; s++)
+                for (int width = 1; width <= 16; width *= 2) check_few_rows(pool, count, kSizes[s], width);
+        cpu_pool_free(pool);
+    }
+}
+
 Test(cpu_copy, runs_of_any_steps) {
     enum { kMost = 70, kWidest = 16, kCentre = 4 * kMost };
     static const int kSteps[][2] = {{1, 1}, {1, -1}, {1, 2}, {1, -2}, {1, 3}, {2, 1}, {-1, 1}, {2, -1}};

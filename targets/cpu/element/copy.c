@@ -13,6 +13,7 @@
 #include "hlo/base/macros.h"
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/isa.h"
+#include "targets/cpu/isa/move.h"
 
 enum { kTile = 32, kParallelBytes = 64 << 10 };
 
@@ -63,7 +64,8 @@ typedef struct CopyPlan {
     int rank;
     CopyDim dims[CPU_KERNEL_RANK_LIMIT];
     bool transposes;
-    const CpuGemmKernels *gemm;  // for transposes of elements that it supports
+    const CpuGemmKernels *gemm;       // for transposes of elements that it supports
+    CpuInterleaveKernel *interleave;  // for transposes of a few rows into dense columns
     int width;
     char *target;
     const char *source;
@@ -183,7 +185,7 @@ static TileFunction *tile_function(int width) {
 
 // Elements of 4 and 8 bytes are transposed in vector registers by the kernel that packs matrices: a strip of kStrip
 // lines of the source, each read by whole cache lines, then written line by line.
-enum { kStrip = 16, kDeep = 128 };
+enum { kStrip = 16, kDeep = 128, kLong = 4096 };
 
 // The buffer holds kDeep lines of kStrip elements of up to 8 bytes, and 64 bytes to spare. The constant-size copy for
 // full strips of 4 bytes is the common case, and becomes one vector store.
@@ -211,6 +213,12 @@ static void transpose_strips(const CopyPlan *plan, char *to, const char *from, C
 static void transpose_band(const CopyPlan *plan, char *to, const char *from, int64_t band) {
     assert(band >= 0);
     const CopyDim a = plan->dims[0], b = plan->dims[1];
+    if (plan->interleave) {
+        const int64_t first = band * kLong, left = b.size - first;
+        plan->interleave(to + first * b.to * plan->width, from + first * plan->width, a.from,
+                         left < kLong ? left : kLong);
+        return;
+    }
     if (plan->gemm) {
         const int64_t first = band * kDeep;
         const CopyDim part = {b.size - first < kDeep ? b.size - first : kDeep, b.to, b.from};
@@ -225,8 +233,16 @@ static void transpose_band(const CopyPlan *plan, char *to, const char *from, int
     }
 }
 
+// Returns the kernel that writes the elements of a few rows by turns, NULL if it is another transpose.
+static CpuInterleaveKernel *interleave_kernel(const CopyPlan *plan, CpuFeatures features) {
+    const CopyDim a = plan->dims[0], b = plan->dims[1];
+    const bool dense = a.to == 1 && b.to == a.size && b.from == 1 && a.size <= CPU_MOVE_MOST;
+    if (!plan->transposes || !dense || plan->width > 8) return NULL;
+    return cpu_isa_move_kernels(features)->interleave[__builtin_ctz((unsigned)plan->width)][a.size];
+}
+
 static int64_t band_count(const CopyPlan *plan) {
-    const int64_t band = plan->gemm ? kDeep : kTile;
+    const int64_t band = plan->interleave ? kLong : plan->gemm ? kDeep : kTile;
     return plan->transposes ? hlo_divide_up(plan->dims[1].size, band) : 1;
 }
 
@@ -282,6 +298,7 @@ void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, 
     merge_dims(&plan);
     find_transpose(&plan);
     split_single_row(&plan);
+    plan.interleave = interleave_kernel(&plan, cpu_pool_features(pool));
     const bool turns = plan.transposes && (width == 4 || width == 8) && plan.dims[0].to == 1 && plan.dims[1].from == 1;
     if (turns && plan.dims[0].size >= kStrip)
         plan.gemm = cpu_isa_gemm_kernels(cpu_pool_features(pool), width == 8 ? CPU_GEMM_F64 : CPU_GEMM_F32);

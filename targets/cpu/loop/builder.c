@@ -170,6 +170,7 @@ CpuLoopBuilder *cpu_loop_builder_new(HloArena *arena, const CpuLoopDomain *domai
     b->dims = hlo_arena_copy(arena, domain->dims, sizeof(int64_t) * (size_t)b->rank);
     b->kernels = cpu_isa_loop_kernels(features);
     b->kernels_of_one = cpu_isa_loop_kernels_one(features);
+    b->moves = cpu_isa_move_kernels(features);
     if (b->rank > CPU_LOOP_RANK_LIMIT)
         fail(b, hlo_error(HLO_UNIMPLEMENTED, "fused loop: %d dimensions, more than %d", b->rank, CPU_LOOP_RANK_LIMIT));
     return b;

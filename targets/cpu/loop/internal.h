@@ -7,6 +7,7 @@
 #include "hlo/base/vector.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/isa/isa.h"
+#include "targets/cpu/isa/move.h"
 #include "targets/cpu/loop/loop.h"
 
 // How often a value exists: once per loop, once per kept index, once per index of the whole domain.
@@ -52,17 +53,18 @@ typedef struct CpuLoopValue {
     CpuWalk walk;
     CpuReduceOp reduce_op;
     unsigned char constant[16];
-    bool after_reduce;   // depends on a reduction's result
-    bool in_combiner;    // between combine_begin and combine_end
-    CpuValue expanded;   // the EXPAND of this value, 0 if there is none yet
-    CpuValue stored_by;  // the contiguous STORE whose memory is this value's register, or -1
-    bool streams;        // a STORE that bypasses the caches, into an array larger than them (CpuStreamKernel)
-    int64_t slot;        // byte offset of the register in scratch memory, or -1
-    int partial;         // number of a reduction
-    bool few_read;       // of a value that exists once: code reads it, which needs the first elements only
-    bool whole_row;      // of a row in chunks: the register holds the whole row, since a later phase reads it
-    int phase;           // of a row in chunks: the phase that computes it, see CpuLoopPhase
-    uint64_t used_in;    // of a row in chunks: the set of phases that read it, as bits
+    bool after_reduce;  // depends on a reduction's result
+    bool in_combiner;   // between combine_begin and combine_end
+    CpuValue expanded;  // the EXPAND of this value, 0 if there is none yet
+    CpuValue
+        stored_by;     // the contiguous STORE whose memory is this value's register (a LOAD's may be elsewhere), or -1
+    bool streams;      // a STORE that bypasses the caches, into an array larger than them (CpuStreamKernel)
+    int64_t slot;      // byte offset of the register in scratch memory, or -1
+    int partial;       // number of a reduction
+    bool few_read;     // of a value that exists once: code reads it, which needs the first elements only
+    bool whole_row;    // of a row in chunks: the register holds the whole row, since a later phase reads it
+    int phase;         // of a row in chunks: the phase that computes it, see CpuLoopPhase
+    uint64_t used_in;  // of a row in chunks: the set of phases that read it, as bits
 } CpuLoopValue;
 
 typedef HLO_VECTOR(CpuLoopValue) CpuLoopValueVector;
@@ -75,6 +77,7 @@ struct CpuLoopBuilder {
     CpuLoopValueVector values;
     HloStatus status;  // the first error
     const CpuLoopKernels *kernels, *kernels_of_one;
+    const CpuMoveKernels *moves;
     bool in_combiner;
     int combine_count;
     bool combine_in_order;
@@ -134,6 +137,7 @@ enum { CPU_SMALL_ELEMENTS = 64, CPU_SMALL_SCRATCH = 32768, CPU_SMALL_BUFFERS = 3
 
 struct CpuLoop {
     const CpuLoopKernels *kernels, *kernels_of_one;
+    const CpuMoveKernels *moves;
     const CpuSmallLoop *small_loop;  // or NULL
     CpuLoopMode mode;
     int64_t outer, reduced, inner;  // sizes of the three groups
@@ -211,7 +215,8 @@ void cpu_loop_free_slot(CpuLoopPlanner *p, int slot);
 // Whether an expansion is the kept register itself: in the columns form, where a block is one reduced index.
 bool cpu_loop_expands_in_place(const CpuLoop *loop, const CpuLoopValue *value);
 
-// Whether the value is a store whose operand is computed directly in the output's memory.
+// Whether the value is a store whose operand is computed directly in the output's memory. One of a load is not: the
+// load may find its elements in one piece and leave them where they are.
 bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v);
 
 // Returns a value as a step of the interpreter.
@@ -219,7 +224,8 @@ CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v);
 
 // Returns the elements [start, start + count) of a load's walk: in place where they are contiguous, else copied to
 // `reg`.
-void *cpu_walk_load(const CpuLoopValue *value, const void *buffer, void *reg, int64_t start, int64_t count);
+void *cpu_walk_load(const CpuMoveKernels *moves, const CpuLoopValue *value, const void *buffer, void *reg,
+                    int64_t start, int64_t count);
 
 // Stores a range of elements, as the inverse of cpu_walk_load(). Copies nothing if `reg` is the output's own memory.
 void cpu_walk_store(const CpuLoopValue *value, void *buffer, const void *reg, int64_t start, int64_t count);

@@ -271,22 +271,37 @@ static void stream_stores(CpuLoop *loop) {
     }
 }
 
+// Whether the value's register may be memory of an output: kernels write registers, and loads that copy. Lists of calls
+// read arrays through tables of their own.
+static bool may_be_placed(const CpuLoop *loop, const CpuLoopValue *value, const CpuLoopValue *store) {
+    if (value->kind == CPU_VALUE_KERNEL) return true;
+    const int64_t elements = loop->kept * (loop->reduced ? loop->reduced : 1);
+    return value->kind == CPU_VALUE_LOAD && !value->walk.contiguous && !store->streams && !loop->phases &&
+           elements > CPU_SMALL_ELEMENTS;
+}
+
+// Returns the position of the last read of any array but that of load `except`, -1 if there is none.
+static int last_read_in_place(const CpuLoopPlanner *p, CpuValue except) {
+    int last = -1;
+    for (CpuValue v = 0; v < p->loop->value_count; v++)
+        if (v != except && p->loop->values[v].kind == CPU_VALUE_LOAD && p->last_use[v] > last) last = p->last_use[v];
+    return last;
+}
+
 // Places the registers of stored values in the output's own memory if the store is contiguous, the value is computed by
-// a kernel, and no later instruction of the list reads an input in place (the output may share its memory).
+// a kernel or copied, and no later instruction of the list reads an input in place (the output may share its memory).
 static void place_stores(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
-    int last_read_in_place = -1;
-    for (CpuValue v = 0; v < loop->value_count; v++)
-        if (loop->values[v].kind == CPU_VALUE_LOAD && p->last_use[v] > last_read_in_place)
-            last_read_in_place = p->last_use[v];
+    const int last_read = last_read_in_place(p, -1);
     for (CpuValue v = 0; v < loop->value_count; v++) {
         const CpuLoopValue *store = &loop->values[v];
         if (store->kind != CPU_VALUE_STORE || !store->walk.contiguous) continue;
         CpuLoopValue *value = &loop->values[store->operands[0]];
-        if (value->kind != CPU_VALUE_KERNEL || value->level != store->level || value->stored_by >= 0) continue;
+        if (!may_be_placed(loop, value, store) || value->level != store->level || value->stored_by >= 0) continue;
         if (list_of(loop, value) != list_of(loop, store) || value->in_combiner) continue;
         if (loop->phases && !cpu_loop_phase_may_place(loop, store->operands[0], v)) continue;
-        if (store->operands[0] >= last_read_in_place) value->stored_by = v;
+        const bool loads = value->kind == CPU_VALUE_LOAD;
+        if (store->operands[0] >= (loads ? last_read_in_place(p, store->operands[0]) : last_read)) value->stored_by = v;
     }
 }
 
@@ -437,7 +452,9 @@ static HloStatus plan_blocks(CpuLoopPlanner *p) {
 
 bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v) {
     const CpuLoopValue *value = &loop->values[v];
-    return value->kind == CPU_VALUE_STORE && loop->values[value->operands[0]].stored_by == v;
+    if (value->kind != CPU_VALUE_STORE) return false;
+    const CpuLoopValue *stored = &loop->values[value->operands[0]];
+    return stored->stored_by == v && stored->kind != CPU_VALUE_LOAD;
 }
 
 CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v) {
@@ -559,6 +576,7 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     CpuLoop *loop = HLO_ARENA_NEW(b->arena, CpuLoop, 1);
     loop->kernels = b->kernels;
     loop->kernels_of_one = b->kernels_of_one;
+    loop->moves = b->moves;
     loop->values = b->values.items;
     loop->value_count = (int)b->values.count;
     loop->outer = hlo_product(b->dims, b->outer);

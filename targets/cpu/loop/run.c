@@ -173,7 +173,9 @@ static void run_value(Frame *frame, CpuValue v) {
     void **result = &frame->registers[v];
     switch (value->kind) {
         case CPU_VALUE_LOAD:
-            *result = cpu_walk_load(value, frame->buffers[value->buffer], own_register(frame, value), start, count);
+            *result = cpu_walk_load(
+                frame->loop->moves, value, frame->buffers[value->buffer],
+                value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value), start, count);
             break;
         case CPU_VALUE_INDEX:
             *result = own_register(frame, value);

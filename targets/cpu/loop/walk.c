@@ -21,7 +21,13 @@ typedef struct Runs {
     const char *src;
     int64_t src_step, src_stride;
     int width;
+    const CpuMoveKernels *moves;  // NULL when storing: their targets are contiguous
 } Runs;
+
+// Returns the number of the width in tables of kernels, -1 if it has none.
+static int width_number(int width) {
+    return width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : width == 8 ? 3 : -1;
+}
 
 // Copies runs that are contiguous on both sides.
 static void copy_contiguous(const Runs *runs) {
@@ -58,8 +64,12 @@ static void copy_contiguous(const Runs *runs) {
 
 // Copies one run again and again: a few times by moves, and from there on by doubling what is copied.
 static void repeat_run(const Runs *runs) {
-    enum { kByMoves = 512 };
+    enum { kByMoves = 512, kWord = 4 };
     const int64_t once = runs->length * runs->width, all = runs->count * once;
+    if (runs->moves && once % kWord == 0 && once / kWord <= runs->moves->repeat_words) {
+        runs->moves->repeat(runs->dst, runs->src, once / kWord, runs->count);
+        return;
+    }
     Runs first = *runs;
     if (all > kByMoves) first.count = kByMoves / once + 1;
     if (first.count > runs->count) first.count = runs->count;
@@ -122,9 +132,21 @@ static void copy_steps(const Runs *runs) {
     }
 }
 
+// Returns the kernel that copies every `step`-th element to a contiguous target, or NULL.
+static CpuStepKernel *step_kernel(const CpuMoveKernels *moves, int64_t step, int width) {
+    const int number = width_number(width);
+    if (!moves || number < 0) return NULL;
+    if (step == -1) return moves->reverse[number];
+    return step > 0 && step <= CPU_MOVE_MOST ? moves->step[number][step] : NULL;
+}
+
 // Copies dst[i * dst_step] = src[i * src_step], with steps in elements.
-static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count, int width) {
-    if (dst_step == 1 && src_step == 0)
+static void copy_stepped(const CpuMoveKernels *moves, char *dst, int64_t dst_step, const char *src, int64_t src_step,
+                         int64_t count, int width) {
+    CpuStepKernel *kernel = dst_step == 1 ? step_kernel(moves, src_step, width) : NULL;
+    if (kernel)
+        kernel(dst, src, count);
+    else if (dst_step == 1 && src_step == 0)
         cpu_fill_run(dst, src, count, width);
     else
         cpu_copy_run(dst, dst_step, src, src_step, count, width);
@@ -137,13 +159,20 @@ static void copy_long(const Runs *runs) {
     char *to = runs->dst;
     const char *from = runs->src;
     for (int64_t r = runs->count; r > 0; r--) {
-        copy_stepped(to, runs->dst_step, from, runs->src_step, runs->length, runs->width);
+        copy_stepped(runs->moves, to, runs->dst_step, from, runs->src_step, runs->length, runs->width);
         to += runs->dst_stride * runs->width;
         from += runs->src_stride * runs->width;
     }
 }
 
 static void copy_spread(const Runs *runs) {
+    const int number = width_number(runs->width);
+    const bool few = runs->moves && number >= 0 && runs->length <= CPU_MOVE_MOST && runs->src_stride == 1;
+    CpuSpreadKernel *kernel = few ? runs->moves->spread[number][runs->length] : NULL;
+    if (kernel) {
+        kernel(runs->dst, runs->src, runs->count);
+        return;
+    }
     switch (runs->width) {
         case 1: spread_8(runs); break;
         case 2: spread_16(runs); break;
@@ -228,7 +257,8 @@ static int64_t cursor_whole_runs(const Cursor *cursor, int64_t count) {
 
 // ---- loads and stores
 
-void *cpu_walk_load(const CpuLoopValue *value, const void *buffer, void *reg, int64_t start, int64_t count) {
+void *cpu_walk_load(const CpuMoveKernels *moves, const CpuLoopValue *value, const void *buffer, void *reg,
+                    int64_t start, int64_t count) {
     const int width = value->width;
     const CpuWalk *walk = &value->walk;
     const char *base = buffer;
@@ -242,11 +272,11 @@ void *cpu_walk_load(const CpuLoopValue *value, const void *buffer, void *reg, in
         int64_t part = count < cursor.run ? count : cursor.run;
         if (runs > 1) {
             part = runs * walk->sizes[0];
-            copy_runs(
-                &(Runs){runs, walk->sizes[0], out, 1, walk->sizes[0], from, cursor.step, walk->strides[1], width});
+            copy_runs(&(Runs){runs, walk->sizes[0], out, 1, walk->sizes[0], from, cursor.step, walk->strides[1], width,
+                              moves});
             cursor_carry(&cursor, 1, runs);
         } else {
-            copy_stepped(out, 1, from, cursor.step, part, width);
+            copy_stepped(moves, out, 1, from, cursor.step, part, width);
             cursor_advance(&cursor, part);
         }
         out += part * width;
@@ -266,10 +296,11 @@ void cpu_walk_store(const CpuLoopValue *value, void *buffer, const void *reg, in
         int64_t part = count < cursor.run ? count : cursor.run;
         if (runs > 1) {
             part = runs * walk->sizes[0];
-            copy_runs(&(Runs){runs, walk->sizes[0], to, cursor.step, walk->strides[1], in, 1, walk->sizes[0], width});
+            copy_runs(
+                &(Runs){runs, walk->sizes[0], to, cursor.step, walk->strides[1], in, 1, walk->sizes[0], width, NULL});
             cursor_carry(&cursor, 1, runs);
         } else {
-            if (to != in) copy_stepped(to, cursor.step, in, 1, part, width);
+            if (to != in) copy_stepped(NULL, to, cursor.step, in, 1, part, width);
             cursor_advance(&cursor, part);
         }
         in += part * width;

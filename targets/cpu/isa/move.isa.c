@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves by constant patterns: the compiler makes permutations of vectors of them, since all steps are constants.
+#include "targets/cpu/isa/move.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "targets/cpu/isa/isa.h"
+#include "targets/cpu/isa/set.inc"
+
+#define STEP(T, name, index)                                                \
+    static void name(void *to, const void *from, int64_t n) {               \
+        T *out = to;                                                        \
+        const T *in = from;                                                 \
+        CPU_INDEPENDENT for (int64_t i = 0; i < n; i++) out[i] = in[index]; \
+    }
+#define SPREAD(T, name, times)                                              \
+    static void name(void *to, const void *from, int64_t n) {               \
+        T *out = to;                                                        \
+        const T *in = from;                                                 \
+        CPU_INDEPENDENT for (int64_t i = 0; i < n; i++) {                   \
+            const T element = in[i];                                        \
+            for (int k = 0; k < (times); k++) out[(times)*i + k] = element; \
+        }                                                                   \
+    }
+#define INTERLEAVE(T, name, count)                                                                             \
+    static void name(void *to, const void *from, int64_t stride, int64_t n) {                                  \
+        T *out = to;                                                                                           \
+        const T *in = from;                                                                                    \
+        CPU_INDEPENDENT for (int64_t i = 0; i < n; i++) for (int k = 0; k < (count); k++) out[(count)*i + k] = \
+            in[k * stride + i];                                                                                \
+    }
+#define MOVES(T, bits)                    \
+    STEP(T, reverse_##bits, -i)           \
+    STEP(T, step_2_##bits, 2 * i)         \
+    STEP(T, step_3_##bits, 3 * i)         \
+    STEP(T, step_4_##bits, 4 * i)         \
+    SPREAD(T, spread_2_##bits, 2)         \
+    SPREAD(T, spread_3_##bits, 3)         \
+    SPREAD(T, spread_4_##bits, 4)         \
+    INTERLEAVE(T, interleave_2_##bits, 2) \
+    INTERLEAVE(T, interleave_3_##bits, 3) \
+    INTERLEAVE(T, interleave_4_##bits, 4)
+MOVES(uint8_t, 8)
+MOVES(uint16_t, 16)
+MOVES(uint32_t, 32)
+MOVES(uint64_t, 64)
+
+// A vector of the run's elements again and again is a permutation of the run; the next vector goes on where it ends.
+// Instruction sets whose permutations are not of any element by any number have no such kernel.
+#if CPU_VECTOR_BYTES >= 32
+enum { kLanes = CPU_VECTOR_BYTES / 4 };
+typedef int32_t Lanes __attribute__((vector_size(CPU_VECTOR_BYTES)));
+
+// `count` words are read or written, those from `count` on are zero.
+#if CPU_VECTOR_BYTES == 64
+#define PERMUTED(run, lanes) (Lanes) _mm512_permutexvar_epi32((__m512i)(lanes), (__m512i)(run))
+#define FIRST(count) (__mmask16)((1u << (count)) - 1)
+#define FIRST_WORDS(from, count) (Lanes) _mm512_maskz_loadu_epi32(FIRST(count), from)
+#define PUT_FIRST_WORDS(to, count, words) _mm512_mask_storeu_epi32(to, FIRST(count), (__m512i)(words))
+#else
+#define PERMUTED(run, lanes) (Lanes) _mm256_permutevar8x32_epi32((__m256i)(run), (__m256i)(lanes))
+#define FIRST(count) (__m256i)(kNumbers < (int32_t)(count))
+#define FIRST_WORDS(from, count) (Lanes) _mm256_maskload_epi32((const int *)(const void *)(from), FIRST(count))
+#define PUT_FIRST_WORDS(to, count, words) _mm256_maskstore_epi32((int *)(void *)(to), FIRST(count), (__m256i)(words))
+#endif
+#if CPU_VECTOR_BYTES == 64
+static const Lanes kNumbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#else
+static const Lanes kNumbers = {0, 1, 2, 3, 4, 5, 6, 7};
+#endif
+
+// Returns the remainders by `length` of numbers below kLanes.
+static inline Lanes remainders(Lanes numbers, int32_t length) {
+    int32_t multiple = length;
+    while (multiple < kLanes) multiple *= 2;
+    for (; multiple >= length; multiple /= 2) numbers -= (numbers >= multiple) & multiple;
+    return numbers;
+}
+
+static void repeat_words(void *target, const void *from, int64_t words, int64_t times) {
+    char *to = target;
+    assert(words > 0 && words <= kLanes);
+    const int32_t length = (int32_t)words, shift = kLanes % length;
+    const Lanes run = FIRST_WORDS(from, words);
+    Lanes lanes = remainders(kNumbers, length);
+    int64_t left = words * times;
+    for (; left >= kLanes; left -= kLanes, to += sizeof run) {
+        const Lanes elements = PERMUTED(run, lanes);
+        memcpy(to, &elements, sizeof elements);
+        lanes += shift;
+        lanes -= (lanes >= length) & length;
+    }
+    PUT_FIRST_WORDS(to, left, PERMUTED(run, lanes));
+}
+
+#define REPEAT_KERNEL repeat_words, .repeat_words = kLanes
+#else
+#define REPEAT_KERNEL NULL, .repeat_words = 0
+#endif
+
+#define EACH_WIDTH(name) \
+    { name##_8, name##_16, name##_32, name##_64 }
+#define EACH_COUNT(name, bits) \
+    { NULL, NULL, name##_2_##bits, name##_3_##bits, name##_4_##bits }
+#define EACH_WIDTH_AND_COUNT(name) \
+    { EACH_COUNT(name, 8), EACH_COUNT(name, 16), EACH_COUNT(name, 32), EACH_COUNT(name, 64) }
+
+const CpuMoveKernels CPU_ISA_NAME(cpu_move_kernels) = {
+    .step = EACH_WIDTH_AND_COUNT(step),
+    .reverse = EACH_WIDTH(reverse),
+    .spread = EACH_WIDTH_AND_COUNT(spread),
+    .interleave = EACH_WIDTH_AND_COUNT(interleave),
+    .repeat = REPEAT_KERNEL,
+};
