@@ -59,6 +59,7 @@ class Decoder:
     offload: tuple = ()  # kept in the host's memory
     scanned: bool = True  # one loop over layers, or all written out
     weights: object = jnp.float32
+    first_moment: object = None  # the type of Adam's mean of gradients; None: that of the weights
     fp8: bool = False  # products of layers in float8_e4m3fn, gradients in float8_e5m2
     loss_tiles: int = 1  # parts in which logits are made
 
@@ -423,7 +424,9 @@ def arguments(model, mesh):
     if not model.tied:
         parameters["output"] = array((model.width, model.vocabulary), ("fsdp", "tensor"))
     tokens = array((model.batch, model.sequence), (BATCH, "sequence"), jnp.int32)
-    return parameters, parameters, parameters, tokens, tokens
+    means = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, model.first_moment or a.dtype, sharding=a.sharding),
+                         parameters)
+    return parameters, means, parameters, tokens, tokens
 
 
 def parameter_count(model):

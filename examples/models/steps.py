@@ -73,11 +73,12 @@ STEPS = {
     "llama_70b_v7_64": (llama_70b(128, 2, recompute="names", keep=("input",)), "tpu7x:4x4x4", 12.2, None, "TR?"),
     "gpt_oss_120b_v7_64": (Decoder(layers=36, width=2880, heads=64, key_heads=8, head_width=64, hidden=2880,
                                    vocabulary=201088, sequence=8192, batch=1280, mesh={"data": 2, "fsdp": 64},
-                                   windows=(128, 0), experts=128, active=4, recompute="names", keep=("input",)),
+                                   windows=(128, 0), experts=128, active=4, recompute="names", offload=("input",)),
                            "tpu7x:4x4x4", 17.1, None, "TR?"),
     "deepseek_v3_v7_128": (Decoder(layers=61, width=7168, heads=128, hidden=2048, vocabulary=129280, sequence=4096,
                                    batch=2048, mesh={"fsdp": 256}, latent=(1536, 512, 64), experts=256, active=8,
-                                   shared=1, dense_layers=3, dense_hidden=18432, recompute="names", keep=("input",)),
+                                   shared=1, dense_layers=3, dense_hidden=18432, first_moment=jnp.bfloat16,
+                                   recompute="names", offload=("input",)),
                            "tpu7x:4x4x8", 27.02, None, "TR?"),
 }
 
