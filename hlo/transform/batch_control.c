@@ -3,14 +3,73 @@
 // of all branches; a loop whose condition is batched runs until all items of the batch have ended, and those that have
 // keep their state.
 #include "hlo/transform/batch.h"
+#include "hlo/transform/structure.h"
 
 static bool *flags_of(const HloBatch *v, int64_t index) {
     const int64_t *flags = hlo_int_map_find(&v->flags, (uint64_t)v->old->operands[index]->id);
     return (bool *)(intptr_t)*flags;
 }
 
+static void unpack(HloBatch *v, HloInstruction *tuple, int64_t count, HloInstruction **out) {
+    for (int64_t k = 0; k < count; k++) out[k] = hlo_build_get(v->b, tuple, k);
+}
+
+// The mapped form of a function, all parameters of which are mapped.
+typedef struct Mapped {
+    HloBatch v;
+    HloInstruction *root;
+    const HloBatch *outer;
+} Mapped;
+
+static HloStatus mapped_function(void *argument) {
+    Mapped *m = argument;
+    HloBatch *v = &m->v;
+    const HloComputation *from = m->outer->old->called[0];
+    const int64_t count = hlo_shape_leaf_count(from->root->shape);
+    HloInstruction **results = HLO_ARENA_NEW(v->scratch, HloInstruction *, count + 1);
+    for (int64_t i = 0; i < hlo_parameter_count(from); i++) {
+        HloInstruction **leaf = HLO_ARENA_NEW(v->scratch, HloInstruction *, 1);
+        bool *flag = HLO_ARENA_NEW(v->scratch, bool, 1);
+        flag[0] = true;
+        leaf[0] = hlo_build_parameter_shape(v->b, i, hlo_batch_shape(v, from->parameters.items[i]->shape), NULL);
+        hlo_batch_bind(v, from->parameters.items[i], leaf, flag);
+    }
+    if (!v->b->status) hlo_batch_walk(v, from, results, m->outer->out_flags);
+    m->root = hlo_shape_is_tuple(from->root->shape) ? hlo_build_tuple(v->b, results, count) : results[0];
+    return hlo_transform_status(v->b);
+}
+
+// True if a call stays one: derivatives know its function by name.
+static bool stays_call(const HloInstruction *call) {
+    const HloShape *result = call->shape;
+    for (int32_t i = 0; i < call->operand_count; i++)
+        if (!hlo_shape_is_array(call->operands[i]->shape)) return false;
+    return hlo_transform_is_named(call->called[0]) &&
+           (!hlo_shape_is_tuple(result) || result->element_count == hlo_shape_leaf_count(result));
+}
+
+static void call_mapped(HloBatch *v, HloInstruction **out) {
+    const HloInstruction *old = v->old;
+    HloComputation *mapped = NULL;
+    Mapped m = {.v = {.scratch = v->scratch, .size = v->size, .axis = v->axis}, .outer = v};
+    HloStatus status =
+        hlo_transform_build(v->b->module, old->called[0]->name, mapped_function, &m, &m.v.b, &m.root, &mapped);
+    if (status) {
+        hlo_builder_fail(v->b, status);
+        return;
+    }
+    HloInstruction **operands = HLO_ARENA_NEW(v->scratch, HloInstruction *, old->operand_count + 1);
+    for (int32_t i = 0; i < old->operand_count; i++) operands[i] = hlo_batch_operand(v, i);
+    out[0] = hlo_build_call(v->b, operands, old->operand_count, mapped);
+    if (hlo_shape_is_tuple(old->shape)) unpack(v, out[0], old->shape->element_count, out);
+}
+
 void hlo_batch_call(HloBatch *v, HloInstruction **out) {
     HloComputation *called = v->old->called[0];
+    if (stays_call(v->old)) {
+        call_mapped(v, out);
+        return;
+    }
     for (int32_t i = 0; i < v->old->operand_count; i++)
         hlo_batch_bind(v, called->parameters.items[i], hlo_batch_leaves(v, i), flags_of(v, i));
     hlo_batch_walk(v, called, out, v->out_flags);
@@ -22,10 +81,6 @@ void hlo_batch_call(HloBatch *v, HloInstruction **out) {
 // A flat tuple of the leaves of operand `index`.
 static HloInstruction *flat_operand(HloBatch *v, int64_t index) {
     return hlo_build_tuple(v->b, hlo_batch_leaves(v, index), hlo_shape_leaf_count(v->old->operands[index]->shape));
-}
-
-static void unpack(HloBatch *v, HloInstruction *tuple, int64_t count, HloInstruction **out) {
-    for (int64_t k = 0; k < count; k++) out[k] = hlo_build_get(v->b, tuple, k);
 }
 
 static void same_branch(HloBatch *v, HloInstruction **out) {

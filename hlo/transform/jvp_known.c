@@ -114,10 +114,23 @@ static HloInstruction *const *selected(const HloInstruction *i) {
     return i->operands;
 }
 
+// Where a function is mapped, what all items share is repeated along new first dimensions.
+static const HloInstruction *repeated(const HloInstruction *i) {
+    for (; hlo_is(i, HLO_OP_BROADCAST); i = i->operands[0]) {
+        const HloInts mapping = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
+        for (int64_t d = 0; d < mapping.count; d++)
+            if (mapping.items[d] != d + i->shape->rank - mapping.count) return i;
+    }
+    return i;
+}
+
+// x != y; NULL for 0.
 static bool compares_unequal(const HloInstruction *i, const HloInstruction *x, const HloInstruction *y) {
     double zero;
+    i = repeated(i);
     return hlo_is(i, HLO_OP_COMPARE) && HLO_ATTRIBUTES(i, Compare)->direction == HLO_ComparisonDirection_NE &&
-           i->operands[0] == x && (y ? i->operands[1] == y : constant_value(i->operands[1], &zero) && zero == 0);
+           repeated(i->operands[0]) == x &&
+           (y ? repeated(i->operands[1]) == y : constant_value(i->operands[1], &zero) && zero == 0);
 }
 
 // xlogy and xlog1py of jax.scipy.special, and so its entropies: x log(y), and 0 where x is 0 and y a number. The
@@ -127,15 +140,16 @@ bool hlo_transform_log_product(HloJvp *j, HloInstruction **out) {
     double zero;
     if (!of || !hlo_is(of[0], HLO_OP_OR) || !hlo_is(of[1], HLO_OP_MULTIPLY) || !constant_value(of[2], &zero))
         return false;
-    const HloInstruction *x = of[1]->operands[0], *log = of[1]->operands[1];
+    const HloInstruction *x = repeated(of[1]->operands[0]), *log = repeated(of[1]->operands[1]);
     if (zero != 0 || (!hlo_is(log, HLO_OP_LOG) && !hlo_is(log, HLO_OP_LOG1P))) return false;
-    const HloInstruction *y = log->operands[0];
+    const HloInstruction *y = repeated(log->operands[0]);
+    const bool is_same = of[1]->operands[0] == log->operands[0] && of[1]->operands[1] == log && hlo_is(log, HLO_OP_LOG);
     if (!compares_unequal(of[0]->operands[0], x, NULL) || !compares_unequal(of[0]->operands[1], y, y)) return false;
-    HloInstruction **t = hlo_jvp_tangents_of(j, x == y && hlo_is(log, HLO_OP_LOG) ? x : of[1]);
+    HloInstruction **t = hlo_jvp_tangents_of(j, is_same ? log->operands[0] : of[1]);
     if (!t) return false;
     if (hlo_is(j->old, HLO_OP_CALL)) hlo_jvp_inline(j, j->old->called[0], 0, out);
     out[0] = t[0];
-    if (t[0] && x == y && hlo_is(log, HLO_OP_LOG)) {
+    if (t[0] && is_same) {
         HloInstruction *value = hlo_jvp_primal_of(j, log);
         HloInstruction *slope = hlo_build_add(j->b, value, hlo_build_splat_like(j->b, value, 1));
         out[0] = hlo_build_mul(j->b, t[0], slope);

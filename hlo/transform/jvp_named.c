@@ -186,6 +186,12 @@ static bool is_name(const char *text, const char *name) {
     return !*text;
 }
 
+bool hlo_transform_is_named(const HloComputation *function) {
+    for (size_t i = 0; i < HLO_COUNT_OF(NAMED); i++)
+        if (is_name(function->name, NAMED[i].name)) return true;
+    return false;
+}
+
 bool hlo_transform_named(HloJvp *j, HloInstruction **out) {
     const char *name = j->old->called[0]->name;
     for (size_t i = 0; i < HLO_COUNT_OF(NAMED); i++)

@@ -71,6 +71,8 @@ bool hlo_transform_logistic(HloJvp *j, HloInstruction **out);
 bool hlo_transform_log_product(HloJvp *j, HloInstruction **out);
 // The value and the tangents of a call of a function to which JAX gives a derivative of its own; false for another one.
 bool hlo_transform_named(HloJvp *j, HloInstruction **out);
+// True if the function has the name of one of these.
+bool hlo_transform_is_named(const HloComputation *function);
 // The derivative of samples x of gamma distributions, f32 or f64, with respect to their shapes a.
 HloInstruction *hlo_transform_gamma_slope(HloBuilder *b, HloInstruction *a, HloInstruction *x);
 // Rules of custom calls: geqrf and its kin, orgqr after them, gtsv, and geev without vectors.

@@ -829,7 +829,7 @@ Test(derivatives, where_formulas_of_a_function_meet) {
 
 // The formula of log(exp(a) + exp(b)) has a kink of each part where a = b, and NaN where both are infinite; the
 // function has neither. That of the logistic function overflows. A function called relu has the slope 0 at 0, any other
-// maximum with 0 the slope 1/2.
+// maximum with 0 the slope 1/2. All have the same slopes where they are mapped over an axis.
 Test(derivatives, of_functions_with_a_rule_of_their_own) {
     static const struct {
         const char *text;
@@ -907,19 +907,23 @@ Test(derivatives, of_functions_with_a_rule_of_their_own) {
          "to_apply=_gamma.3\n}\n",
          {0.5, 1, 4},
          {1.6410129763808734, 1.4309374423012802, 1.2681319669760756}}};
-    for (size_t f = 0; f < HLO_COUNT_OF(kFunctions); f++) {
+    for (size_t k = 0; k < 2 * HLO_COUNT_OF(kFunctions); k++) {
+        const size_t f = k / 2;
         HloModule *module = compiled_must_parse(kFunctions[f].text);
-        HloComputation *vjp;
-        HloStatus status = hlo_vjp(module->entry, NULL, &vjp);
+        HloComputation *function = module->entry, *vjp;
+        const HloInts dims = k % 2 ? HLO_DIMS(1, 3) : HLO_DIMS(3);
+        HloStatus status = HLO_SUCCESS;
+        if (k % 2) status = hlo_vmap(module->entry, &(HloVmapOptions){.size = 1}, &function);
+        if (!status) status = hlo_vjp(function, NULL, &vjp);
         cr_assert_null(status, "%s", hlo_status_message(status));
-        HloLiteral *arguments[] = {hlo_literal_of(HLO_F64, HLO_DIMS(3), kFunctions[f].at),
-                                   hlo_literal_of(HLO_F64, HLO_DIMS(3), (const double[]){1, 1, 1})},
+        HloLiteral *arguments[] = {hlo_literal_of(HLO_F64, dims, kFunctions[f].at),
+                                   hlo_literal_of(HLO_F64, dims, (const double[]){1, 1, 1})},
                    *results[MOST];
         cr_assert_eq(evaluate("rule", vjp, arguments, 2, results), 2);
         for (int i = 0; i < 3; i++) {
             const double got = creal(hlo_literal_get_complex(results[1], i)), wanted = kFunctions[f].slope[i];
-            cr_expect(got == wanted || fabs(got - wanted) <= 2e-14, "function %zu at %g: %.17g, not %.17g", f,
-                      kFunctions[f].at[i], got, wanted);
+            cr_expect(got == wanted || fabs(got - wanted) <= 2e-14, "function %zu%s at %g: %.17g, not %.17g", f,
+                      k % 2 ? ", mapped," : "", kFunctions[f].at[i], got, wanted);
         }
         free_all(arguments, 2);
         free_all(results, 2);
