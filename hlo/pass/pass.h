@@ -45,13 +45,13 @@ typedef struct HloPass {
     HloPassFunction *run;
 } HloPass;
 
-// Passes that run one after the other, repeatedly until nothing changes, at most `rounds` times.
+// Passes that run one after the other, repeatedly until nothing changes, at most `iterations` times.
 typedef struct HloPipeline {
     const char *name;
     const char *summary;
     const char *const *passes;
     int32_t count;
-    int32_t rounds;
+    int32_t iterations;
 } HloPipeline;
 
 #define HLO_PASS(function, name, summary) HloPassFunction hlo_pass_##function;

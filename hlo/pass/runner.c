@@ -171,7 +171,7 @@ static HloStatus run_pipeline(Run *run, const HloPipeline *pipeline) {
     assert(pipeline);
     run->pipeline = pipeline->name;
     int32_t unchanged = 0;  // consecutive passes that changed nothing
-    for (int32_t n = 0; n < pipeline->rounds * pipeline->count && unchanged < pipeline->count; n++) {
+    for (int32_t n = 0; n < pipeline->iterations * pipeline->count && unchanged < pipeline->count; n++) {
         bool changed = false;
         HLO_TRY(run_one(run, hlo_pass_find(pipeline->passes[n % pipeline->count]), &changed));
         unchanged = changed ? 0 : unchanged + 1;

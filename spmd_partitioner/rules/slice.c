@@ -18,12 +18,12 @@
 #include <assert.h>
 #include <string.h>
 
-#include "spmd_partitioner/assemble.h"
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
-#include "spmd_partitioner/halo.h"
 #include "spmd_partitioner/moves.h"
-#include "spmd_partitioner/split.h"
+#include "spmd_partitioner/parts/assemble.h"
+#include "spmd_partitioner/parts/halo.h"
+#include "spmd_partitioner/parts/split.h"
 
 // Whether a slice keeps a dimension as it is: then any sharding of it will do.
 static bool is_whole(const HloSliceAttributes *slice, const HloShape *operand, int32_t dim) {

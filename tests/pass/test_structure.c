@@ -452,7 +452,7 @@ Test(pass_structure, an_index_out_of_range_takes_the_last_branch) {
                "HloModule m\n\nENTRY main {\n  x = f32[4] parameter(0)\n  ROOT c = f32[4] negate(x)\n}\n");
 }
 
-// A loop of `trips` rounds over (i, x, w, unread): x += w * w, while w never changes.
+// A loop of `trips` iterations over (i, x, w, unread): x += w * w, while w never changes.
 #define LOOP(trips)                                                                                               \
     "HloModule m\n\nbody {\n  s = (s32[], f32[4], f32[4], f32[]) parameter(0)\n"                                  \
     "  i = s32[] get-tuple-element(s), index=0\n  x = f32[4] get-tuple-element(s), index=1\n"                     \

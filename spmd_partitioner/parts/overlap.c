@@ -13,7 +13,7 @@
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
-#include "spmd_partitioner/split.h"
+#include "spmd_partitioner/parts/split.h"
 
 // Slices of one array and of one shape, the first of which is being partitioned.
 typedef struct Group {

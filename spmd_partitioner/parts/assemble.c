@@ -12,14 +12,14 @@
 // the one's elements in its region and the other's in the other. So each tree can be computed on whole columns, and the
 // result selects by position. Columns that hold an array as it is cost nothing: of concatenate(a * c - b * s, b * c + a
 // * s) with halves a and b of %x, one column is %x and the other %x rotated.
-#include "spmd_partitioner/assemble.h"
+#include "spmd_partitioner/parts/assemble.h"
 
 #include <assert.h>
 
 #include "hlo/ir/attributes.h"
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
-#include "spmd_partitioner/pieces.h"
+#include "spmd_partitioner/parts/pieces.h"
 
 enum {
     MOST_REGIONS = 12,

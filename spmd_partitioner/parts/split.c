@@ -9,7 +9,7 @@
 //
 // A permute sends as much as its longest move, however few devices take part, so that moves of all slices in the same
 // rounds (moves.h) send less than one set of rounds for each.
-#include "spmd_partitioner/split.h"
+#include "spmd_partitioner/parts/split.h"
 
 #include <assert.h>
 

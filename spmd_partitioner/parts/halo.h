@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays shifted along several sharded dimensions, cut out of one array with margins.
-#ifndef MESHLO_SPMD_PARTITIONER_HALO_H_
-#define MESHLO_SPMD_PARTITIONER_HALO_H_
+#ifndef MESHLO_SPMD_PARTITIONER_PARTS_HALO_H_
+#define MESHLO_SPMD_PARTITIONER_PARTS_HALO_H_
 
 #include "spmd_partitioner/partitioner.h"
 

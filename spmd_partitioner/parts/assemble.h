@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Concatenations along a sharded dimension, and slices of them, that are made directly of what they take parts of.
-#ifndef MESHLO_SPMD_PARTITIONER_ASSEMBLE_H_
-#define MESHLO_SPMD_PARTITIONER_ASSEMBLE_H_
+#ifndef MESHLO_SPMD_PARTITIONER_PARTS_ASSEMBLE_H_
+#define MESHLO_SPMD_PARTITIONER_PARTS_ASSEMBLE_H_
 
 #include "spmd_partitioner/partitioner.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slices of one array that are exchanged together: those that split it along a sharded dimension, and those that
 // overlap.
-#ifndef MESHLO_SPMD_PARTITIONER_SPLIT_H_
-#define MESHLO_SPMD_PARTITIONER_SPLIT_H_
+#ifndef MESHLO_SPMD_PARTITIONER_PARTS_SPLIT_H_
+#define MESHLO_SPMD_PARTITIONER_PARTS_SPLIT_H_
 
 #include "spmd_partitioner/partitioner.h"
 

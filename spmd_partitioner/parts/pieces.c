@@ -6,7 +6,7 @@
 //     slice(%p), slice={[0:64],[0:8]}     dimension 0: [0,1) from 63, [1,64) from 0, a rotation
 //
 // A concatenation has such a form where its operands are parts of one array that differ in its dimension alone.
-#include "spmd_partitioner/pieces.h"
+#include "spmd_partitioner/parts/pieces.h"
 
 #include <assert.h>
 

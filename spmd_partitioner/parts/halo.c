@@ -9,7 +9,7 @@
 //     %up_left = slice(margins), [0:16], [0:32]      %left = slice(margins), [1:17], [0:32] ...
 //
 // Margins continue the array periodically, as rotations need them. Pads replace what comes from the other end.
-#include "spmd_partitioner/halo.h"
+#include "spmd_partitioner/parts/halo.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
-#include "spmd_partitioner/pieces.h"
+#include "spmd_partitioner/parts/pieces.h"
 
 enum {
     MOST_OPS = 128,  // that take parts of an array

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays that slices and concatenations put together from parts of one other array, as ranges of it.
-#ifndef MESHLO_SPMD_PARTITIONER_PIECES_H_
-#define MESHLO_SPMD_PARTITIONER_PIECES_H_
+#ifndef MESHLO_SPMD_PARTITIONER_PARTS_PIECES_H_
+#define MESHLO_SPMD_PARTITIONER_PARTS_PIECES_H_
 
 #include "spmd_partitioner/moves.h"
 
