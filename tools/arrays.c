@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hlo/base/file.h"
+#include "hlo/base/nearest.h"
 #include "hlo/ir/literal_values.h"
 #include "tools/npy.h"
 
@@ -43,7 +44,7 @@ static HloStatus unknown_input(CliContext *context, const HloModule *module, con
     }
     const char *digits = key[0] == 'p' ? key + 1 : key;
     const bool is_place = *digits && strspn(digits, "0123456789") == strlen(digits);  // and no misspelt name
-    const char *nearest = is_place ? NULL : cli_nearest(key, names.items, names.count);
+    const char *nearest = is_place ? NULL : hlo_nearest_name(key, names.items, names.count);
     if (nearest) return cli_usage_error(context, "--input: no parameter '%s'; did you mean %s?", key, nearest);
     return cli_usage_error(context, "--input: no parameter '%s'; the program has %lld inputs", key, (long long)count);
 }

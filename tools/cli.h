@@ -176,10 +176,7 @@ void cli_progress_share(CliContext *context, const char *what, double share);
 // Prints a line to stderr at once if that is a terminal or a log, else with the other notes.
 void cli_note(CliContext *context, const char *text);
 
-// The name among `count` that `name` was probably meant to be (few edits away), or NULL.
-const char *cli_nearest(const char *name, const char *const *names, int64_t count);
-
-// The same for the names of a verb's options.
+// As hlo_nearest_name(), among the names of a verb's options.
 const char *cli_nearest_option(const CliVerb *verb, const char *name, HloArena *arena);
 // The same for the names of all verbs.
 const char *cli_nearest_verb(const char *name);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "hlo/base/decimal.h"
+#include "hlo/base/nearest.h"
 #include "tools/cli.h"
 
 // Compares with `name`, which is written with '-'. Both spellings are accepted because XLA's flags have '_' and those
@@ -253,49 +254,6 @@ HloStringVector cli_list(CliContext *context, const char *name) {
     return list;
 }
 
-enum { kMaxNameLength = 40, kShortestPrefix = 3 };
-
-// Edit distance (Levenshtein) of two short names; a large number when one is too long to be a typing error. One row of
-// the table of distances at a time: `diagonal` is the old value above and to the left. Names of options have less than
-// 40 letters.
-static int64_t edit_distance(const char *a, const char *b) {
-    int64_t a_length = (int64_t)strlen(a), b_length = (int64_t)strlen(b);
-    if (a_length > kMaxNameLength || b_length > kMaxNameLength) return INT64_MAX;
-    int64_t row[kMaxNameLength + 1];
-    for (int64_t j = 0; j <= b_length; ++j) row[j] = j;
-    for (int64_t i = 1; i <= a_length; ++i) {
-        int64_t diagonal = row[0];
-        row[0] = i;
-        for (int64_t j = 1; j <= b_length; ++j) {
-            int64_t best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[b_length];
-}
-
-// A third of the letters, plus one, may be wrong: `--jsn` finds `--json`, while words that share nothing find nothing.
-// Of equally near names the first in the order of the tables is taken.
-const char *cli_nearest(const char *name, const char *const *names, int64_t count) {
-    const char *nearest = NULL;
-    size_t length = strlen(name);
-    int64_t best = (int64_t)length / 3 + 2;  // more edits than this are another word
-    assert(names || count == 0);
-    for (int64_t i = 0; i < count; ++i) {
-        int64_t distance = edit_distance(name, names[i]);
-        if (distance >= best) continue;
-        best = distance;
-        nearest = names[i];
-    }
-    for (int64_t i = 0; i < count && !nearest && length >= kShortestPrefix; ++i) {
-        if (strncmp(name, names[i], length) == 0) nearest = names[i];  // only begun
-    }
-    return nearest;
-}
-
 const char *cli_nearest_option(const CliVerb *verb, const char *name, HloArena *arena) {
     HloStringVector names = {0};
     assert(verb && name && arena);
@@ -306,7 +264,7 @@ const char *cli_nearest_option(const CliVerb *verb, const char *name, HloArena *
             }
         }
     }
-    return cli_nearest(name, names.items, names.count);
+    return hlo_nearest_name(name, names.items, names.count);
 }
 
 const char *cli_nearest_verb(const char *name) {
@@ -315,5 +273,5 @@ const char *cli_nearest_verb(const char *name) {
     const CliVerb *const *verbs = cli_verbs(&count);
     HLO_BUG_IF(count > (int64_t)HLO_COUNT_OF(names));
     for (int64_t i = 0; i < count; ++i) names[i] = verbs[i]->name;
-    return cli_nearest(name, names, count);
+    return hlo_nearest_name(name, names, count);
 }

@@ -10,6 +10,7 @@
 
 #include "advice/trial.h"
 #include "compile/xla_flags.h"
+#include "hlo/base/nearest.h"
 #include "tools/execute.h"
 #include "tools/machine.h"
 
@@ -33,7 +34,8 @@ static const CliOption kPartitionOptions[] = {
      "With --dump-to: also write it after these stages (verify, inline, simplify-before-partitioning, partition, "
      "expand, "
      "simplify, layouts, donation, offload, overlap), or all."},
-    {"stage-times", CLI_FLAG, NULL, "Print how long each stage of compiling took, and its processor time, to standard error."},
+    {"stage-times", CLI_FLAG, NULL,
+     "Print how long each stage of compiling took, and its processor time, to standard error."},
 };
 const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
 
@@ -98,7 +100,7 @@ HloStatus cli_mesh_check(CliContext *context, const HloModule *module, const Cli
     const char *all = hlo_text_to_arena(context->arena, &list);
     if (count == 0 && !are_specs(context, mesh, shards)) return HLO_SUCCESS;  // refused where the array is known
     for (int64_t a = 0; a < mesh->count; ++a) {
-        const char *name = mesh->axes[a].name, *nearest = cli_nearest(name, names, count);
+        const char *name = mesh->axes[a].name, *nearest = hlo_nearest_name(name, names, count);
         bool used = shards_use(shards, name);
         for (int64_t i = 0; i < count && !used; ++i) used = strcmp(names[i], name) == 0;
         if (used || (count == 0 && mesh->axes[a].size == 1)) continue;  // as JAX's meshes have them

@@ -6,6 +6,7 @@
 // CreateInstruction() in XLA's hlo_parser.cc: text that XLA refuses is refused, even where it would make sense.
 #include <assert.h>
 
+#include "hlo/base/nearest.h"
 #include "hlo/text/parser.h"
 
 typedef enum Common {
@@ -233,6 +234,18 @@ static bool skip_mode(HloParser *parser) {
     return HLO_PARSER_FAIL(parser, "unknown mode of a collective");
 }
 
+// Fails at the attribute, and suggests the one of this operation that was probably meant.
+static bool fail_unknown_attribute(HloParser *parser, const char *where, HloOpcode opcode, const char *name) {
+    const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
+    HloStringVector names = {0};
+    for (int32_t field = 0; field < family->field_count; field++)
+        if (hlo_field_presence(opcode, field) != HLO_FIELD_FORBIDDEN)
+            hlo_vector_push(parser->scratch, &names, family->fields[field].text);
+    const char *nearest = hlo_nearest_name(name, names.items, names.count);
+    return hlo_parser_fail(parser, where, "%s has no attribute '%s'%s%s", hlo_op_text(opcode), name,
+                           nearest ? "; did you mean " : "", nearest ? nearest : "");
+}
+
 // An attribute may occur once; `async` is for those of an op that is written as X-start.
 static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred_branch, HloParsedAttributes *parsed) {
     const char *name;
@@ -250,7 +263,7 @@ static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred
     if (opcode == HLO_OP_CONVOLUTION && strcmp(name, "conv_kind") == 0) name = "convolution_kind";
     int field = find_field(family, name);
     if (field < 0 || hlo_field_presence(opcode, field) == HLO_FIELD_FORBIDDEN) {
-        return hlo_parser_fail(parser, where, "%s has no attribute '%s'", hlo_op_text(opcode), name);
+        return fail_unknown_attribute(parser, where, opcode, name);
     }
     if (parsed->seen_fields >> field & 1) return hlo_parser_fail(parser, where, "attribute %s is given twice", name);
     parsed->seen_fields |= UINT32_C(1) << field;

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <limits.h>
 
+#include "hlo/base/nearest.h"
 #include "hlo/text/parser.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -99,6 +100,17 @@ static HloOpcode find_opcode(HloParser *parser, const char *text, size_t length)
     return slot ? (HloOpcode)(slot - 1) : HLO_OPCODE_COUNT;
 }
 
+// Fails at the token, and suggests what was probably meant.
+static bool fail_unknown_opcode(HloParser *parser) {
+    const HloToken *token = &parser->lexer.token;
+    const char *names[HLO_OPCODE_COUNT];
+    for (HloOpcode opcode = 0; opcode < HLO_OPCODE_COUNT; opcode++) names[opcode] = hlo_op_text(opcode);
+    const char *word = hlo_arena_string(parser->scratch, token->text, token->length);
+    const char *nearest = hlo_nearest_name(word, names, HLO_OPCODE_COUNT);
+    return HLO_PARSER_FAIL(parser, "unknown opcode '%s'%s%s", word, nearest ? "; did you mean " : "",
+                           nearest ? nearest : "");
+}
+
 // The opcode; for X-start, X-update and X-done of an op without these forms, also the wrapped one.
 static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrapped) {
     static const struct {
@@ -116,9 +128,7 @@ static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrappe
         *wrapped = find_opcode(parser, token->text, token->length - length);
         if (*wrapped != HLO_OPCODE_COUNT) *opcode = suffixes[i].opcode;
     }
-    if (*opcode == HLO_OPCODE_COUNT) {
-        return HLO_PARSER_FAIL(parser, "unknown opcode '%.*s'", (int)token->length, token->text);
-    }
+    if (*opcode == HLO_OPCODE_COUNT) return fail_unknown_opcode(parser);
     hlo_lex(&parser->lexer);
     return true;
 }

@@ -770,7 +770,7 @@ static const RefusedText imports[] = {
     // shardings that were dropped
     {SDY_ADD("[<@m, [{\"x\"}]>, <@m, [{}]>]"), "stablehlo.add: sdy.sharding has 2 shardings for 1 results"},
     {SDY_ADD("[]"), "stablehlo.add: sdy.sharding has 0 shardings for 1 results"},
-    {SDY_ADD("[<@m, [{\"z\"}]>]"), "the axis \"z\", which its mesh does not have (did you mean \"x\"?); it has \"x\""},
+    {SDY_ADD("[<@m, [{\"z\"}]>]"), "the axis \"z\", which its mesh does not have; it has \"x\""},
     {"sdy.mesh @m = <[\"x\"=4]>\n@@sdy.mesh @m = <[\"x\"=2]>\nfunc.func @main() {\n  return\n}",
      "mesh @m is defined twice"},
     {"@@module attributes {mhlo.frontend_attributes = {xla.sdy.meshes = \"{m = #sdy.mesh<[\\22x\\22=4]>}\"}} {\n"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 
+#include "hlo/base/nearest.h"
 #include "tests/support/cases.h"
 #include "tools/cli.h"
 
@@ -136,8 +137,10 @@ Test(tools_cli, help_and_manual_hold_every_option) {
 
 Test(tools_cli, nearest_names) {
     const char *names[] = {"convert", "partition", "run"};
-    cr_assert_str_eq(cli_nearest("partiton", names, 3), "partition");
-    cr_assert_str_eq(cli_nearest("rn", names, 3), "run");
-    cr_assert_null(cli_nearest("emulate", names, 3));
+    cr_assert_str_eq(hlo_nearest_name("partiton", names, 3), "partition");
+    cr_assert_str_eq(hlo_nearest_name("rn", names, 3), "run");
+    cr_assert_null(hlo_nearest_name("emulate", names, 3));
+    cr_assert_null(hlo_nearest_name("b", (const char *const[]){"a"}, 1));
+    cr_assert_null(hlo_nearest_name("foo", (const char *const[]){"hlo"}, 1));
     cr_assert_str_eq(cli_nearest_verb("vershion"), "version");
 }

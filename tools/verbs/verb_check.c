@@ -9,6 +9,7 @@
 #include "emulator/emulator.h"
 #include "hlo/base/decimal.h"
 #include "hlo/base/file.h"
+#include "hlo/base/nearest.h"
 #include "tools/execute.h"
 #include "tools/sizes.h"
 
@@ -79,7 +80,7 @@ static HloStatus check_words(CliContext *context, const char *list) {
         const char *word = hlo_arena_string(context->arena, at, length);
         bool known = false;
         for (size_t i = 0; i < HLO_COUNT_OF(kCollectives); ++i) known |= strcmp(word, kCollectives[i]) == 0;
-        const char *nearest = cli_nearest(word, kCollectives, HLO_COUNT_OF(kCollectives));
+        const char *nearest = hlo_nearest_name(word, kCollectives, HLO_COUNT_OF(kCollectives));
         if (!known) {
             return cli_usage_error(context, "--forbid: '%s' is not a collective%s%s", word,
                                    nearest ? "; did you mean " : "", nearest ? nearest : "");

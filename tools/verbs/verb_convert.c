@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/nearest.h"
 #include "hlo/proto/proto.h"
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
@@ -45,7 +46,7 @@ static HloStatus choose(CliContext *context, const char *option, const char *con
     for (*choice = 0; *choice < count; ++*choice) {
         if (strcmp(text, names[*choice]) == 0) return HLO_SUCCESS;
     }
-    const char *nearest = cli_nearest(text, names, count);
+    const char *nearest = hlo_nearest_name(text, names, count);
     return cli_usage_error(context, "--%s: unknown value '%s'; did you mean %s?", option, text,
                            nearest ? nearest : names[0]);
 }

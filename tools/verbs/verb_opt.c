@@ -7,6 +7,7 @@
 
 #include "compile/xla_flags.h"
 #include "hlo/base/file.h"
+#include "hlo/base/nearest.h"
 #include "hlo/pass/pass.h"
 #include "tools/program.h"
 
@@ -35,7 +36,7 @@ static const char *nearest_pass(CliContext *context, const char *name) {
     HloStringVector names = {0};
     for (int64_t i = 0; hlo_pass_at(i); ++i) hlo_vector_push(context->arena, &names, hlo_pass_at(i)->name);
     for (int64_t i = 0; hlo_pipeline_at(i); ++i) hlo_vector_push(context->arena, &names, hlo_pipeline_at(i)->name);
-    return cli_nearest(name, names.items, names.count);
+    return hlo_nearest_name(name, names.items, names.count);
 }
 
 // XLA spells some of its passes with '_'; ours have '-' in the table. The name of a pipeline means its passes.

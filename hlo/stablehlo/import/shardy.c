@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/nearest.h"
 #include "hlo/stablehlo/text/parser.h"
 
 // Axes are compared pairwise; real meshes have less than ten. The devices of a mesh may be written out one by one; the
@@ -82,38 +83,13 @@ HloStatus hlo_sdy_mesh_of_attribute(HloArena *arena, const MlirAttribute *attrib
 // ---------------------------------------------------------------------------------------------------------------------
 // Axes
 
-// The edit distance of two names; a very large number for names that are too long for a typo to matter.
-static int64_t edit_distance(const char *a, const char *b) {
-    const int64_t a_length = (int64_t)strlen(a), b_length = (int64_t)strlen(b);
-    int64_t row[64];
-    if (a_length >= (int64_t)HLO_COUNT_OF(row) || b_length >= (int64_t)HLO_COUNT_OF(row)) return INT64_MAX;
-    for (int64_t j = 0; j <= b_length; j++) row[j] = j;
-    for (int64_t i = 1; i <= a_length; i++) {
-        int64_t diagonal = row[0];
-        row[0] = i;
-        for (int64_t j = 1; j <= b_length; j++) {
-            int64_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[b_length];
-}
-
 // Suggests the nearest name, if it is close enough, then lists all of them.
 static HloStatus unknown_axis(const HloMesh *mesh, const char *name) {
     HloText known = {0};
-    const char *near = NULL;
-    int64_t best = 3;
+    const char *near = hlo_nearest_name(name, mesh->axis_names, mesh->axis_sizes.count);
     for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
-        const int64_t distance = edit_distance(name, mesh->axis_names[i]);
         if (i < 8) hlo_text_format(&known, "%s\"%s\"", i ? ", " : "", mesh->axis_names[i]);
         if (i == 8) hlo_text_string(&known, ", ...");
-        if (distance >= best) continue;
-        best = distance;
-        near = mesh->axis_names[i];
     }
     HloStatus status = hlo_error(
         HLO_INVALID_ARGUMENT, "a sharding names the axis \"%s\", which its mesh does not have%s%s%s; it has %s", name,

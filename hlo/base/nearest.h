@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The name that somebody who made a typing error meant.
+#ifndef MESHLO_HLO_BASE_NEAREST_H_
+#define MESHLO_HLO_BASE_NEAREST_H_
+
+#include <stdint.h>
+
+#include "hlo/base/macros.h"
+
+HLO_BEGIN_C
+
+// Returns the name among `count` that `name` was probably meant to be, or NULL: the one that is the fewest edits of
+// single letters away, at most a third of the letters, else the first that it is the beginning of. Of equally near
+// names the first is taken.
+HLO_EXPORT const char *hlo_nearest_name(const char *name, const char *const *names, int64_t count);
+
+HLO_END_C
+
+#endif
