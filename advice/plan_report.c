@@ -51,8 +51,9 @@ void advice_plan_name(AdvicePlan *plan, const HloModule *module) {
 static void print_candidate(HloText *text, const AdvicePlanned *one) {
     hlo_text_string(text, "step ");
     emu_print_time(one->step_picoseconds, text);
-    hlo_text_format(text, ", peak %.3f GiB%s", (double)one->hbm_peak_bytes * 0x1p-30,
-                    one->fits ? "" : " (does not fit)");
+    hlo_text_string(text, ", peak ");
+    emu_print_size(one->hbm_peak_bytes, text);
+    if (!one->fits) hlo_text_string(text, " (does not fit)");
     if (one->repair) hlo_text_format(text, ", with %s", one->pass);
 }
 

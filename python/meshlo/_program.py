@@ -15,7 +15,7 @@ _MOST_BYTES = 4 << 30
 
 
 def _serialised(source: Any) -> tuple[bytes, str | None, bool]:
-    """The bytes of a program, the name for its errors, and whether it is the program of one device already."""
+    """The bytes of a program, the name for its errors, and whether JAX has compiled it."""
     if isinstance(source, os.PathLike):
         return b"", os.fspath(source), False
     if isinstance(source, str):
@@ -77,13 +77,15 @@ class Program:
     """A program that Meshlo has read and verified. `load()` makes it; every function of this package does so by itself."""
 
     def __init__(self, source: Any, sizes: dict[int, tuple[int, ...]] | None = None):
-        data, name, self.is_per_device = _serialised(source)
+        data, name, is_compiled = _serialised(source)
         if name is not None:
             data = _read_file(name)
         self._module = _parse(data, name, sizes)
-        if self.is_per_device:
+        if is_compiled:
             for field, count in _counts(source).items():
                 setattr(self._module, field, count)
+        # What was compiled for one device is a whole program.
+        self.is_per_device = (is_compiled or self._module.is_scheduled) and self._module.num_partitions > 1
         check(lib.hlo_verify(self._module))
         # The structures of the arguments, (positional, by name), and of the results, where JAX knows them.
         self.in_tree = getattr(source, "in_tree", None)
@@ -232,6 +234,15 @@ def _axes(mesh: Any) -> list[tuple[str, int]]:
         raise InvalidArgument(f"mesh: wants numbers of devices, {{'data': 4, 'model': 2}}, not {mesh!r}") from problem
 
 
+def _check_partitioned(program: Program, arguments: SpmdArguments) -> None:
+    """Refuses shardings and numbers of devices that a program which is that of one device already cannot have."""
+    if arguments.options.shard_count:
+        raise InvalidArgument("shard: the program is already that of one device")
+    has = max(1, program._module.num_partitions)
+    if arguments.device_count not in (0, 1, has):
+        raise InvalidArgument(f"the program is already partitioned for {has} devices, not {arguments.device_count}")
+
+
 class Partitioned:
     """The program of one device, with the collectives that it needs and the reasons for them."""
 
@@ -241,6 +252,8 @@ class Partitioned:
         options = ffi.new("CompileOptions *", {"is_verified": True})
         options.spmd = arguments.options[0]
         options.is_per_device = program.is_per_device or lib.spmd_is_partitioned(program._module)
+        if options.is_per_device:
+            _check_partitioned(program, arguments)
         self.mesh = arguments.mesh
         self._options = options
         self._compiled = made("CompiledModule", lib.compiled_module_free, lib.compile_module, program._module, options)

@@ -95,8 +95,8 @@ static HloStatus finish(CliContext *context, const HloModule *module, const Advi
     HLO_TRY(write_plan(context, module, plan));
     if (plan->best->fits) return HLO_SUCCESS;
     context->exit_code = CLI_EXIT_OUT_OF_MEMORY;
-    hlo_text_format(&context->complaint, "no plan was found that fits: the smallest needs %.3f GiB of %s\n",
-                    (double)plan->best->hbm_peak_bytes * 0x1p-30, plan->best->topology->name);
+    hlo_text_format(&context->complaint, "no plan was found that fits: the smallest needs %s of %s\n",
+                    cli_size(context, plan->best->hbm_peak_bytes), plan->best->topology->name);
     return HLO_SUCCESS;
 }
 

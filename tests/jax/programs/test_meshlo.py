@@ -90,6 +90,20 @@ def test_sharded_programs_that_jax_compiled_are_those_of_one_device():
         meshlo.plan(compiled, "v2-8")
 
 
+def test_bug_mesh_and_shardings_of_compiled_programs_were_ignored():
+    """Compiled for one device, it is partitioned as any program; the program of one device of several refuses them."""
+    plan = dict(mesh={"x": 4}, shard={0: P("x", None)})
+    one = lowered().compile()
+    assert meshlo.partition(one, **plan).num_partitions == 4
+    assert meshlo.emulate(one, "v5e-4", **plan).as_dict()["num_devices"] == 4
+    for several in (sharded().compile(), sharded().compile().as_text(), meshlo.partition(sharded()).as_text()):
+        assert meshlo.partition(several).num_partitions == 8
+        with pytest.raises(meshlo.InvalidArgument, match="shard: the program is already that of one device"):
+            meshlo.partition(several, shard={0: P(None, None)})
+        with pytest.raises(meshlo.InvalidArgument, match="already partitioned for 8 devices, not 4"):
+            meshlo.partition(several, mesh={"x": 4})
+
+
 def test_the_stablehlo_that_is_written_is_read_by_jax():
     exported = jax.export.export(jax.jit(network), platforms=["cpu"])(W, X)
     text = meshlo.load(exported).as_text("stablehlo")
