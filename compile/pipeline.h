@@ -67,8 +67,8 @@ typedef struct CompiledModule {
     SpmdReport *report;      // its collectives, and the reasons for them
     SpmdBoundary *boundary;  // shapes and shardings of its flattened arguments and results
     bool was_per_device;     // the input was the program of one device already
-    int64_t stage_nanoseconds[COMPILE_STAGE_COUNT];      // wall time; 0 for stages that had nothing to do
-    int64_t processor_nanoseconds[COMPILE_STAGE_COUNT];  // processor time of the same; a stage runs on the caller's thread
+    // Of each stage: wall time, and processor time of the caller's thread, on which it runs; 0 if it had nothing to do.
+    int64_t stage_nanoseconds[COMPILE_STAGE_COUNT], processor_nanoseconds[COMPILE_STAGE_COUNT];
     HloStatus dump_failure;  // why a dump that need not succeed could not be written; NULL if all were
 } CompiledModule;
 

@@ -7,7 +7,8 @@
 
 // Appends to the instruction's module a computation of its value, whose parameters are its operands; the caller removes
 // it. UNIMPLEMENTED, at the instruction, for ranks whose formula would have more dimensions than an array may have. A
-// batch normalisation may have a dynamic batch; the callers keep other operands of dynamic sizes away. `scratch` needs to live until it returns.
+// batch normalisation may have a dynamic batch; the callers keep other operands of dynamic sizes away. `scratch` needs
+// to live until it returns.
 HloStatus hlo_write_out(const HloInstruction *instruction, HloArena *scratch, HloComputation **result);
 
 #endif

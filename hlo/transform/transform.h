@@ -10,9 +10,9 @@
 //     HloInstruction *both = hlo_build_call(b, (HloInstruction *[]){w, x}, 2, gradient);   // (loss, d loss / d w)
 //
 // Results are those of JAX's functions of the same names, by JAX's conventions: at a tie max and min give each side
-// half of the derivative and a reduction shares it among the greatest elements; abs has
-// derivative 1 at 0; comparisons, rounding, integers and random bits have none. For complex numbers the gradient of a real function is the
-// conjugate of the direction of steepest ascent, as in JAX.
+// half of the derivative and a reduction shares it among the greatest elements; abs has derivative 1 at 0; comparisons,
+// rounding, integers and random bits have none. For complex numbers the gradient of a real function is the conjugate of
+// the direction of steepest ascent, as in JAX.
 //
 // Results are tuples without nesting: the leaves of the original result, then derivatives, leaf by leaf. An input of an
 // integer type has no gradient: where one is asked for, it is an error. An input that the result does not depend on has
