@@ -43,6 +43,7 @@ typedef struct AdviceOptions {
     int64_t device_assignment_count;
     const char *mesh_source;  // who named the mesh, for printing; NULL: unknown
     double budget_seconds;    // for trying suggestions; 0: none are tried
+    bool constraints_only;    // try nothing but constraints on values inside of the program
     // Called before each trial, and with the share of the budget that is used up; may be NULL.
     void (*progress)(void *context, int64_t tried, double share);
     void *progress_context;

@@ -304,6 +304,25 @@ static HloStatus try_plan(Planner *planner, const Candidate *candidate) {
                             &planner->trial);
 }
 
+// Times the candidate with the sharding of every parameter given.
+static HloStatus time_closed(Planner *planner, Candidate *candidate) {
+    AdvicePlanned *plan = &candidate->plan;
+    HLO_TRY(try_plan(planner, candidate));
+    const SpmdBoundary *boundary = planner->trial.compiled->boundary;
+    // A result that the mesh does not express has no spec: it is only information.
+    HloStatus status = write_specs(planner, plan, boundary->results, boundary->result_count, &plan->results);
+    if (status && hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
+    hlo_status_free(status);
+    planner->result->result_count = boundary->result_count;
+    const EmuReport *report = planner->trial.report;
+    plan->step_picoseconds = report->step_picoseconds;
+    plan->hbm_peak_bytes = report->hbm_peak_bytes;
+    plan->mfu = report->mfu;
+    plan->names_scopes = report->names_scopes;
+    plan->fits = !emu_report_out_of_memory(report);
+    return HLO_SUCCESS;
+}
+
 // Writes out what propagation gave every parameter, so that the plan does not depend on it.
 static HloStatus close_plan(Planner *planner, Candidate *candidate) {
     AdvicePlanned *plan = &candidate->plan;
@@ -319,21 +338,76 @@ static HloStatus close_plan(Planner *planner, Candidate *candidate) {
     }
     candidate->shards = shards.items;
     candidate->shard_count = shards.count;
-    HLO_TRY(try_plan(planner, candidate));
-    boundary = planner->trial.compiled->boundary;
-    // A result that the mesh does not express has no spec: it is only information.
-    HloStatus status = write_specs(planner, plan, boundary->results, boundary->result_count, &plan->results);
-    if (status && hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
-    hlo_status_free(status);
-    planner->result->result_count = boundary->result_count;
-    const EmuReport *report = planner->trial.report;
-    plan->step_picoseconds = report->step_picoseconds;
-    plan->hbm_peak_bytes = report->hbm_peak_bytes;
-    plan->mfu = report->mfu;
-    plan->names_scopes = report->names_scopes;
-    plan->fits = !emu_report_out_of_memory(report);
+    HLO_TRY(time_closed(planner, candidate));
     candidate->is_whole = candidate->is_closed = true;
     return HLO_SUCCESS;
+}
+
+// ---- values inside
+
+static bool has_shard(const Candidate *candidate, const char *shard) {
+    for (int64_t i = 0; i < candidate->shard_count; ++i)
+        if (!strcmp(candidate->shards[i], shard)) return true;
+    return false;
+}
+
+// Takes the annotations of a suggestion into the plan.
+static void take_inner(Planner *planner, Candidate *candidate, const AdviceSuggestion *suggestion) {
+    HloArena *arena = planner->arena;
+    HloStringVector shards = {0}, inner = {0};
+    const AdvicePlanned *plan = &candidate->plan;
+    for (int64_t i = 0; i < plan->inner_count; ++i) hlo_vector_push(arena, &inner, plan->inner[i]);
+    for (int64_t i = 0; i < candidate->shard_count; ++i) hlo_vector_push(arena, &shards, candidate->shards[i]);
+    for (int64_t i = 0; i + 1 < suggestion->option_count; i += 2) {
+        if (strcmp(suggestion->options[i], "--shard") != 0 || has_shard(candidate, suggestion->options[i + 1]))
+            continue;
+        const char *shard = hlo_arena_text(arena, suggestion->options[i + 1]);
+        hlo_vector_push(arena, &shards, shard);
+        hlo_vector_push(arena, &inner, shard);
+    }
+    candidate->shards = shards.items;
+    candidate->shard_count = shards.count;
+    candidate->plan.inner = inner.items;
+    candidate->plan.inner_count = inner.count;
+    candidate->plan.words = hlo_arena_format(arena, "%s%s%s", plan->words ? plan->words : "",
+                                             plan->words ? ";\n    " : "", suggestion->text);
+}
+
+static void count_trial(void *context, int64_t tried, double share) {
+    (void)tried;
+    (void)share;
+    ((Planner *)context)->result->evaluated++;
+    show_progress(context);
+}
+
+// Annotates values inside at which collectives say that shardings meet, as long as that helps. Of the best plan only,
+// and in a part of the budget: each trial is of the whole program.
+static HloStatus annotate_inside(Planner *planner, Candidate *candidate) {
+    const double begin = now_seconds(), most = 0.2 * (planner->end - planner->begin);
+    const double end = begin + most < planner->end ? begin + most : planner->end;
+    HloModule *inlined;
+    HLO_TRY(advice_inlined(planner->program->module, &inlined));
+    HloStatus status = HLO_SUCCESS;
+    for (bool improved = true; improved && !status;) {
+        AdviceReport *report;
+        const AdviceOptions options = {.topology = candidate->plan.topology,
+                                       .budget_seconds = end - now_seconds(),
+                                       .constraints_only = true,
+                                       .progress = count_trial,
+                                       .progress_context = planner};
+        improved = false;
+        if (planner->is_stopped || options.budget_seconds <= 0 || planner->objective != SPMD_SEARCH_TIME) break;
+        status = advice_of_compiled(inlined, &planner->compile, planner->trial.compiled, &options, &report);
+        if (status) break;
+        if (report->suggestion_count && report->suggestions[0].fits >= candidate->plan.fits) {
+            take_inner(planner, candidate, &report->suggestions[0]);
+            improved = true;
+        }
+        advice_free(report);
+        if (improved) status = time_closed(planner, candidate);
+    }
+    hlo_module_free(inlined);
+    return status;
 }
 
 // Lays the program out on the mesh that is searched now. Sets `refused` where that cannot be done.
@@ -449,7 +523,7 @@ static HloStatus improve_some(Planner *planner) {
 }
 
 // The best candidate, after its plan was closed; all others have been timed with the whole program.
-static HloStatus choose(Planner *planner, const Candidate **chosen) {
+static HloStatus choose(Planner *planner, Candidate **chosen) {
     for (int64_t i = 0; i < planner->candidates.count; ++i)
         HLO_TRY(time_whole(planner, &planner->candidates.items[i], 1));
     for (;;) {
@@ -555,7 +629,7 @@ static void list_results(Planner *planner, const Candidate *best) {
 static HloStatus make_plan(void *argument) {
     Planner *planner = argument;
     AdvicePlan *result = planner->result;
-    const Candidate *best;
+    Candidate *best;
     result->program = hlo_arena_text(planner->arena, planner->module->name);
     result->reason = "";
     HLO_TRY(list_candidates(planner));
@@ -564,6 +638,7 @@ static HloStatus make_plan(void *argument) {
     if (!anything_fits(planner)) HLO_TRY(repair_all(planner));
     HLO_TRY(improve_some(planner));
     HLO_TRY(choose(planner, &best));
+    HLO_TRY(annotate_inside(planner, best));
     list_results(planner, best);
     advice_plan_name(result, planner->module);
     return HLO_SUCCESS;

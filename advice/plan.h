@@ -65,6 +65,11 @@ typedef struct AdvicePlanned {
     // By flattened parameter and result: the sharding as in "TARGET=SPEC", "data,-"; "" of a scalar. NULL but for the
     // best.
     const char *const *parameters, *const *results;
+    // Annotations of values inside, where shardings of parameters meet, each "NAME=SPEC"; of the best only. Names are
+    // those after calls are inlined, as SpmdOptions.shards takes them. `words` says the same in JAX's.
+    const char *const *inner;
+    int64_t inner_count;
+    const char *words;
     int64_t step_picoseconds, hbm_peak_bytes;
     double mfu;         // of the best; else 0
     bool names_scopes;  // of the best: as in EmuReport

@@ -75,6 +75,8 @@ void advice_plan_print(HloText *text, const AdvicePlan *plan) {
         for (int64_t k = 0; k < i && !printed; ++k) printed = !strcmp(plan->patterns[k], plan->patterns[i]);
         if (!printed) hlo_text_format(text, "--shard \"%s=%s\"\n", plan->patterns[i], best->parameters[i]);
     }
+    for (int64_t i = 0; i < best->inner_count; ++i) hlo_text_format(text, "--shard \"%s\"\n", best->inner[i]);
+    if (best->inner_count) hlo_text_format(text, "inside: %s\n", best->words);
     for (int64_t i = 0; i < plan->count; ++i) {
         const AdvicePlanned *one = &plan->all[i];
         if (one == best) continue;
@@ -121,6 +123,12 @@ void advice_plan_write_json(const AdvicePlan *plan, HloText *text) {
     for (int64_t i = 0; i < plan->parameter_count; ++i)
         hlo_json_member_string(&json, plan->names[i], plan->best->parameters[i]);
     hlo_json_end_object(&json);
+    if (plan->best->inner_count) {
+        hlo_json_key(&json, "inside");
+        hlo_json_begin_array(&json);
+        for (int64_t i = 0; i < plan->best->inner_count; ++i) hlo_json_string(&json, plan->best->inner[i]);
+        hlo_json_end_array(&json);
+    }
     write_candidate(&json, plan->best);
     hlo_json_member_double(&json, "mfu", plan->best->mfu);
     hlo_json_member_int64(&json, "evaluated", plan->evaluated);
@@ -156,6 +164,21 @@ typedef struct Annotation {
     HloModule *module;
 } Annotation;
 
+// Annotates the values inside that the plan names.
+static HloStatus annotate_inside(HloModule *module, const AdvicePlanned *best) {
+    HloStringMap names = {0};
+    for (int64_t c = 0; best->inner_count && c < module->computations.count; ++c)
+        for (HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
+            hlo_string_map_set(module->arena, &names, i->name, strlen(i->name), i);
+    for (int64_t k = 0; k < best->inner_count; ++k) {
+        const char *equals = strrchr(best->inner[k], '=');
+        HloInstruction *i = hlo_string_map_get(&names, best->inner[k], (size_t)(equals - best->inner[k]));
+        assert(i);
+        HLO_TRY(spmd_spec_parse(module->arena, best->axes, best->axis_count, equals + 1, i->shape->rank, &i->sharding));
+    }
+    return HLO_SUCCESS;
+}
+
 static HloStatus annotate(void *argument) {
     const AdvicePlanned *best = ((Annotation *)argument)->best;
     HloModule *module = ((Annotation *)argument)->module;
@@ -179,6 +202,7 @@ static HloStatus annotate(void *argument) {
             hlo_shape_is_tuple(parameter->shape) ? hlo_sharding_tuple(module->arena, shardings, leaves) : shardings[0];
         drop_shardy(module, parameter);
     }
+    HLO_TRY(annotate_inside(module, best));
     module->num_partitions = 1;
     for (int64_t i = 0; i < best->axis_count; ++i) module->num_partitions *= best->axes[i].size;
     return HLO_SUCCESS;
@@ -187,12 +211,15 @@ static HloStatus annotate(void *argument) {
 HloStatus advice_plan_apply(const HloModule *module, const AdvicePlan *plan, HloModule **annotated) {
     assert(module && plan && annotated);
     Annotation annotation = {.best = plan->best};
-    HloModule *repaired = NULL;
-    if (plan->best->repair) HLO_TRY(advice_repair_make(module, plan->best->repair, &repaired));
+    HloModule *changed = NULL;
+    if (plan->best->repair)
+        HLO_TRY(advice_repair_make(module, plan->best->repair, &changed));
+    else if (plan->best->inner_count)
+        HLO_TRY(advice_inlined(module, &changed));
     HloStatus status =
-        spmd_remesh(repaired ? repaired : module, plan->best->axes, plan->best->axis_count, &annotation.module);
-    if (!status && !annotation.module) annotation.module = repaired ? repaired : hlo_module_clone(module);
-    if (annotation.module != repaired) hlo_module_free(repaired);
+        spmd_remesh(changed ? changed : module, plan->best->axes, plan->best->axis_count, &annotation.module);
+    if (!status && !annotation.module) annotation.module = changed ? changed : hlo_module_clone(module);
+    if (annotation.module != changed) hlo_module_free(changed);
     HLO_TRY(status);
     HLO_FAIL_IF(!annotation.module, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
     status = hlo_protect(annotate, &annotation);

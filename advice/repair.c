@@ -20,6 +20,20 @@ const AdviceRepairInfo *advice_repair_info(AdviceRepair repair) {
     return &kRepairs[repair];
 }
 
+HloStatus advice_inlined(const HloModule *module, HloModule **inlined) {
+    static const char *const kPasses[] = {"call-inliner"};
+    const HloPassOptions options = {.skip_verify = true};
+    assert(module && inlined);
+    HloModule *copy = hlo_module_clone(module);
+    HLO_FAIL_IF(!copy, HLO_RESOURCE_EXHAUSTED, "no memory for a copy of the program");
+    HloStatus status = hlo_run_passes(copy, kPasses, HLO_COUNT_OF(kPasses), &options);
+    if (status)
+        hlo_module_free(copy);
+    else
+        *inlined = copy;
+    return status;
+}
+
 typedef struct Request {
     HloModule *module;
     AdviceRepair repair;
@@ -27,7 +41,7 @@ typedef struct Request {
 } Request;
 
 static HloStatus make(void *argument) {
-    static const char *const kBefore[] = {"call-inliner"}, *const kAfter[] = {"dce"};
+    static const char *const kAfter[] = {"dce"};
     static const HloRecompute kHow[] = {
         [ADVICE_REPAIR_ELEMENTWISE] = HLO_RECOMPUTE_ELEMENTWISE,
         [ADVICE_REPAIR_SCOPES] = HLO_RECOMPUTE_SCOPES,
@@ -35,17 +49,16 @@ static HloStatus make(void *argument) {
     };
     Request *request = argument;
     const HloPassOptions options = {.skip_verify = true};
-    HLO_TRY(hlo_run_passes(request->module, kBefore, HLO_COUNT_OF(kBefore), &options));
     request->changed = hlo_recompute(request->module->entry, kHow[request->repair]);
     return request->changed ? hlo_run_passes(request->module, kAfter, HLO_COUNT_OF(kAfter), &options) : HLO_SUCCESS;
 }
 
 HloStatus advice_repair_make(const HloModule *module, AdviceRepair repair, HloModule **repaired) {
     assert(module && repair > ADVICE_REPAIR_NONE && repair < ADVICE_REPAIR_COUNT && repaired);
+    Request request = {.repair = repair};
     *repaired = NULL;
     if (!module->entry || module->is_scheduled) return HLO_SUCCESS;
-    Request request = {.module = hlo_module_clone(module), .repair = repair};
-    HLO_FAIL_IF(!request.module, HLO_RESOURCE_EXHAUSTED, "no memory for a copy of the program");
+    HLO_TRY(advice_inlined(module, &request.module));
     HloStatus status = hlo_protect(make, &request);
     if (status || !request.changed)
         hlo_module_free(request.module);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that need less memory than the one that is planned, and compute the same.
+// Copies of the program that is planned, which compute the same: with less memory, or without calls.
 #ifndef MESHLO_ADVICE_REPAIR_H_
 #define MESHLO_ADVICE_REPAIR_H_
 
@@ -16,5 +16,8 @@ const AdviceRepairInfo *advice_repair_info(AdviceRepair repair);
 // A copy of a program with a repair; *repaired is NULL where it changes nothing. RESOURCE_EXHAUSTED, and errors of the
 // pass that inlines calls.
 HLO_NODISCARD HloStatus advice_repair_make(const HloModule *module, AdviceRepair repair, HloModule **repaired);
+// A copy of a program with its calls inlined as the compile pipeline does it, so that the names of instructions are
+// those that SpmdOptions.shards takes. RESOURCE_EXHAUSTED, and errors of the pass.
+HLO_NODISCARD HloStatus advice_inlined(const HloModule *module, HloModule **inlined);
 
 #endif

@@ -562,9 +562,10 @@ HloStatus advice_suggest(AdviceRequest *request) {
         !search.mesh_axis_count || search.mesh_axis_count > 8)
         return HLO_SUCCESS;
     mark_notable(&search);
-    HLO_TRY(add_meshes(&search));
+    const bool all = !request->options->constraints_only;
+    if (all) HLO_TRY(add_meshes(&search));
     add_constraints(&search, true);
-    HLO_TRY(add_parameters(&search));
+    if (all) HLO_TRY(add_parameters(&search));
     add_constraints(&search, false);
     for (int64_t i = 0; i < search.changes.count; i++) {
         if (is_over(&search)) {

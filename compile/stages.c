@@ -7,6 +7,7 @@
 #include "compile/donors.h"
 #include "hlo/analysis/calls.h"
 #include "hlo/pass/pass.h"
+#include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/passes/passes.h"
@@ -102,6 +103,8 @@ HloStatus compile_stage_partition(Compilation *compilation) {
     if (compilation->devices == 1 && options.shard_count == 0) return spmd_keep_whole(compilation->result->module);
     SpmdReport *report = NULL;
     options.async = false;
+    // Inlining leaves an order that depends on how calls were read; the choice of what is joined depends on the order.
+    hlo_order_as_printed(compilation->result->module);
     HLO_TRY(spmd_partition(compilation->result->module, &options, &partitioned, &report));
     compilation->partition_seconds = report->seconds;
     spmd_report_free(report);

@@ -160,3 +160,34 @@ json "j['fits'] and j['repair'].startswith('recompute')" "plan: repairs: on four
 exits 0 "plan: repairs: on four devices: it computes the same" meshlo run four.hlo --on cpu:4 --numerics exact --compare eval
 exits 5 "plan: repairs: not even then" meshlo plan step.hlo --on tiny.xml
 says err "no plan was found that fits" "plan: repairs: not even then: why"
+
+# Annotations of values inside, where the shardings of parameters that are kept meet.
+cat >conflict.hlo <<'HLO'
+HloModule conflict
+ENTRY main {
+  x = f32[4096,2048] parameter(0), metadata={op_name="x"}
+  w = f32[2048,4096] parameter(1), metadata={op_name="w"}
+  v = f32[4096,2048] parameter(2), metadata={op_name="v"}
+  a = f32[4096,4096] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(step)/up/dot_general"}
+  t = f32[4096,4096] tanh(a)
+  b = f32[4096,2048] dot(t, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(step)/down/dot_general"}
+  u = f32[4096,2048] tanh(b)
+  ROOT c = f32[4096,4096] dot(u, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}, metadata={op_name="jit(step)/last/dot_general"}
+}
+HLO
+exits 0 "plan: inside: as it is" meshlo emulate conflict.hlo --on v5e-8 --mesh data=8 --shard x=-,data --shard w=data,- --shard v=-,- --json
+cp out before.json
+exits 0 "plan: inside" meshlo plan conflict.hlo --on v5e-8 --mesh data=8 --keep x=-,data --keep w=data,- --keep v=-,- --json -o inside.hlo
+cp out plan.json
+json "j['inside'] == ['a=data,-'] and j['step_seconds'] < 0.99 * json.load(open('before.json'))['step_seconds']" "plan: inside: annotated, and faster"
+exits 0 "plan: inside: the program" meshlo emulate inside.hlo --on v5e-8 --json
+json "j['step_seconds'] == json.load(open('plan.json'))['step_seconds']" "plan: inside: the program takes what was promised"
+exits 0 "plan: inside: as options" meshlo plan conflict.hlo --on v5e-8 --mesh data=8 --keep x=-,data --keep w=data,- --keep v=-,-
+says out "with_sharding_constraint(x, P('data', None)) where x is the result of jit(step)/up/dot_general" "plan: inside: in JAX's words"
+{ printf '%s emulate conflict.hlo --on v5e-8 --json ' "$MESHLO" && grep '^--' out | tr '\n' ' '; } >pasted.sh
+check "plan: inside: pasted" bash -c "bash pasted.sh >pasted.json"
+check "plan: inside: pasted, it takes what was promised" python3 -c "
+import json
+assert json.load(open('plan.json'))['step_seconds'] == json.load(open('pasted.json'))['step_seconds']"
+sed 's/4096/64/g; s/2048/32/g' inside.hlo >inside_small.hlo
+exits 0 "plan: inside: it computes the same" meshlo run inside_small.hlo --on cpu:8 --numerics exact --compare eval
