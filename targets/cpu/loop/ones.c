@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Broadcasts per-row scalars inside kernels instead of expanding them. A row's mean, maximum or sum is often combined
 // with the row's own elements. Expanding it to all elements of the row would cost as much as the operation that reads
-// it (a fifth of a layer norm). If each block is one row, the operation has a kernel that takes the single number. The
-// same holds for constants, whose expanded register, as long as a block, would displace another from the first-level
-// cache.
+// it (a fifth of a layer norm). If each block is one row, or part of one, the operation has a kernel that takes the
+// single number. The same holds for constants, whose expanded register, as long as a block, would displace another from
+// the first-level cache.
 #include <assert.h>
 
 #include "targets/cpu/loop/internal.h"
 
 static bool blocks_are_rows(const CpuLoop *loop) {
-    return loop->mode == CPU_MODE_ROWS && loop->block == 1 && loop->reduced > 1 && !loop->phases;
+    return loop->mode == CPU_MODE_ROWS && loop->block == 1 && loop->reduced > 1;
 }
 
 // Returns the value of operand `i` if it is one number for all elements of a block, else -1.

@@ -442,8 +442,8 @@ static HloStatus plan_blocks(CpuLoopPlanner *p) {
     enum { kRegisterBytes = 48 << 10 };
     CpuLoop *loop = p->loop;
     choose_blocks(loop, p->b, CPU_LOOP_BLOCK);
-    if (cpu_loop_plan_phases(p)) loop->uniform_count = CPU_LOOP_BLOCK;
     cpu_loop_read_ones(loop);
+    if (cpu_loop_plan_phases(p)) loop->uniform_count = CPU_LOOP_BLOCK;
     HLO_TRY(plan_registers(p));
     if (loop->mode != CPU_MODE_ROWS || loop->reduced > 1 || loop->scratch_bytes <= kRegisterBytes) return HLO_SUCCESS;
     choose_blocks(loop, p->b, CPU_LOOP_BLOCK / 2);
