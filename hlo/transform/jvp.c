@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward mode: the walk that appends values and tangents, and what it must know beforehand.
 #include "hlo/transform/internal.h"
+#include "hlo/transform/structure.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -127,6 +128,15 @@ static bool stops(const HloInstruction *i) {
     return hlo_jvp_rule(i->opcode) == hlo_jvp_zero || hlo_instruction_frontend_attribute(i, "stop_gradient");
 }
 
+static void find_needed(HloJvp *j, const HloComputation *computation, const bool *needed);
+
+// True for a call that is differentiated as what it calls.
+static bool is_inlined_call(const HloJvp *j, const HloInstruction *i) {
+    for (int64_t k = 0; k < j->rule_count; k++)
+        if (hlo_is(i, HLO_OP_CALL) && j->rules[k].computation == i->called[0]) return false;
+    return hlo_is(i, HLO_OP_CALL) && !hlo_transform_is_named(i->called[0]);
+}
+
 // Marks which leaves of the operands matter to a tangent of the needed leaves of `i`.
 static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed) {
     bool any = false;
@@ -134,6 +144,8 @@ static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed
     for (int64_t k = 0; k < leaves; k++)
         any |= needed[k] && hlo_transform_is_continuous(hlo_shape_leaf(i->shape, k)->type);
     if (!any || stops(i)) return;
+    const bool is_inlined = is_inlined_call(j, i);
+    if (is_inlined) find_needed(j, i->called[0], needed);
     for (int32_t k = 0; k < i->operand_count; k++) {
         const HloInstruction *operand = i->operands[k];
         int64_t count = hlo_shape_leaf_count(operand->shape), from = 0;
@@ -145,7 +157,8 @@ static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed
             for (int64_t l = 0; l < count; l++) of[l] |= needed[first + l];
             first += count;
         } else {
-            for (int64_t l = 0; l < count; l++) of[l] = true;
+            const bool *inside = is_inlined ? lookup(&j->needed, i->called[0]->parameters.items[k]) : NULL;
+            for (int64_t l = 0; l < count; l++) of[l] |= !inside || inside[l];
         }
     }
 }

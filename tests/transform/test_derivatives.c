@@ -622,8 +622,8 @@ Test(derivatives, arguments_of_branches_may_have_no_tangent) {
     hlo_module_free(module);
 }
 
-// Of two results of branches, and of two values that a loop carries, one is not used: no product is made for its
-// tangent.
+// Of two results of branches, and of two values that a loop carries and computes in a call, one is not used: no product
+// is made for its tangent.
 Test(derivatives, what_no_result_needs_has_no_cotangent) {
     HloModule *module = compiled_must_parse(
         "HloModule m\nproducts {\n  a = (f64[2,2], f64[2]) parameter(0)\n"
@@ -632,13 +632,17 @@ Test(derivatives, what_no_result_needs_has_no_cotangent) {
         "  ROOT t = (f64[2], f64[2]) tuple(c, d)\n}\n"
         "others {\n  a = (f64[2,2], f64[2]) parameter(0)\n  b = f64[2] get-tuple-element(a), index=1\n"
         "  ROOT t = (f64[2], f64[2]) tuple(b, b)\n}\n"
+        "step {\n  w = f64[2,2] parameter(0)\n  b = f64[2] parameter(1)\n  m = f64[2] parameter(2)\n"
+        "  c = f64[2] dot(w, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  n = f64[2] add(m, c)\n"
+        "  d = f64[2] sine(b)\n  ROOT t = (f64[2], f64[2]) tuple(d, n)\n}\n"
         "less {\n  s = (s32[], f64[2,2], f64[2], f64[2]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
         "  n = s32[] constant(3)\n  ROOT r = pred[] compare(i, n), direction=LT\n}\n"
         "body {\n  s = (s32[], f64[2,2], f64[2], f64[2]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
         "  w = f64[2,2] get-tuple-element(s), index=1\n  b = f64[2] get-tuple-element(s), index=2\n"
         "  m = f64[2] get-tuple-element(s), index=3\n  k = s32[] constant(1)\n  j = s32[] add(i, k)\n"
-        "  c = f64[2] dot(w, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  n = f64[2] add(m, c)\n"
-        "  d = f64[2] sine(b)\n  ROOT t = (s32[], f64[2,2], f64[2], f64[2]) tuple(j, w, d, n)\n}\n"
+        "  q = (f64[2], f64[2]) call(w, b, m), to_apply=step\n  d = f64[2] get-tuple-element(q), index=0\n"
+        "  n = f64[2] get-tuple-element(q), index=1\n"
+        "  ROOT t = (s32[], f64[2,2], f64[2], f64[2]) tuple(j, w, d, n)\n}\n"
         "sum {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n  ROOT c = f64[] add(a, b)\n}\n"
         "ENTRY e {\n  w = f64[2,2] parameter(0)\n  b = f64[2] parameter(1)\n  p = s32[] parameter(2)\n"
         "  t = (f64[2,2], f64[2]) tuple(w, b)\n"
