@@ -40,8 +40,15 @@ typedef struct Group {
     uint64_t needs;  // groups that members depend on
 } Group;
 
+// A collective that may be joined, and the hash of its kind.
+typedef struct Candidate {
+    HloInstruction *at;
+    uint64_t kind;
+} Candidate;
+
 typedef struct Combiner {
     HloComputation *computation;
+    HLO_VECTOR(Candidate) candidates;  // in the order of the program
     HloArena *scratch;
     int64_t limit;
     Group groups[GROUPS];
@@ -253,21 +260,16 @@ static bool can_join(const HloInstruction *at, int64_t limit) {
            !hlo_shape_is_dynamic(at->shape) && at != at->parent->root && spmd_may_replace(at) && pays(at, limit);
 }
 
-// Most computations have none, and need no tables.
-static int64_t count_candidates(const HloComputation *computation, int64_t limit) {
-    int64_t count = 0;
-    for (const HloInstruction *at = computation->first; at; at = at->next) count += can_join(at, limit);
-    return count;
-}
-
-// Counts the collectives of each kind: one without a like needs no group. Returns the largest number.
-static int64_t count_kinds(Combiner *combiner) {
+// Finds the collectives that may be joined, and counts those of each kind: one without a like needs no group. Returns
+// the largest number.
+static int64_t find_candidates(Combiner *combiner) {
     int64_t most = 0;
     for (HloInstruction *at = combiner->computation->first; at; at = at->next) {
         if (!can_join(at, combiner->limit)) continue;
         const uint64_t kind = kind_hash(at);
         const int64_t *found = hlo_int_map_find(&combiner->alike, kind), number = found ? *found + 1 : 1;
         hlo_int_map_set(combiner->scratch, &combiner->alike, kind, number);
+        hlo_vector_push(combiner->scratch, &combiner->candidates, ((Candidate){at, kind}));
         if (number > most) most = number;
     }
     return most;
@@ -276,6 +278,7 @@ static int64_t count_kinds(Combiner *combiner) {
 // `needs` of an instruction are the groups that it depends on, through operands and through members of groups that
 // those depend on. A collective may join a group that it does not need.
 static void fill_groups(Combiner *combiner) {
+    int64_t next = 0;
     for (HloInstruction *at = combiner->computation->first; at; at = at->next) {
         uint64_t needs = 0;
         for (int32_t i = 0; i < at->operand_count; i++) needs |= combiner->needs[at->operands[i]->id];
@@ -284,19 +287,18 @@ static void fill_groups(Combiner *combiner) {
         }
         needs = closure(combiner, needs);
         combiner->needs[at->id] = needs;
-        if (!can_join(at, combiner->limit)) continue;
-        const int64_t *alike = hlo_int_map_find(&combiner->alike, kind_hash(at));
-        if (alike && *alike > 1) join_group(combiner, at, needs);
+        if (next == combiner->candidates.count || combiner->candidates.items[next].at != at) continue;
+        const int64_t *alike = hlo_int_map_find(&combiner->alike, combiner->candidates.items[next++].kind);
+        if (*alike > 1) join_group(combiner, at, needs);
     }
 }
 
 // One walk over a computation. True if something was joined and there were more groups than can be filled at a time.
 static bool combine(HloComputation *computation, HloArena *scratch, int64_t limit) {
     assert(limit >= 0);
-    if (count_candidates(computation, limit) < 2) return false;
     Combiner *combiner = HLO_ARENA_NEW(scratch, Combiner, 1);
     *combiner = (Combiner){.computation = computation, .scratch = scratch, .limit = limit};
-    if (count_kinds(combiner) < 2) return false;
+    if (find_candidates(combiner) < 2) return false;
     combiner->needs = HLO_ARENA_NEW(scratch, uint64_t, computation->module->instruction_limit);
     fill_groups(combiner);
     bool changed = false;
