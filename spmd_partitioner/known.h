@@ -21,11 +21,6 @@ typedef struct SpmdNeed {
     SpmdMoves *moves;
 } SpmdNeed;
 
-// The value of an array that depends on constants and iotas alone; NULL if it depends on anything else, or would take
-// long to evaluate. With `exact` every engine computes the same bits; otherwise sums may be rounded in another order.
-// It lives in the partitioner's arena.
-const HloLiteral *spmd_known_value(SpmdPartitioner *partitioner, const HloInstruction *op, bool exact);
-
 // A table of zeros for what positions need of a dimension of `global` elements; NULL if it would be too large.
 uint8_t *spmd_need_table(HloArena *arena, int64_t positions, int64_t global);
 // Plans what positions need of a dimension of `global` elements that is sharded over them: needed[position * global +

@@ -11,17 +11,12 @@
 
 #include <assert.h>
 
-#include "hlo/eval/known.h"
 #include "spmd_partitioner/emit.h"
 
 enum {
     MOST_NEEDED = 1 << 22,  // positions times elements of a table of needed elements
     MOST_MOVES = 64,        // to a position, in the mean: with more an all-gather is as good
 };
-
-const HloLiteral *spmd_known_value(SpmdPartitioner *partitioner, const HloInstruction *op, bool exact) {
-    return hlo_known_value(partitioner->arena, op, exact);
-}
 
 // ---- what is needed
 

@@ -10,6 +10,7 @@
 // of that dimension begins in the middle of a run works out at run time how much of each run is its own (own_sizes).
 #include <assert.h>
 
+#include "hlo/eval/known.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/known.h"
 
@@ -112,7 +113,7 @@ static bool plan_banded(SpmdPartitioner *partitioner, const SpmdRule *rule, int3
                       banded->factors);
     spmd_rule_resolve(rule, partitioner->mesh, banded->factors);
     if (!find_free(partitioner, rule, banded)) return false;
-    const HloLiteral *value = spmd_known_value(partitioner, op->operands[weights], false);
+    const HloLiteral *value = hlo_known_value(partitioner->arena, op->operands[weights], false);
     if (value) banded->need = need_of_weights(partitioner, banded, op->operands[weights], value);
     if (!banded->need) return false;
     const SpmdAtomSet manual = spmd_manual_axes(partitioner, op);

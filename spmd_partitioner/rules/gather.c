@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/eval/known.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/known.h"
 
@@ -362,7 +363,7 @@ static bool plan_known(SpmdPartitioner *partitioner, const SpmdRule *rule, Known
         const SpmdDimFactors *list = &rule->tensors[0].dims[d];
         const bool indexed = list->count && rule->factors.items[list->items[0]].kind == SPMD_REDUCE;
         if (!indexed || !axes->count) continue;
-        if (!indices) indices = spmd_known_value(partitioner, op->operands[1], true);
+        if (!indices) indices = hlo_known_value(partitioner->arena, op->operands[1], true);
         if (!indices || (spmd_axes_set(axes) & spmd_sharding_used(known->sharding))) return false;
         known->components[k].axes = *axes;
         known->components[k].need = need_of(partitioner, rule, known->factors, indices, k, axes);
