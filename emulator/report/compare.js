@@ -8,7 +8,7 @@ const change = (value, base) => base > 0 ? `${value >= base ? "+" : "−"}${Math
 // A value with its change from the first report's, red where more is worse.
 const changed = (shown, value, base, index, moreIsWorse = true) => {
   const cell = node("span", {}, shown);
-  if (index && value !== base) cell.append(" ", node("small", { class: (value > base) === moreIsWorse ? "worse" : "better" }, change(value, base)));
+  if (index && (base > 0 ? Math.abs(value / base - 1) >= 0.0005 : value !== base)) cell.append(" ", node("small", { class: (value > base) === moreIsWorse ? "worse" : "better" }, change(value, base)));
   return cell;
 };
 
@@ -42,6 +42,8 @@ const partsOfStep = data => {
   parts.none = Math.max(0, data.step - Object.values(parts).reduce((sum, value) => sum + value, 0));
   return parts;
 };
+// A launch of 0 is one that is not known.
+const partOfKey = (parts, name) => name === "launch" && !parts[name] ? "unknown" : time(parts[name]);
 const drawParts = () => {
   const base = partsOfStep(first.data);
   reports.forEach(({ data, letter }, index) => {
@@ -60,7 +62,7 @@ const drawParts = () => {
   for (const name of Object.keys(partNames))
     if (reports.some(({ data }) => partsOfStep(data)[name] / data.step >= 0.0005))
       byId("parts-key").append(node("span", { style: `--c:var(--${name})` },
-        `${partNames[name]} ${reports.map(({ data }) => time(partsOfStep(data)[name])).join(" / ")}`));
+        `${partNames[name]} ${reports.map(({ data }) => partOfKey(partsOfStep(data), name)).join(" / ")}`));
 };
 
 // ---- timelines

@@ -122,6 +122,10 @@ if [ -z "$browser" ]; then
 else
     check "pictures in the documents show today's reports" python3 -B "$SOURCE/docs/make_pictures.py" "$MESHLO" --check
     # Each width in both colour schemes: no error of the script, and all tables filled.
+    exits 0 "an unknown launch" meshlo compare "$SOURCE/examples/mlp_gradient_8192.hlo" --on v5e-8,v6e-8 --report launch.html
+    "$browser" --headless=new --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom "file://$PWD/launch.html" >dom 2>console
+    check "bug: an unknown launch was 0 ps on the page of a comparison" grep -q 'launch 110.0 µs / unknown' dom
+    check "bug: equal memory had changed by -0.0 %" sh -c '! grep -q "[+−]0.0 %" dom'
     for width in 400 1440 2560; do
         "$browser" --headless=new --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --window-size=$width,2000 \
             --virtual-time-budget=3000 --dump-dom "file://$PWD/comparison.html" >dom 2>console
