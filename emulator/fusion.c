@@ -2,7 +2,7 @@
 // Groups instructions into kernels as a TPU compiler would, without its detailed heuristics. The pass walks from users
 // to producers. An instruction joins the kernels of its consumers if computing it there (again in each of them) is
 // cheaper than writing it to memory. An instruction that neither fuses nor accepts producers is a kernel by itself.
-// Afterwards kernels that share arrays are joined (multi_output.c). Rules and limits: docs/machine-model.md.
+// Afterwards kernels that share arrays are joined (schedule/multi_output.c). Rules and limits: docs/machine-model.md.
 //
 //   b = exp(a)
 //   c = add(b, bias)        ->   where c is a result too: one kernel of members c, s, b, whose roots c and s are
@@ -16,7 +16,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "emulator/multi_output.h"
+#include "emulator/schedule/multi_output.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Internal: joins kernels that read the same arrays into kernels with several results.
-#ifndef MESHLO_EMULATOR_MULTI_OUTPUT_H_
-#define MESHLO_EMULATOR_MULTI_OUTPUT_H_
+#ifndef MESHLO_EMULATOR_SCHEDULE_MULTI_OUTPUT_H_
+#define MESHLO_EMULATOR_SCHEDULE_MULTI_OUTPUT_H_
 
 #include "emulator/fusion.h"
 

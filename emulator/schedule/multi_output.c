@@ -13,7 +13,7 @@
 // after the joined one, so that the order stays valid:
 //
 //   P  u  v  C    where v needs P   ->   u  P+C  v
-#include "emulator/multi_output.h"
+#include "emulator/schedule/multi_output.h"
 
 #include <assert.h>
 #include <stdlib.h>
