@@ -279,6 +279,36 @@ Test(compile_pipeline, inlines_calls) {
     hlo_module_free(module);
 }
 
+// Bug: all-reduces were joined in the order that inlining leaves, which depends on how calls were read.
+Test(compile_pipeline, joins_collectives_alike_however_calls_are_ordered) {
+#define LAYER                                                                                 \
+    "sum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}\n" \
+    "column {\n a = f32[1024,512] parameter(0)\n z = f32[] constant(0)\n"                     \
+    " ROOT r = f32[512] reduce(a, z), dimensions={0}, to_apply=sum\n}\n"
+#define X " x = f32[1024,512] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+#define A " a = f32[512] call(x), to_apply=column\n"
+#define B " n = f32[1024,512] negate(x)\n b = f32[512] call(n), to_apply=column\n"
+#define C " m = f32[1024,512] cosine(x)\n c = f32[512] call(m), to_apply=column\n"
+#define SUM " ROOT t = (f32[512], f32[512], f32[512]) tuple(a, b, c)\n}\n"
+    static const char *const orders[] = {
+        "HloModule m, num_partitions=4\n" LAYER "ENTRY e {\n" X A B C SUM,
+        "HloModule m, num_partitions=4\n" LAYER "ENTRY e {\n" X C A B SUM,
+        "HloModule m, num_partitions=4\n" LAYER "ENTRY e {\n" X B C A SUM,
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(orders); i++) {
+        HloModule *module = parse(orders[i]);
+        CompiledModule *compiled = compile(module, NULL);
+        HloText joined = {0};
+        for (const HloInstruction *at = compiled->module->entry->first; at; at = at->next)
+            for (int32_t k = 0; hlo_is(at, HLO_OP_ALL_REDUCE) && k < at->operand_count; k++)
+                hlo_text_format(&joined, "%s%s", k ? " " : "", hlo_op_text(at->operands[k]->operands[0]->opcode));
+        cr_expect_str_eq(joined.data, "parameter negate cosine", "%zu: %s", i, joined.data);
+        hlo_text_free(&joined);
+        compiled_module_free(compiled);
+        hlo_module_free(module);
+    }
+}
+
 // ---- donation
 
 typedef struct Donation {
