@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that JAX's programs call by name, and to which JAX gives a derivative of their own: a program has their
-// values alone. A row of NAMED is the name and its rule, which looks at the function's parameters and results too,
-// since a user's function may have the same name.
+// values alone. A row of NAMED is the name and its rule. A user's function may have the same name, so that a rule looks
+// at the function's parameters and results, and for what JAX's formula alone contains: an operation, or a constant of
+// an approximation. JAX leaves out results that the program does not use, so that those of a function may be fewer.
 //
 // Values stay calls where the formula has no derivative, or another one, so that the rule holds again if the result is
 // differentiated.
 #include <ctype.h>
 #include <float.h>
+#include <math.h>
 
 #include "hlo/transform/structure.h"
+
+enum { MOST_COEFFICIENTS = 64 };  // of a polynomial in one constant
+
+// Coefficients of the approximations, by which JAX's functions are known.
+static const double bessel_coefficient = 0.676795274409476085;  // the last one of Cephes' i0e up to 8
+static const double sine_integral_coefficient = -0.0413470316229406539,
+                    cosine_integral_coefficient = 0.0289159652607555242;
+static const double gamma_squeeze = 0.0331;  // of Marsaglia and Tsang's rejection
 
 static bool is_float(const HloShape *shape) {
     return hlo_shape_is_array(shape) && hlo_type_is_float(shape->type);
@@ -25,6 +35,52 @@ static HloInstruction *called_value(HloJvp *j) {
 static bool has_one_float(const HloComputation *f) {
     return hlo_parameter_count(f) == 1 && is_float(f->parameters.items[0]->shape);
 }
+
+// ---- what a formula contains
+
+// Whether the constant is near enough to `value` to be that number in the constant's type.
+static bool is_constant_near(const HloInstruction *i, double value) {
+    if (!hlo_is(i, HLO_OP_CONSTANT) || !is_float(i->shape)) return false;
+    const HloLiteral *literal = HLO_ATTRIBUTES(i, Constant)->literal;
+    const double rounding = hlo_type_info(i->shape->type)->bits < 32 ? 0x1p-8 : 0x1p-20;
+    const int64_t count = hlo_shape_elements(i->shape);
+    if (literal->elided || count > MOST_COEFFICIENTS) return false;
+    for (int64_t k = 0; k < count; k++)
+        if (fabs(hlo_literal_get_double(literal, k) - value) <= rounding * fabs(value)) return true;
+    return false;
+}
+
+// Whether the result of a function follows from such a constant, its own or one of a function that it calls. Functions
+// of which a program needs some results alone may have code for the others. `seen` are the functions looked at, by id.
+static bool contains_in(HloArena *scratch, HloIntMap *seen, const HloComputation *f, double value) {
+    HloIntMap needed = {0};  // ids
+    if (hlo_int_map_find(seen, (uint64_t)f->id)) return false;
+    hlo_int_map_set(scratch, seen, (uint64_t)f->id, 1);
+    hlo_int_map_set(scratch, &needed, (uint64_t)f->root->id, 1);
+    for (const HloInstruction *i = f->last; i; i = i->previous) {
+        if (!hlo_int_map_find(&needed, (uint64_t)i->id)) continue;
+        if (is_constant_near(i, value)) return true;
+        for (int32_t k = 0; k < i->operand_count; k++)
+            hlo_int_map_set(scratch, &needed, (uint64_t)i->operands[k]->id, 1);
+        for (int32_t k = 0; k < i->called_count; k++)
+            if (contains_in(scratch, seen, i->called[k], value)) return true;
+    }
+    return false;
+}
+
+// Whether the called function calculates with a number of an approximation.
+static bool contains(const HloJvp *j, double value) {
+    HloIntMap seen = {0};
+    return contains_in(j->scratch, &seen, j->old->called[0], value);
+}
+
+static bool has_operation(const HloComputation *f, HloOpcode opcode) {
+    for (const HloInstruction *i = f->first; i; i = i->next)
+        if (hlo_is(i, opcode)) return true;
+    return false;
+}
+
+// ---- rules
 
 // The bound of a rectifier: a maximum with 0, and for relu6 a minimum of it.
 static bool is_rectifier(const HloComputation *f) {
@@ -45,19 +101,25 @@ static bool rectified(HloJvp *j, HloInstruction **out) {
     return true;
 }
 
-// jax.numpy.frexp takes the exponent of a number from its bits. That of the mantissa is the tangent by 2^exponent.
+// jax.numpy.frexp takes the exponent of a number from its bits. The slope of the mantissa is one by 2^exponent, which
+// is the mantissa by the number. Zeros, infinities and NaN are their own mantissas.
 static bool mantissa(HloJvp *j, HloInstruction **out) {
     HloInstruction *t = hlo_jvp_tangent(j, 0), *x = hlo_jvp_operand(j, 0);
+    const HloComputation *f = j->old->called[0];
     const HloShape *result = j->old->shape;
+    const bool both = hlo_shape_is_tuple(result);
     HloBuilder *b = j->b;
-    if (!has_one_float(j->old->called[0]) || !hlo_shape_is_tuple(result) || result->element_count != 2 ||
-        !is_float(result->elements[0]) || result->elements[1]->type != HLO_S32)
+    if (both && (result->element_count != 2 || result->elements[1]->type != HLO_S32)) return false;
+    if (!has_one_float(f) || !is_float(both ? result->elements[0] : result) ||
+        !has_operation(f, HLO_OP_BITCAST_CONVERT))
         return false;
     j->result = called_value(j);
     if (!j->result || !t) return true;
-    HloInstruction *exponent = hlo_build_convert(b, hlo_build_get(b, j->result, 1), x->shape->type);
-    HloInstruction *two = hlo_build_splat_like(b, x, 2);
-    out[0] = hlo_build_mul(b, t, hlo_build_pow(b, two, hlo_build_negate(b, exponent)));
+    HloInstruction *m = both ? hlo_build_get(b, j->result, 0) : j->result, *one = hlo_build_splat_like(b, x, 1);
+    HloInstruction *is_scaled = hlo_build_and(b, hlo_build_compare(b, m, x, HLO_ComparisonDirection_NE),
+                                              hlo_build_compare(b, x, x, HLO_ComparisonDirection_EQ));
+    HloInstruction *slope = hlo_build_select(b, is_scaled, hlo_build_div(b, m, x), one);
+    out[0] = hlo_build_mul(b, t, slope);
     return true;
 }
 
@@ -66,7 +128,7 @@ static bool bessel(HloJvp *j, HloInstruction **out) {
     const HloComputation *f = j->old->called[0];
     HloBuilder *b = j->b;
     HloInstruction *x = hlo_jvp_operand(j, 0), *root = NULL;
-    if (!has_one_float(f) || !is_float(j->old->shape)) return false;
+    if (!has_one_float(f) || !is_float(j->old->shape) || !contains(j, bessel_coefficient)) return false;
     HloInstruction *zero = hlo_build_splat_like(b, x, 0), *one = hlo_build_splat_like(b, x, 1);
     HloInstruction *middle = hlo_build_compare(b, x, zero, HLO_ComparisonDirection_EQ);
     hlo_jvp_bind(j, f->parameters.items[0], hlo_build_select(b, middle, one, x), hlo_jvp_tangents(j, 0));
@@ -81,17 +143,21 @@ static bool integrals(HloJvp *j, HloInstruction **out) {
     HloBuilder *b = j->b;
     HloInstruction *t = hlo_jvp_tangent(j, 0), *x = hlo_jvp_operand(j, 0);
     const HloShape *result = j->old->shape;
-    if (!has_one_float(j->old->called[0]) || !hlo_shape_is_tuple(result) || result->element_count != 2 ||
-        !is_float(result->elements[0]) || !is_float(result->elements[1]))
-        return false;
+    const bool both = hlo_shape_is_tuple(result);
+    const bool has_sine = contains(j, sine_integral_coefficient), has_cosine = contains(j, cosine_integral_coefficient);
+    if (both && (result->element_count != 2 || !is_float(result->elements[1]))) return false;
+    if (!has_one_float(j->old->called[0]) || !is_float(both ? result->elements[0] : result)) return false;
+    if (both ? !has_sine || !has_cosine : has_sine == has_cosine) return false;
     j->result = called_value(j);
     if (!x || !t) return true;
     HloInstruction *one = hlo_build_splat_like(b, x, 1), *zero = hlo_build_splat_like(b, x, 0);
-    HloInstruction *middle = hlo_build_compare(b, x, zero, HLO_ComparisonDirection_EQ);
-    HloInstruction *safe = hlo_build_select(b, middle, one, x);
-    HloInstruction *sine = hlo_build_div(b, hlo_build_sin(b, safe), safe);
-    out[0] = hlo_build_mul(b, hlo_build_select(b, middle, one, sine), t);
-    out[1] = hlo_build_mul(b, hlo_build_div(b, hlo_build_cos(b, x), x), t);
+    if (has_sine) {
+        HloInstruction *middle = hlo_build_compare(b, x, zero, HLO_ComparisonDirection_EQ);
+        HloInstruction *safe = hlo_build_select(b, middle, one, x);
+        HloInstruction *sine = hlo_build_div(b, hlo_build_sin(b, safe), safe);
+        out[0] = hlo_build_mul(b, hlo_build_select(b, middle, one, sine), t);
+    }
+    if (has_cosine) out[both] = hlo_build_mul(b, hlo_build_div(b, hlo_build_cos(b, x), x), t);
     return true;
 }
 
@@ -130,7 +196,7 @@ static bool gamma_sample(HloJvp *j, HloInstruction **out) {
     const HloComputation *f = j->old->called[0];
     HloBuilder *b = j->b;
     if (hlo_parameter_count(f) != 2 || !is_float(j->old->shape) || !is_float(f->parameters.items[1]->shape) ||
-        is_float(f->parameters.items[0]->shape))
+        is_float(f->parameters.items[0]->shape) || !contains(j, gamma_squeeze))
         return false;
     const HloInstruction *alpha = f->parameters.items[1], *root = f->root;
     while (hlo_is(root, HLO_OP_RESHAPE) || hlo_is(root, HLO_OP_COPY)) root = root->operands[0];

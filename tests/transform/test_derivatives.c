@@ -906,11 +906,49 @@ Test(derivatives, of_functions_with_a_rule_of_their_own) {
          {1, 1.6931471805599453, -INFINITY}},
         // A sample of jax.random.gamma, here half as much again as its shape: the slope is that at a fixed probability.
         {"HloModule m\n_gamma.3 {\n  k = u32[2] parameter(0)\n  a = f64[3] parameter(1)\n  h = f64[] constant(1.5)\n"
-         "  b = f64[3] broadcast(h), dimensions={}\n  ROOT r = f64[3] multiply(a, b)\n}\nENTRY e {\n"
+         "  q = f64[] constant(0.0331)\n  z = f64[] subtract(q, q)\n  s = f64[] add(h, z)\n"
+         "  b = f64[3] broadcast(s), dimensions={}\n  ROOT r = f64[3] multiply(a, b)\n}\nENTRY e {\n"
          "  a = f64[3] parameter(0)\n  k = u32[2] constant({0, 3})\n  ROOT r = f64[3] call(k, a), "
          "to_apply=_gamma.3\n}\n",
          {0.5, 1, 4},
-         {1.6410129763808734, 1.4309374423012802, 1.2681319669760756}}};
+         {1.6410129763808734, 1.4309374423012802, 1.2681319669760756}},
+        // JAX leaves the exponent out where the program does not use it.
+        {"HloModule m\nfrexp {\n  a = f64[3] parameter(0)\n  i = s64[3] bitcast-convert(a)\n"
+         "  n = s64[] constant(-9218868437227405313)\n  nb = s64[3] broadcast(n), dimensions={}\n"
+         "  r = s64[3] and(i, nb)\n  o = s64[] constant(4602678819172646912)\n"
+         "  ob = s64[3] broadcast(o), dimensions={}\n  b = s64[3] or(r, ob)\n  f = f64[3] bitcast-convert(b)\n"
+         "  z = f64[] constant(0)\n  zb = f64[3] broadcast(z), dimensions={}\n"
+         "  p = pred[3] compare(a, zb), direction=EQ\n  ROOT s = f64[3] select(p, a, f)\n}\nENTRY e {\n"
+         "  a = f64[3] parameter(0)\n  ROOT r = f64[3] call(a), to_apply=frexp\n}\n",
+         {0, 3, -10},
+         {1, 0.25, 0.0625}},
+        // One of two integrals, with a coefficient of its approximation; that of the other is in code without use.
+        {"HloModule m\nsici.1 {\n  a = f64[3] parameter(0)\n  c = f64[2] constant({1, -0.0413470316229406539})\n"
+         "  d = f64[2] constant({1, 0.0289159652607555242})\n  s = f64[1] slice(c), slice={[1:2]}\n"
+         "  n = f64[] reshape(s)\n  b = f64[3] broadcast(n), dimensions={}\n  ROOT r = f64[3] add(a, b)\n}\n"
+         "ENTRY e {\n  a = f64[3] parameter(0)\n  ROOT r = f64[3] call(a), to_apply=sici.1\n}\n",
+         {0, 1, -2},
+         {1, 0.8414709848078965, 0.45464871341284085}},
+        // Functions of users with the same names.
+        {"HloModule m\ni0 {\n  a = f64[3] parameter(0)\n  ROOT r = f64[3] add(a, a)\n}\nENTRY e {\n"
+         "  a = f64[3] parameter(0)\n  ROOT r = f64[3] call(a), to_apply=i0\n}\n",
+         {0, 1, 2},
+         {2, 2, 2}},
+        {"HloModule m\nsici {\n  a = f64[3] parameter(0)\n  b = f64[3] add(a, a)\n"
+         "  ROOT r = (f64[3], f64[3]) tuple(b, a)\n}\nENTRY e {\n  a = f64[3] parameter(0)\n"
+         "  t = (f64[3], f64[3]) call(a), to_apply=sici\n  ROOT r = f64[3] get-tuple-element(t), index=0\n}\n",
+         {0, 1, 2},
+         {2, 2, 2}},
+        {"HloModule m\nfrexp {\n  a = f64[3] parameter(0)\n  b = f64[3] add(a, a)\n  e = s32[3] convert(a)\n"
+         "  ROOT r = (f64[3], s32[3]) tuple(b, e)\n}\nENTRY e {\n  a = f64[3] parameter(0)\n"
+         "  t = (f64[3], s32[3]) call(a), to_apply=frexp\n  ROOT r = f64[3] get-tuple-element(t), index=0\n}\n",
+         {0, 1, 2},
+         {2, 2, 2}},
+        {"HloModule m\n_gamma {\n  k = s32[] parameter(0)\n  a = f64[3] parameter(1)\n  c = f64[] convert(k)\n"
+         "  b = f64[3] broadcast(c), dimensions={}\n  ROOT r = f64[3] multiply(a, b)\n}\nENTRY e {\n"
+         "  a = f64[3] parameter(0)\n  k = s32[] constant(3)\n  ROOT r = f64[3] call(k, a), to_apply=_gamma\n}\n",
+         {0.5, 1, 4},
+         {3, 3, 3}}};
     for (size_t k = 0; k < 2 * HLO_COUNT_OF(kFunctions); k++) {
         const size_t f = k / 2;
         HloModule *module = compiled_must_parse(kFunctions[f].text);
