@@ -5,6 +5,8 @@
 
 #include "hlo/base/map.h"
 
+enum { MOST_PAIRS = 32 };  // of a permute that its hash looks at
+
 // Control edges keep an instruction alive: something is ordered relative to it.
 bool hlo_instruction_is_dead(const HloInstruction *instruction) {
     assert(instruction);
@@ -27,6 +29,17 @@ bool hlo_computation_remove_dead(HloComputation *computation) {
     return removed;
 }
 
+// The ends are among the pairs that are looked at: shifts differ there.
+uint64_t hlo_pairs_hash(HloPairs pairs) {
+    const int64_t looks = pairs.count < MOST_PAIRS ? pairs.count : MOST_PAIRS;
+    uint64_t hash = (uint64_t)pairs.count;
+    for (int64_t i = 0; i < looks; i++) {
+        const HloPair *pair = &pairs.items[looks > 1 ? i * (pairs.count - 1) / (looks - 1) : 0];
+        hash = hlo_hash_mix(hlo_hash_mix(hash, (uint64_t)pair->source), (uint64_t)pair->target);
+    }
+    return hash;
+}
+
 uint64_t hlo_instruction_hash(const HloInstruction *instruction) {
     assert(instruction);
     const HloFamily family = hlo_op_info(instruction->opcode)->family;
@@ -42,8 +55,9 @@ uint64_t hlo_instruction_hash(const HloInstruction *instruction) {
     // Otherwise reductions of one array by many computations would all collide in a map.
     for (int32_t i = 0; i < instruction->called_count; i++)
         hash = hlo_hash_mix(hash, (uint64_t)instruction->called[i]->id + 1);
-    // A permute's pairs are as many as the devices, and few permutes have the same operand.
-    if (instruction->attributes && family != HLO_FAMILY_Permute)
+    if (family == HLO_FAMILY_Permute)
+        hash = hlo_hash_mix(hash, hlo_pairs_hash(HLO_ATTRIBUTES(instruction, Permute)->source_target_pairs));
+    else if (instruction->attributes)
         hash = hlo_hash_mix(hash, hlo_attributes_hash(family, instruction->attributes));
     return hlo_hash_mix(hash, sum);
 }

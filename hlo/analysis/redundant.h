@@ -19,6 +19,9 @@ HLO_EXPORT bool hlo_computation_remove_dead(HloComputation *computation);
 // instructions that hlo_instruction_identical() finds identical, and for those that differ only in the order of
 // operands that commute. Any thread.
 HLO_EXPORT uint64_t hlo_instruction_hash(const HloInstruction *instruction);
+// A hash of the pairs of a permute: equal for equal pairs. There are as many pairs as devices, so that of long lists
+// only some are looked at, which tell permutes of one program apart. Any thread.
+HLO_EXPORT uint64_t hlo_pairs_hash(HloPairs pairs);
 
 HLO_END_C
 

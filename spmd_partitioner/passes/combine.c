@@ -21,6 +21,7 @@
 // the list is sorted again, since a joined op comes after its last operand.
 #include <assert.h>
 
+#include "hlo/analysis/redundant.h"
 #include "hlo/pass/support.h"
 #include "spmd_partitioner/passes/passes.h"
 
@@ -80,20 +81,10 @@ static bool has_one_type(const HloInstruction *at) {
     return at->called_count > 0 || hlo_is(at, HLO_OP_ALL_TO_ALL);
 }
 
-// Equal for the same pairs; the ends and the middle tell most others apart.
-static uint64_t pairs_hash(HloPairs pairs) {
-    const int64_t places[] = {0, pairs.count / 2, pairs.count - 1};
-    uint64_t hash = (uint64_t)pairs.count;
-    for (size_t i = 0; i < HLO_COUNT_OF(places) && pairs.count; i++)
-        hash = hlo_hash_mix(hlo_hash_mix(hash, (uint64_t)pairs.items[places[i]].source),
-                            (uint64_t)pairs.items[places[i]].target);
-    return hash;
-}
-
 // Equal for collectives of one kind.
 static uint64_t kind_hash(const HloInstruction *at) {
     const SpmdExchange kind = kind_of(at);
-    uint64_t hash = hlo_is(at, HLO_OP_COLLECTIVE_PERMUTE) ? pairs_hash(kind.permute.source_target_pairs)
+    uint64_t hash = hlo_is(at, HLO_OP_COLLECTIVE_PERMUTE) ? hlo_pairs_hash(kind.permute.source_target_pairs)
                                                           : hlo_attributes_hash(hlo_op_info(at->opcode)->family, &kind);
     hash = hlo_hash_mix(hash, (uint64_t)at->opcode);
     if (has_one_type(at)) hash = hlo_hash_mix(hash, (uint64_t)at->shape->type);

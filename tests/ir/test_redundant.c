@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/analysis/redundant.h"
@@ -57,4 +58,29 @@ Test(redundant, equal_instructions_have_equal_hashes) {
     cr_expect_neq(hlo_instruction_hash(named(module, "d")), hlo_instruction_hash(named(module, "f")));
     cr_expect_neq(hlo_instruction_hash(named(module, "g")), hlo_instruction_hash(named(module, "h")));
     hlo_module_free(module);
+}
+
+// Permutes of one operand that had the same hash made a search for repeated instructions quadratic.
+Test(redundant, permutes_of_one_operand_have_hashes_of_their_own) {
+    enum { PERMUTES = 200, DEVICES = 512 };
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m, num_partitions=%d\nENTRY e {\n ROOT p = f32[4] parameter(0)\n", DEVICES);
+    for (int i = 0; i < PERMUTES; i++) {
+        // Half of them with a pair or two, half with one for each device.
+        hlo_text_format(&text, " via%d = f32[4] collective-permute(p), channel_id=%d, source_target_pairs={{%d,%d}", i,
+                        i + 1, i % 2 ? 0 : i, i % 2 ? i : i + 1);
+        for (int k = 1; i % 2 && k < DEVICES; k++) hlo_text_format(&text, ",{%d,%d}", k, (k + i) % DEVICES);
+        hlo_text_string(&text, "}\n");
+    }
+    hlo_text_string(&text, "}\n");
+    HloModule *module = parse(text.data);
+    uint64_t hashes[PERMUTES];
+    for (int i = 0; i < PERMUTES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "via%d", i);
+        hashes[i] = hlo_instruction_hash(named(module, name));
+        for (int k = 0; k < i; k++) cr_expect_neq(hashes[i], hashes[k], "%d and %d", i, k);
+    }
+    hlo_module_free(module);
+    hlo_text_free(&text);
 }
