@@ -28,10 +28,10 @@
 // own on (igamma and exp1 of JAX, and vmap of a while of numbers). hlo_jvp() differentiates any loop.
 //
 // Programs of JAX have lost the rules that JAX has for functions. Those of the table in jvp_named.c are known by the
-// name of the computation that is called, its parameters and results, and what the formula contains: relu, relu6, frexp (and so ldexp), i0, sici,
-// and samples of gamma distributions, whose derivative is that at a fixed probability. xlogy and xlog1py, logaddexp and
-// the logistic function are known by their form. Of all others the formula is differentiated; docs/cli.md says where
-// the result is another than JAX's.
+// name of the computation that is called, its parameters and results, and what the formula contains: relu, relu6, frexp
+// (and so ldexp), i0, sici, and samples of gamma distributions, whose derivative is that at a fixed probability. xlogy
+// and xlog1py, logaddexp and the logistic function are known by their form. Of all others the formula is
+// differentiated; docs/cli.md says where the result is another than JAX's.
 //
 // Instructions keep their metadata, and derivatives have that of the instruction they belong to. The tangent and the
 // cotangent of an instruction with a sharding have the same sharding.
