@@ -2,29 +2,32 @@
 #include "hlo/base/nearest.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { kMostLetters = 63, kShortestPrefix = 3 };
 
-// Edit distance (Levenshtein) of two short names; a large number when one is too long to be a typing error. One row of
-// the table of distances at a time: `diagonal` is the old value above and to the left.
+// Edit distance of two short names, where exchanging two neighbours is one edit; a large number when a name is too long
+// to be a typing error. Three rows of the table of distances at a time.
 static int64_t edit_distance(const char *a, const char *b) {
     const int64_t a_length = (int64_t)strlen(a), b_length = (int64_t)strlen(b);
     if (a_length > kMostLetters || b_length > kMostLetters) return INT64_MAX;
-    int64_t row[kMostLetters + 1];
-    for (int64_t j = 0; j <= b_length; ++j) row[j] = j;
+    int64_t rows[3][kMostLetters + 1];
+    for (int64_t j = 0; j <= b_length; ++j) rows[0][j] = j;
     for (int64_t i = 1; i <= a_length; ++i) {
-        int64_t diagonal = row[0];
+        const int64_t *above = rows[(i - 1) % 3], *second = rows[(i + 1) % 3];
+        int64_t *row = rows[i % 3];
         row[0] = i;
         for (int64_t j = 1; j <= b_length; ++j) {
-            int64_t best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
+            int64_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best) best = above[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
+            const bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (exchanged && second[j - 2] + 1 < best) best = second[j - 2] + 1;
             row[j] = best;
         }
     }
-    return row[b_length];
+    return rows[a_length % 3][b_length];
 }
 
 const char *hlo_nearest_name(const char *name, const char *const *names, int64_t count) {

@@ -9,9 +9,9 @@
 
 HLO_BEGIN_C
 
-// Returns the name among `count` that `name` was probably meant to be, or NULL: the one that is the fewest edits of
-// single letters away, at most a third of the letters, else the first that it is the beginning of. Of equally near
-// names the first is taken.
+// Returns the name among `count` that `name` was probably meant to be, or NULL: the one that is the fewest edits away
+// (of single letters, or exchanges of two neighbours), at most a third of the letters, else the first that it is the
+// beginning of. Of equally near names the first is taken.
 HLO_EXPORT const char *hlo_nearest_name(const char *name, const char *const *names, int64_t count);
 
 HLO_END_C

@@ -8,37 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/nearest.h"
 #include "spmd_partitioner/convert.h"
 #include "spmd_partitioner/custom_call.h"
 
-// Letters that differ between two names, at most; for suggestions.
-static int64_t edit_distance(const char *a, size_t a_length, const char *b) {
-    size_t b_length = strlen(b);
-    int64_t row[64];
-    if (b_length >= HLO_COUNT_OF(row)) return INT64_MAX;
-    for (size_t j = 0; j <= b_length; j++) row[j] = (int64_t)j;
-    for (size_t i = 1; i <= a_length; i++) {
-        int64_t diagonal = row[0];
-        row[0] = (int64_t)i;
-        for (size_t j = 1; j <= b_length; j++) {
-            int64_t change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            int64_t shorter = row[j - 1] < row[j] ? row[j - 1] : row[j];
-            row[j] = change < shorter + 1 ? change : shorter + 1;
-        }
-    }
-    return row[b_length];
-}
-
-// Two letters are what people mistype; farther names are no help.
-static HloStatus unknown_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length) {
+// Suggests the nearest name, then lists all of them.
+static HloStatus unknown_axis(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *name,
+                              size_t length) {
     assert(name && axis_count >= 0);
     HloText known = {0};
-    const char *near = NULL;
+    const char **names = HLO_ARENA_NEW(arena, const char *, axis_count + 1);
     for (int64_t i = 0; i < axis_count; i++) {
         hlo_text_format(&known, "%s%s", i ? ", " : "", mesh[i].name);
-        if (edit_distance(name, length, mesh[i].name) <= 2) near = mesh[i].name;
+        names[i] = mesh[i].name;
     }
+    const char *near = hlo_nearest_name(hlo_arena_string(arena, name, length), names, axis_count);
     HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "unknown mesh axis '%.*s'%s%s%s; the mesh has: %s", (int)length,
                                  name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
                                  known.data ? known.data : "no axes");
@@ -68,8 +52,8 @@ static bool take_part(const char *text, size_t length, int64_t *before, int64_t 
 }
 
 // Reads one axis of a dimension, or a part of one: `x`, `x:(2)4`. No part of an axis may be named twice.
-static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length, Named *named,
-                           HloAxisRef *ref) {
+static HloStatus take_axis(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *name,
+                           size_t length, Named *named, HloAxisRef *ref) {
     assert(ref && named);
     while (length && blank(*name)) name++, length--;
     while (length && blank(name[length - 1])) length--;
@@ -79,7 +63,7 @@ static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const c
     for (; axis < axis_count; ++axis) {
         if (strlen(mesh[axis].name) == letters && !memcmp(mesh[axis].name, name, letters)) break;
     }
-    if (axis == axis_count) return unknown_axis(mesh, axis_count, name, letters);
+    if (axis == axis_count) return unknown_axis(arena, mesh, axis_count, name, letters);
     size = mesh[axis].size;
     if (colon) {
         bool fits = take_part(colon, length - letters, &before, &size) && before > 0 && size > 0 &&
@@ -118,7 +102,7 @@ static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
         if ((part == 1 && *item == '?') || (part == 15 && !memcmp(item, "P.UNCONSTRAINED", 15)))
             refs->open = true;
         else if (!none)
-            HLO_TRY(take_axis(mesh, axis_count, item, part, named, &axes[refs->count++]));
+            HLO_TRY(take_axis(arena, mesh, axis_count, item, part, named, &axes[refs->count++]));
         part += part < length;
         item += part;
         length -= part;
@@ -342,14 +326,10 @@ static void match_arguments(const SpmdPlan *plan, const char *name, Targets *tar
 }
 
 static HloStatus unknown_target(const SpmdPlan *plan, const char *name) {
-    const char *nearest = NULL;
-    int64_t best = (int64_t)strlen(name) / 3 + 2;
-    for (int64_t i = 0; i < plan->module->entry->parameters.count && strlen(name) < 64; i++) {
-        const char *label = spmd_argument_name(plan->module->entry->parameters.items[i]);
-        const int64_t distance = edit_distance(name, strlen(name), label);
-        if (distance < best) nearest = label;
-        if (distance < best) best = distance;
-    }
+    const HloInstructionVector *parameters = &plan->module->entry->parameters;
+    const char **names = HLO_ARENA_NEW(plan->arena, const char *, parameters->count + 1);
+    for (int64_t i = 0; i < parameters->count; i++) names[i] = spmd_argument_name(parameters->items[i]);
+    const char *nearest = hlo_nearest_name(name, names, parameters->count);
     return hlo_error(HLO_INVALID_ARGUMENT,
                      "'%s' is neither pN (a parameter), rN (a result) nor the name of a parameter or an instruction"
                      "%s%s%s",

@@ -96,7 +96,8 @@ done <<'CASES'
 2|did you mean v5e-8|devices v5f-8
 2|a number of devices is expected|devices cpu:0
 2|more than 2 numbers|shardings --mesh a=4 --shape 8,8,8 --spec a
-2|did you mean 'b'|shardings --mesh a=4,b=2 --shape 8 --spec c
+2|unknown mesh axis 'c'; the mesh has: a, b|shardings --mesh a=4,b=2 --shape 8 --spec c
+2|did you mean 'right'|shardings --mesh left=4,right=2 --shape 8 --spec rigth
 2|<stdin>:1:1: error: JSON|check dot.hlo --baseline -
 2|FILE is missing (see meshlo run --help)|run
 2|no topology given, and MESHLO_TOPOLOGY is not set|emulate dot.hlo

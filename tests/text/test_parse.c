@@ -27,6 +27,7 @@ CaseList(text_parse, errors_have_a_position) {
         {"HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  a = f32[] negate(a)\n}", 4, 3, "already exists"},
         {"HloModule m\nENTRY e {\n  a = f32[] foo(b)\n}", 3, 13, "unknown opcode 'foo'"},
         {"HloModule m\nENTRY e {\n  a = f32[] addd(b)\n}", 3, 13, "unknown opcode 'addd'; did you mean add"},
+        {"HloModule m\nENTRY e {\n  a = f32[] sien(b)\n}", 3, 13, "unknown opcode 'sien'; did you mean sine"},
         {"HloModule m\nENTRY e {\n  b = f32[4] parameter(0)\n  a = f32[4] reverse(b), dimension={0}\n}", 4, 26,
          "reverse has no attribute 'dimension'; did you mean dimensions"},
         {"HloModule m\nENTRY e {\n  a = f32[2] constant({1})\n}", 3, 25, "expected 2 elements"},
