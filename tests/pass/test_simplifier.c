@@ -144,3 +144,25 @@ CaseTest(const int *index, pass_simplifier, broadcasts_to_one_device) {
                  alone[*index].groups);
     hlo_module_free(module);
 }
+
+// Where a product's first operand was replaced, the product was visited at once, before its second operand if the text
+// had that later. So the order of the text decided whether a transpose went into the product or into a broadcast.
+Test(pass_simplifier, bug_rewrites_depended_on_the_order_of_the_text) {
+#define BROADCAST "  q = f32[2] parameter(0)\n  b = f32[2,3] broadcast(q), dimensions={0}\n"
+#define NEGATE "  n = f32[2,3] negate(b)\n"
+#define TRANSPOSE "  t = f32[3,2] transpose(b), dimensions={1,0}\n"
+#define PRODUCT                                                                                  \
+    "  d = f32[2,2] dot(n, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  ROOT r = (" \
+    "f32[2,2], f32[2,3]) tuple(d, b)\n"
+    static const char after[] =
+        "  q = f32[2] parameter(0)\n  m = f32[2] negate(q)\n  n = f32[2,3] broadcast(m), dimensions={0}\n"
+        "  t = f32[3,2] broadcast(q), dimensions={1}\n"
+        "  d = f32[2,2] dot(n, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        "  b = f32[2,3] broadcast(q), dimensions={0}\n  ROOT r = (f32[2,2], f32[2,3]) tuple(d, b)\n";
+    check_rewrite(BROADCAST NEGATE TRANSPOSE PRODUCT, after);
+    check_rewrite(BROADCAST TRANSPOSE NEGATE PRODUCT, after);
+#undef BROADCAST
+#undef NEGATE
+#undef TRANSPOSE
+#undef PRODUCT
+}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The algebraic simplifier: a work list over the rules of the other files here.
 //
-// Every instruction is visited once, operands first, and again whenever one of its operands was replaced, so that one
-// run reaches a fixed point of all rules together. If several rules apply, the first one in the tables is used; the
+// Every instruction is visited once, operands first, and again whenever one of its operands is replaced later, so that
+// one run reaches a fixed point of all rules together. If several rules apply, the first one in the tables is used; the
 // order of the tables determines which form of a program is preferred, never what it computes.
 //
 // New instructions of rules are appended to the computation and so are temporarily after their users: the runner sorts
@@ -12,13 +12,15 @@
 #include <assert.h>
 
 #include "hlo/analysis/redundant.h"
+#include "hlo/base/map.h"
 #include "hlo/pass/simplify/simplify.h"
 
 typedef struct Simplifier {
     HloArena *scratch;
     HloSimplifyFunction *const *rules[HLO_OPCODE_COUNT];  // of each opcode, in the order of the tables; NULL at the end
     HloInstructionVector todo;
-    int64_t budget;  // remaining rewrites: a limit in case two rules undo each other
+    HloIntMap waiting;  // ids of instructions that are still to be visited for the first time
+    int64_t budget;     // remaining rewrites: a limit in case two rules undo each other
     bool changed;
 } Simplifier;
 
@@ -82,6 +84,18 @@ static void push(Simplifier *simplifier, HloInstruction *instruction) {
     hlo_vector_push(simplifier->scratch, &simplifier->todo, instruction);
 }
 
+// Whether an instruction is still to be visited for the first time.
+static bool is_waiting(const Simplifier *simplifier, const HloInstruction *instruction) {
+    const int64_t *found = hlo_int_map_find(&simplifier->waiting, (uint64_t)instruction->id);
+    return found && *found;
+}
+
+// Visits an instruction again. One that has not been visited comes after all of its operands, wherever the text of the
+// program has them: which rules apply to it must not depend on the order of the text.
+static void push_again(Simplifier *simplifier, HloInstruction *instruction) {
+    if (!is_waiting(simplifier, instruction)) push(simplifier, instruction);
+}
+
 // Visits one instruction. Dead ones are removed immediately: a value that replaces others collects their users, and if
 // dead users stayed, each replacement would visit all previous ones again.
 static void visit(Simplifier *simplifier, HloInstruction *instruction) {
@@ -103,8 +117,8 @@ static void visit(Simplifier *simplifier, HloInstruction *instruction) {
     simplifier->changed |= replaced || made;
     if (!replaced) return;
     simplifier->budget--;
-    push(simplifier, replacement);
-    for (int64_t u = 0; u < users.count; u++) push(simplifier, users.items[u]);
+    push_again(simplifier, replacement);
+    for (int64_t u = 0; u < users.count; u++) push_again(simplifier, users.items[u]);
 }
 
 // Applies the rules to one computation until none matches or the budget is used up. Twenty rewrites per instruction are
@@ -112,11 +126,18 @@ static void visit(Simplifier *simplifier, HloInstruction *instruction) {
 static void simplify(Simplifier *simplifier, HloComputation *computation) {
     assert(computation && !computation->removed);
     simplifier->todo = (HloInstructionVector){0};
+    simplifier->waiting = (HloIntMap){0};
     simplifier->budget = 20 * computation->instruction_count + 100;
     // Operands first: the list is popped from its end.
-    for (HloInstruction *i = computation->last; i; i = i->previous) push(simplifier, i);
+    for (HloInstruction *i = computation->last; i; i = i->previous) {
+        hlo_int_map_set(simplifier->scratch, &simplifier->waiting, (uint64_t)i->id, true);
+        push(simplifier, i);
+    }
     while (simplifier->todo.count && simplifier->budget > 0) {
-        visit(simplifier, simplifier->todo.items[--simplifier->todo.count]);
+        HloInstruction *next = simplifier->todo.items[--simplifier->todo.count];
+        if (is_waiting(simplifier, next))
+            hlo_int_map_set(simplifier->scratch, &simplifier->waiting, (uint64_t)next->id, false);
+        visit(simplifier, next);
     }
 }
 
