@@ -222,16 +222,14 @@ static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
     return true;
 }
 
-static bool is_member(const EmuKernel *kernel, const HloInstruction *instruction) {
-    for (int64_t i = 0; i < kernel->member_count; i++)
-        if (kernel->members[i] == instruction) return true;
-    return false;
-}
-
 // Whether every result of a kernel depends on the elements of its operands at the same place only, its sums aside.
 static bool is_elementwise(const EmuKernel *kernel) {
     if (kernel->kind != EMU_OP_VECTOR) return false;
-    const int64_t elements = hlo_shape_elements(kernel->members[0]->shape);
+    int64_t elements = 0;
+    for (int64_t r = 0; r < kernel->root_count; r++) {
+        const int64_t count = hlo_shape_elements(kernel->members[r]->shape);
+        if (count > elements) elements = count;
+    }
     for (int64_t i = 0; i < kernel->member_count; i++) {
         const HloInstruction *member = kernel->members[i];
         const bool generated = member->opcode == HLO_OP_BROADCAST || member->opcode == HLO_OP_IOTA;
@@ -280,8 +278,8 @@ static const HloInstruction *overwritten_operand(Liveness *liveness, const HloIn
     for (int64_t m = 0; m < kernel->member_count; m++)
         for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
             const HloInstruction *operand = kernel->members[m]->operands[i];
-            const int32_t maker = is_member(kernel, operand) ? -1 : liveness->program->kernel_of[operand->id];
-            if (maker < 0 || liveness->plan->kernels[maker].kind == EMU_OP_CONTROL) continue;
+            const int32_t maker = liveness->program->kernel_of[operand->id];
+            if (maker < 0 || maker == number || liveness->plan->kernels[maker].kind == EMU_OP_CONTROL) continue;
             if (hlo_shape_elements(operand->shape) != hlo_shape_elements(instruction->shape)) continue;
             const Leaves *leaves = leaves_of(liveness, operand);
             Live *live = leaves->count == 1 && ends_with(liveness, operand, number) ? leaves->items[0] : NULL;

@@ -246,7 +246,7 @@ static EmuKernel unite(const Joiner *joiner, const EmuKernel *first, const EmuKe
     EmuKernel united = {.kind = first->kind};
     united.members = HLO_ARENA_NEW(joiner->arena, HloInstruction *, first->member_count + second->member_count);
     HloIntMap listed = {0};
-    bool reduces = true;
+    if (united.kind != EMU_OP_MATRIX) united.kind = EMU_OP_REDUCE;  // if all results are reductions
     for (int pass = 0; pass < 2; pass++)
         for (int k = 0; k < 2; k++)
             for (int64_t m = 0; m < kernels[k]->member_count; m++) {
@@ -256,9 +256,8 @@ static EmuKernel unite(const Joiner *joiner, const EmuKernel *first, const EmuKe
                 hlo_int_map_set(joiner->arena, &listed, (uint64_t)member->id, 1);
                 united.members[united.member_count++] = member;
                 united.root_count += is_result;
-                if (is_result) reduces &= emu_instruction_class(member) == EMU_OP_REDUCE;
+                if (is_result && united.kind == EMU_OP_REDUCE) united.kind = emu_instruction_class(member);
             }
-    if (reduces && united.kind != EMU_OP_MATRIX) united.kind = EMU_OP_REDUCE;
     assert(united.root_count > 0);
     return united;
 }
