@@ -635,7 +635,7 @@ static HloStatus make_plan(void *argument) {
     HLO_TRY(list_candidates(planner));
     HLO_TRY(shorten(&planner->programs[ADVICE_REPAIR_NONE]));
     HLO_TRY(look_at_all(planner, 0));
-    if (!anything_fits(planner)) HLO_TRY(repair_all(planner));
+    if (!planner->is_stopped && !anything_fits(planner)) HLO_TRY(repair_all(planner));
     HLO_TRY(improve_some(planner));
     HLO_TRY(choose(planner, &best));
     HLO_TRY(annotate_inside(planner, best));

@@ -73,6 +73,33 @@ Test(plan, the_caller_ends_the_search) {
     tear_down(&fixture);
 }
 
+static bool stop(void *context, const AdvicePlanProgress *progress) {
+    cr_expect(progress->evaluated > 0);
+    ++*(int *)context;
+    return false;
+}
+
+// Where nothing had fitted when the caller ended the search, each repair was tried on every mesh all the same.
+Test(plan, bug_repairs_were_tried_after_the_end) {
+#define LARGE "f32[65536,65536] "
+#define FORWARD "{1}, rhs_contracting_dims={0}, metadata={op_name=\"jit(f)/jvp(l)/dot\"}\n"
+    static const char text[] =
+        "HloModule layers\nENTRY main {\n x = " LARGE "parameter(0)\n w = " LARGE "parameter(1)\n v = " LARGE
+        "parameter(2)\n a = " LARGE "dot(x, w), lhs_contracting_dims=" FORWARD " t = " LARGE "sine(a)\n b = " LARGE
+        "dot(t, v), lhs_contracting_dims=" FORWARD " ROOT g = " LARGE
+        "dot(t, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
+        "metadata={op_name=\"jit(f)/transpose(jvp(l))/dot\"}\n}\n";
+    Fixture fixture;
+    int calls = 0;
+    const AdvicePlanOptions options = {.mesh = "data=4", .progress = stop, .progress_context = &calls};
+    cr_assert_null(plan(&fixture, text, "v5e-4", options));
+    cr_expect_not(fixture.plan->best->fits);
+    cr_expect_eq(calls, 1, "%d calls", calls);
+    tear_down(&fixture);
+#undef FORWARD
+#undef LARGE
+}
+
 static void expect_refused(const char *text, const char *slice, AdvicePlanOptions options, HloCode code,
                            const char *words) {
     Fixture fixture;

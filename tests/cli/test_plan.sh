@@ -106,6 +106,8 @@ exits 0 "plan: meshes that the program does not fit are left out" meshlo plan li
 says err "2 of 3 meshes are left out" "plan: meshes are left out: said"
 json "j['mesh'] == 'data=2,model=2'" "plan: the mesh that is left"
 exits 2 "plan: no mesh is left" meshlo plan lists.hlo --on v5e-4 --mesh data=4,model=1
+exits 2 "plan: a budget of 0 was the default of a minute" meshlo plan lists.hlo --on v5e-4 --budget 0s
+says err "more time than 0" "plan: a budget of 0: why"
 
 # Repairs: a training step of equal layers on a machine whose memory it exceeds.
 python3 - >loss.hlo <<'PY'

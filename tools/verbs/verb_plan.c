@@ -112,6 +112,7 @@ static HloStatus plan_program(CliContext *context, const HloModule *module, EmuT
                                  .progress_context = context};
     AdvicePlan *plan;
     HLO_TRY(cli_budget(context, 60, &options.budget_seconds));
+    if (options.budget_seconds <= 0) return cli_usage_error(context, "--budget: a search needs more time than 0");
     if (spmd_is_partitioned(module))
         return cli_usage_error(context, "the program is that of one device already, and no longer sharded");
     HLO_TRY(check_slices(context, topologies, count));
