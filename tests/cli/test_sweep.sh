@@ -45,6 +45,15 @@ lines=$(wc -l <cache)
 exits 0 "sweep: again" meshlo sweep layers.hlo --on v5e-4 --cache cache --json
 check "sweep: the cache gives the same" cmp out first.json
 check "sweep: only the last was made again" test "$(wc -l <cache)" = $((lines + 1))
+# A line without its last number was taken for one, and what followed a cut line was lost.
+sed -i '2s/ [01]$//; $s/ [0-9.e-]* [01]$//' cache
+truncate -s -1 cache
+lines=$(wc -l <cache)
+exits 0 "sweep: short lines" meshlo sweep layers.hlo --on v5e-4 --cache cache --json
+check "sweep: short lines: the same" cmp out first.json
+check "sweep: short lines are made again" test "$(wc -l <cache)" = $((lines + 3))
+exits 0 "sweep: after short lines" meshlo sweep layers.hlo --on v5e-4 --cache cache --json
+check "sweep: after short lines: nothing is made again" test "$(wc -l <cache)" = $((lines + 3))
 exits 0 "sweep: other shards" meshlo sweep layers.hlo --on v5e-4 --cache cache --shard p1=-,model --json
 check "sweep: are other trials" bash -c "! cmp -s out first.json"
 exits 2 "sweep: no cache" meshlo sweep layers.hlo --on v5e-4 --cache first.json

@@ -86,9 +86,23 @@ static HloStatus open_cache(Sweep *sweep) {
     const size_t head = strlen(kCacheHead);
     const bool known = content.size >= head && !memcmp(content.data, kCacheHead, head);
     if (known) hlo_text_append(&sweep->cache, content.data + head, content.size - head);
+    // The last line may have been cut off.
+    if (known && content.data[content.size - 1] != '\n') hlo_text_char(&sweep->cache, '\n');
     hlo_file_content_free(&content);
     return known ? HLO_SUCCESS
                  : cli_usage_error(context, "--cache %s: the file is no cache of meshlo sweep", sweep->cache_path);
+}
+
+// Reads the numbers of a row from the rest of a line; false if they are not all there.
+static bool read_numbers(const char *text, Row *row) {
+    char *rest;
+    row->step_picoseconds = strtoll(text, &rest, 10);
+    row->hbm_peak_bytes = strtoll(rest, &rest, 10);
+    row->hbm_capacity_bytes = strtoll(rest, &rest, 10);
+    row->mfu = hlo_strtod(*rest ? rest + 1 : rest, &rest);
+    if (*rest != ' ') return false;
+    row->names_scopes = strtoll(rest, &rest, 10);
+    return row->step_picoseconds > 0 && row->hbm_capacity_bytes > 0 && !*rest;
 }
 
 // A line is the key, a tab, and five numbers. A line that cannot be read is made again.
@@ -98,14 +112,10 @@ static bool find_cached(const Sweep *sweep, Row *row) {
     const size_t length = strlen(key);
     for (const char *line = sweep->cache.data; line && *line;) {
         const char *end = strchr(line, '\n');
-        if (!strncmp(line, key, length) && line[length] == '\t') {
-            char *rest;
-            row->step_picoseconds = strtoll(line + length + 1, &rest, 10);
-            row->hbm_peak_bytes = strtoll(rest, &rest, 10);
-            row->hbm_capacity_bytes = strtoll(rest, &rest, 10);
-            row->mfu = hlo_strtod(*rest ? rest + 1 : rest, &rest);
-            row->names_scopes = strtoll(rest, &rest, 10);
-            return row->step_picoseconds > 0 && row->hbm_capacity_bytes > 0 && *rest == '\n';
+        if (end && !strncmp(line, key, length) && line[length] == '\t') {
+            const int count = (int)(end - line - (int64_t)length - 1);
+            if (read_numbers(hlo_arena_format(sweep->context->arena, "%.*s", count, line + length + 1), row))
+                return true;
         }
         line = end ? end + 1 : NULL;
     }
