@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import math
+import operator
 import os
 import re
 from typing import Any, Mapping
@@ -204,10 +205,10 @@ class SpmdArguments:
         if axes:
             array = ffi.new("SpmdMeshAxis[]", len(axes))
             for index, (name, size) in enumerate(axes):
+                if not 1 <= size < 1 << 31:
+                    raise InvalidArgument(f"mesh: axis {name!r} has {size} devices")
                 self._keep.append(c_string(name))
                 array[index].name, array[index].size = self._keep[-1], size
-                if size < 1:
-                    raise InvalidArgument(f"mesh: axis {name!r} has {size} devices")
             self._keep.append(array)
             self.options.mesh, self.options.mesh_axis_count = array, len(axes)
         shards = shard_texts(shard)
@@ -224,12 +225,12 @@ def _axes(mesh: Any) -> list[tuple[str, int]]:
         return []
     if isinstance(mesh, str):
         pairs = [one.partition("=") for one in mesh.split(",")]
-        if not all(equals and size.isdigit() for _, equals, size in pairs):
+        if not all(equals and size.isdecimal() for _, equals, size in pairs):
             raise InvalidArgument(f"mesh: wants data=4,model=2, not {mesh!r}")
         return [(name, int(size)) for name, _, size in pairs]
     shape = _shape(mesh)
     try:
-        return [(str(name), int(size)) for name, size in shape.items()]
+        return [(str(name), int(size) if isinstance(size, str) else operator.index(size)) for name, size in shape.items()]
     except (TypeError, ValueError) as problem:
         raise InvalidArgument(f"mesh: wants numbers of devices, {{'data': 4, 'model': 2}}, not {mesh!r}") from problem
 

@@ -366,6 +366,9 @@ def test_helpers_for_test_suites_say_what_is_wrong(tmp_path):
     (lambda: meshlo.partition(lowered(), mesh={"d": 4}, shard={0: "q,-"}), meshlo.InvalidArgument, "'q'"),
     (lambda: meshlo.partition(lowered(), mesh="d=x"), meshlo.InvalidArgument, "d=x"),
     (lambda: meshlo.partition(lowered(), mesh={"d": "x"}), meshlo.InvalidArgument, "numbers of devices"),
+    (lambda: meshlo.partition(lowered(), mesh={"d": 2.5}), meshlo.InvalidArgument, "numbers of devices"),  # was 2
+    (lambda: meshlo.partition(lowered(), mesh={"d": 1 << 70}), meshlo.InvalidArgument, "axis 'd' has"),
+    (lambda: meshlo.partition(lowered(), mesh="d=\u00b2"), meshlo.InvalidArgument, "wants data=4"),
     (lambda: meshlo.partition(lowered(), mesh=8), TypeError, "jax.sharding.Mesh"),
     (lambda: meshlo.partition(lowered(), mesh="d=4", shard={0: 3}), TypeError, "P\\('data', None\\)"),
     (lambda: meshlo.emulate(lowered(), 16), TypeError, "v5e-16"),
