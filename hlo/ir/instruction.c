@@ -280,14 +280,22 @@ HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from) {
     return (HloKeyValues){items, from.count};
 }
 
+// A new key comes where the parser would put it: a program that is printed and read again prints the same text.
 HloKeyValues hlo_key_values_with(HloArena *arena, HloKeyValues old, const char *key, const char *value) {
     assert(key && value);
     HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, old.count + 1);
+    const HloKeyValue item = {hlo_arena_text(arena, key), hlo_arena_text(arena, value)};
+    int64_t position = 0, place = 0;
+    while (position < old.count && strcmp(old.items[position].key, key) != 0) position++;
     if (old.count) memcpy(items, old.items, (size_t)old.count * sizeof(*items));
-    int64_t position = 0;
-    while (position < old.count && strcmp(items[position].key, key) != 0) position++;
-    items[position] = (HloKeyValue){hlo_arena_text(arena, key), hlo_arena_text(arena, value)};
-    return (HloKeyValues){items, position < old.count ? old.count : old.count + 1};
+    if (position < old.count) {
+        items[position] = item;
+        return (HloKeyValues){items, old.count};
+    }
+    while (place < old.count && strcmp(old.items[place].key, key) < 0) place++;
+    for (int64_t i = old.count; i > place; i--) items[i] = items[i - 1];
+    items[place] = item;
+    return (HloKeyValues){items, old.count + 1};
 }
 
 // Orders by key, then by position in the list, since qsort() is not stable.
