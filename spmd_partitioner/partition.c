@@ -38,11 +38,15 @@ typedef struct Cached {
     struct Cached *next;
 } Cached;
 
-// Several users often need an operand in the same other form: it is gathered once.
-static const Cached *cache_find(const HloIntMap *map, int32_t id, const SpmdSharding *to, SpmdAtomSet keep) {
+// Several users often need an operand in the same other form: it is gathered once. Arrays of different global sizes may
+// have the same shards, where the last of the one's is padding.
+static const Cached *cache_find(const HloIntMap *map, int32_t id, const HloShape *global, const SpmdSharding *to,
+                                SpmdAtomSet keep) {
     int64_t *found = hlo_int_map_find(map, (uint64_t)id + 1);
     for (const Cached *at = found ? (const Cached *)(intptr_t)*found : NULL; at; at = at->next) {
-        if (at->keep == keep && spmd_sharding_equal(at->to, to)) return at;
+        if (at->keep == keep && spmd_sharding_equal(at->to, to) &&
+            hlo_shape_equal(at->local.global, global, HLO_COMPARE_DIMS_ONLY))
+            return at;
     }
     return NULL;
 }
@@ -197,7 +201,7 @@ static HloInstruction *demand_op(SpmdPartitioner *partitioner, const HloInstruct
 // Makes a free array in the requested sharding. The instructions carry the metadata of `source`, not of the op that
 // requested it.
 static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
-    const Cached *cached = cache_find(&partitioner->scope->frees, source->id, to, 0);
+    const Cached *cached = cache_find(&partitioner->scope->frees, source->id, source->shape, to, 0);
     if (cached) return cached->local;
     const HloInstruction *op = partitioner->op;
     const HloMetadata *metadata = partitioner->metadata;
@@ -290,7 +294,7 @@ static SpmdLocal remake(SpmdPartitioner *partitioner, const SpmdLocal *local, co
 bool spmd_has_form(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to) {
     if (!local->hlo) return true;
     if (!local->partial && spmd_sharding_equal(local->sharding, to)) return true;
-    return cache_find(&partitioner->scope->reshards, local->hlo->id, to, 0) != NULL;
+    return cache_find(&partitioner->scope->reshards, local->hlo->id, local->global, to, 0) != NULL;
 }
 
 // In order: a free array is made in the wanted form; an array that is in it already is returned; one that was made
@@ -303,7 +307,7 @@ SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const Spmd
     if (!hlo_shape_is_array(local.global)) return local;
     keep &= ~spmd_sharding_used(to);  // a sum cannot be sharded along its own axes
     if (!(local.partial & ~keep) && spmd_sharding_equal(local.sharding, to)) return local;
-    const Cached *cached = cache_find(&partitioner->scope->reshards, local.hlo->id, to, keep);
+    const Cached *cached = cache_find(&partitioner->scope->reshards, local.hlo->id, local.global, to, keep);
     if (cached) return cached->local;
     const HloInstruction *before = local.hlo;
     if (spmd_should_remake(partitioner, &local, to)) {

@@ -827,3 +827,16 @@ CaseTest(const int *number, partition, bug_copies_and_bitcasts_of_tuples_and_tok
     check_partitioned(text.data, NULL, 1);
     hlo_text_free(&text);
 }
+
+// A rotation back and forth is the array again, and a slice of it has the same shards, of which the last is padded:
+// both results were gathered once, as an array of the first one's size.
+Test(partition, arrays_of_other_sizes_with_the_same_shards_are_gathered_apart) {
+    const char *text =
+        "HloModule m, num_partitions=8\nENTRY main {\n"
+        " v0 = f32[4,8] parameter(0), sharding={devices=[4,1,2]<=[4,2]T(0,1) last_tile_dim_replicate}\n"
+        " v2 = f32[1,8] slice(v0), slice={[3:4], [0:8]}\n v3 = f32[3,8] slice(v0), slice={[0:3], [0:8]}\n"
+        " v4 = f32[4,8] concatenate(v2, v3), dimensions={0}\n v5 = f32[3,8] slice(v4), slice={[1:4], [0:8]}\n"
+        " v6 = f32[1,8] slice(v4), slice={[0:1], [0:8]}\n v7 = f32[4,8] concatenate(v5, v6), dimensions={0}\n"
+        " ROOT out = (f32[4,8], f32[1,8], f32[3,8]) tuple(v7, v6, v5)\n}\n";
+    check_partitioned(text, NULL, 1);
+}
