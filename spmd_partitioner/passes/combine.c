@@ -214,7 +214,7 @@ static void emit_exchange(Combiner *combiner, const Group *group) {
         columns += dims[1];
     }
     HloDimensionsAttributes along = {.dimensions = hlo_ints(arena, (const int64_t[]){1}, 1)};
-    const HloShape *shape = hlo_shape_array(arena, first->shape->type, (const int64_t[]){rows, columns}, 2);
+    const HloShape *shape = hlo_shape_with_dims(arena, blocks[0]->shape, (const int64_t[]){rows, columns}, 2);
     HloInstruction *joined =
         hlo_instruction_new(combiner->computation, HLO_OP_CONCATENATE, shape, blocks, count, &along, NULL);
     HloCollectiveAttributes attributes = *HLO_ATTRIBUTES(first, Collective);

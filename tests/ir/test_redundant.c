@@ -84,3 +84,19 @@ Test(redundant, permutes_of_one_operand_have_hashes_of_their_own) {
     hlo_module_free(module);
     hlo_text_free(&text);
 }
+
+// A new attribute came last, but where its key belongs when the text was read again.
+Test(redundant, a_frontend_attribute_is_set_where_a_text_has_it) {
+    HloModule *module = parse(
+        "HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n"
+        " ROOT n = f32[4] negate(p), frontend_attributes={b=\"1\",d=\"2\"}\n}\n");
+    HloInstruction *root = module->entry->root;
+    hlo_instruction_set_frontend_attribute(root, "c", "3");
+    hlo_instruction_set_frontend_attribute(root, "a", "4");
+    hlo_instruction_set_frontend_attribute(root, "d", "5");
+    const HloKeyValues set = root->frontend_attributes;
+    cr_assert_eq(set.count, 4);
+    for (int i = 0; i < 4; i++) cr_expect_eq(set.items[i].key[0], "abcd"[i]);
+    cr_expect_str_eq(set.items[3].value, "5");
+    hlo_module_free(module);
+}
