@@ -20,7 +20,8 @@ def _grid(rows: list[list[str]]) -> str:
 
 def _row(name: str, one: Emulation) -> dict[str, Any]:
     numbers = one.as_dict()
-    return {"name": name, "step_seconds": one.step_seconds, "mfu": one.mfu, "hbm_peak": one.hbm_peak, "fits": one.fits,
+    utilisation = text_of(lib.emu_utilisation_name(one._report.names_scopes))
+    return {"name": name, "step_seconds": one.step_seconds, "mfu": one.mfu, "utilisation": utilisation, "hbm_peak": one.hbm_peak, "fits": one.fits,
             "bytes": numbers["collective_bytes_per_device"], "exposed_seconds": one.exposed_collective_seconds}
 
 
@@ -33,7 +34,8 @@ class Comparison:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """For each: name, step_seconds, mfu, hbm_peak, fits, bytes (sent by a device), exposed_seconds."""
+        """For each: name, step_seconds, mfu, utilisation (what `mfu` is: "MFU", or "HFU" of a program without locations), hbm_peak, fits,
+        bytes (sent by a device), exposed_seconds."""
         return [_row(name, one) for name, one in self.emulations.items()]
 
     @property
@@ -74,9 +76,9 @@ class Comparison:
             file.write(self.html() if name.endswith(".html") else f"{self}\n")
 
     def __str__(self) -> str:
-        table = [["", "step", "MFU", "peak memory", "sent", "waiting for the network"]]
+        table = [["", "step", "utilisation", "peak memory", "sent", "waiting for the network"]]
         for row in self.rows:
-            table.append([row["name"], time_text(row["step_seconds"]), f"{row['mfu']:.1%}", size_text(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"),
+            table.append([row["name"], time_text(row["step_seconds"]), f"{row['utilisation']} {row['mfu']:.1%}", size_text(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"),
                           size_text(row["bytes"]), f"{row['exposed_seconds'] / row['step_seconds']:.1%}" if row["step_seconds"] else ""])
         return _grid(table)
 
@@ -87,6 +89,8 @@ class Comparison:
 def compare(alternatives: Mapping[str, Any], on: str | Topology | None = None, *, mesh: Any = None, shard: Any = None) -> Comparison:
     """Emulates several plans: {"now": lowered, "sharded": other}, or of one program {"wide": dict(program=lowered, mesh="data=8")}.
     A value is a program, or a dict of arguments for `emulate()`; what it does not say is taken from here."""
+    if not isinstance(alternatives, Mapping):
+        raise TypeError(f"alternatives are a dict, {{'now': lowered, 'sharded': other}}, not {alternatives!r}")
     if not alternatives:
         raise InvalidArgument("nothing to compare")
     results = {}
@@ -123,9 +127,9 @@ class Sweep:
         return self.rows[0]
 
     def __str__(self) -> str:
-        table = [["slice", "mesh", "step", "MFU", "peak memory", "sent"]]
+        table = [["slice", "mesh", "step", "utilisation", "peak memory", "sent"]]
         for row in self.rows:
-            table.append([row["on"], row["mesh"] or "the program's", time_text(row["step_seconds"]), f"{row['mfu']:.1%}",
+            table.append([row["on"], row["mesh"] or "the program's", time_text(row["step_seconds"]), f"{row['utilisation']} {row['mfu']:.1%}",
                           size_text(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"), size_text(row["bytes"])])
         return _grid(table) + "".join(f"\n{one['on']} {one['mesh']}: {one['reason']}" for one in self.failures)
 

@@ -372,6 +372,7 @@ def test_helpers_for_test_suites_say_what_is_wrong(tmp_path):
     (lambda: meshlo.partition(lowered(), mesh=8), TypeError, "jax.sharding.Mesh"),
     (lambda: meshlo.partition(lowered(), mesh="d=4", shard={0: 3}), TypeError, "P\\('data', None\\)"),
     (lambda: meshlo.emulate(lowered(), 16), TypeError, "v5e-16"),
+    (lambda: meshlo.compare([lowered()], on="v2-8"), TypeError, "alternatives are a dict"),
     (lambda: meshlo.load("/nowhere/step.hlo"), FileNotFoundError, "/nowhere/step.hlo"),
     (lambda: meshlo.load(network), TypeError, "jax.jit"),
     (lambda: meshlo.topology("v2-8").mesh_order(3, 9), meshlo.InvalidArgument, "27"),
@@ -380,6 +381,12 @@ def test_helpers_for_test_suites_say_what_is_wrong(tmp_path):
 def test_errors_are_exceptions_with_the_library_s_text(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_bug_utilisation_of_hardware_was_called_mfu_in_tables():
+    text = lowered().as_text()
+    assert "HFU" not in str(meshlo.compare({"with locations": lowered()}, on="v2-8"))
+    assert "HFU" in str(meshlo.compare({"without": text}, on="v2-8")) and "HFU" in str(meshlo.sweep(text, on="v2-8"))
 
 
 def test_errors_in_texts_have_places():
