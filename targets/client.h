@@ -456,6 +456,13 @@ typedef struct TargetTrace {
     void *context;
 } TargetTrace;
 
+// Learns how far a program is, from any thread, several at a time, until the execution's events become ready.
+typedef struct TargetProgress {
+    // The share of the estimated work that is done, from 0 to 1; shares of several threads may come out of order.
+    void (*report)(void *context, double share);
+    void *context;
+} TargetProgress;
+
 typedef struct TargetExecuteOptions {
     // Arguments that must not be donated even if the program donates them.
     const int64_t *non_donatable;
@@ -463,6 +470,7 @@ typedef struct TargetExecuteOptions {
     bool synchronous;                      // run before returning; the status of the run is returned too
     const TargetHostTransfers *transfers;  // copied; taken over when the call succeeds. NULL: none
     const TargetTrace *trace;              // copied; taken over when the call succeeds. NULL: none
+    const TargetProgress *progress;        // copied. NULL: none
     int64_t launch_id;                     // any number, for target_device_poison()
     TargetDevice *device;                  // replaces the device of a one-device program; NULL: its own
 } TargetExecuteOptions;

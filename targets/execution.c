@@ -41,6 +41,7 @@ typedef struct Execution {
     HloStatus *returned;  // where a synchronous caller requests a copy
     TargetHostTransfers transfers;
     TargetTrace trace;
+    TargetProgress progress;
     CpuLaunch *launch;        // while it runs: what it exchanges with other processes, or NULL
     TargetDevice *elsewhere;  // where a program of one device runs; NULL: on its own device
     int64_t launch_id;
@@ -402,6 +403,8 @@ static HloStatus run_program(Execution *execution, RunMemory *memory) {
     TargetExecutable *executable = execution->executable;
     const CpuHost host = {send_to_host, receive_from_host, execution};
     if (execution->transfers.send) run.host = &host;
+    const CpuProgress progress = {execution->progress.report, execution->progress.context};
+    if (progress.report) run.progress = &progress;
     // The plan belongs to the running task.
     if (!execution->task.aside) cpu_share_plan_update(executable->program, &run, &executable->sharing);
     run.sharing = execution->task.aside ? NULL : executable->sharing;
@@ -637,6 +640,7 @@ HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOption
     take_buffers(execution, options, arguments);
     if (options->transfers) execution->transfers = *options->transfers;
     if (options->trace) execution->trace = *options->trace;
+    if (options->progress) execution->progress = *options->progress;
     HloStatus returned = HLO_SUCCESS;
     if (options->synchronous) execution->returned = &returned;
     HloStatus submitted = target_queue_submit(&executable->client->queue, &execution->task, options->synchronous);

@@ -7,12 +7,14 @@
 // in one place. Streams are written with write(2): stdio would hide errors until the process ends.
 #include "tools/cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "hlo/base/clock.h"
@@ -137,6 +139,60 @@ void cli_progress_share(CliContext *context, const char *what, double share) {
         fflush(stderr);
         context->shown = now;
     }
+}
+
+// One line each interval. Small shares say little about the time that is left.
+static void *tick(void *argument) {
+    static const long kInterval = 200000000, kSecond = 1000000000;
+    static const double kLeastShare = 0.01;
+    CliContext *context = argument;
+    CliTicker *ticker = &context->ticker;
+    pthread_mutex_lock(&ticker->lock);
+    while (!ticker->ended) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += kInterval;
+        until.tv_sec += until.tv_nsec / kSecond;
+        until.tv_nsec %= kSecond;
+        if (pthread_cond_timedwait(&ticker->changed, &ticker->lock, &until) != ETIMEDOUT) continue;
+        const double share = atomic_load(&ticker->share), passed = cli_seconds() - context->under_way_since;
+        if (share >= kLeastShare)
+            cli_progress_share(context, context->under_way, share);
+        else
+            fprintf(stderr, "\r\033[K%s, %.0f s …", context->under_way, passed);
+    }
+    pthread_mutex_unlock(&ticker->lock);
+    return NULL;
+}
+
+void cli_ticker_start(CliContext *context, const char *what) {
+    CliTicker *ticker = &context->ticker;
+    assert(!ticker->runs);
+    context->under_way = NULL;
+    cli_progress_share(context, what, 0);
+    atomic_store(&ticker->share, 0);
+    ticker->ended = false;
+    if (!context->progress || context->log) return;
+    pthread_mutex_init(&ticker->lock, NULL);
+    pthread_cond_init(&ticker->changed, NULL);
+    ticker->runs = pthread_create(&ticker->thread, NULL, tick, context) == 0;
+}
+
+void cli_ticker_report(void *context, double share) {
+    atomic_store(&((CliContext *)context)->ticker.share, share);
+}
+
+void cli_ticker_stop(CliContext *context) {
+    CliTicker *ticker = &context->ticker;
+    if (!ticker->runs) return;
+    pthread_mutex_lock(&ticker->lock);
+    ticker->ended = true;
+    pthread_cond_signal(&ticker->changed);
+    pthread_mutex_unlock(&ticker->lock);
+    pthread_join(ticker->thread, NULL);
+    pthread_cond_destroy(&ticker->changed);
+    pthread_mutex_destroy(&ticker->lock);
+    ticker->runs = false;
 }
 
 void cli_note(CliContext *context, const char *text) {
@@ -287,6 +343,7 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     context.progress = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
     RunCall call = {&context, argument_count, arguments};
     HloStatus status = hlo_protect(parse_and_run, &call);
+    cli_ticker_stop(&context);  // lack of memory ends a verb anywhere
     cli_progress(&context, "");
     if (!status) status = hlo_text_status(&context.out);
     int exit_code = context.exit_code;

@@ -10,6 +10,9 @@
 #ifndef MESHLO_TOOLS_CLI_H_
 #define MESHLO_TOOLS_CLI_H_
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "hlo/base/file.h"
 #include "hlo/base/json.h"
 #include "hlo/base/memory.h"
@@ -85,6 +88,16 @@ typedef struct CliValue {
     const char *text;  // NULL for a flag
 } CliValue;
 
+// The thread of cli_ticker_start().
+typedef struct CliTicker {
+    bool runs;
+    pthread_t thread;
+    _Atomic double share;
+    pthread_mutex_t lock;    // guards `ended`
+    pthread_cond_t changed;  // `ended`
+    bool ended;
+} CliTicker;
+
 // One run of one verb.
 struct CliContext {
     const CliVerb *verb;
@@ -106,6 +119,7 @@ struct CliContext {
     // Of cli_progress_share(): the work under way, since when, and when it was shown last.
     const char *under_way;
     double under_way_since, shown;
+    CliTicker ticker;  // of cli_ticker_start()
 };
 
 // The verb that the completion scripts of the shells call (complete.c). The help does not list it.
@@ -173,6 +187,16 @@ void cli_progress(const CliContext *context, const char *what);
 
 // The same with the share that is done, and the time that is left if the rest is as fast; at most ten times a second.
 void cli_progress_share(CliContext *context, const char *what, double share);
+
+// Shows work of one long call from a thread of its own, until cli_ticker_stop(): with the share that is done and the
+// time that is left as soon as cli_ticker_report() says some share, until then with the time that has passed. Without
+// a terminal, or without a thread, it does what cli_progress() does. One work at a time.
+void cli_ticker_start(CliContext *context, const char *what);
+// Takes the share that is done, from 0 to 1. Any thread; `context` is a CliContext.
+void cli_ticker_report(void *context, double share);
+// Ends the thread, if there is one. Does nothing after the first time.
+void cli_ticker_stop(CliContext *context);
+
 // Prints a line to stderr at once if that is a terminal or a log, else with the other notes.
 void cli_note(CliContext *context, const char *text);
 

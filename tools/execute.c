@@ -235,6 +235,17 @@ static HloStatus job_place_argument(Job *job, int64_t index, const HloLiteral *i
     return HLO_SUCCESS;
 }
 
+// How many of the repeats are done.
+typedef struct Repeats {
+    CliContext *context;
+    int64_t done, count;
+} Repeats;
+
+static void report_repeat(void *context, double share) {
+    const Repeats *repeats = context;
+    cli_ticker_report(repeats->context, ((double)repeats->done + share) / (double)repeats->count);
+}
+
 // Only the last repeat's results are kept; times are of the launch to its end, without reading results back.
 static HloStatus job_run(Job *job, CliTimes *times) {
     int64_t *all = HLO_ARENA_NEW(job->context->arena, int64_t, job->argument_count);
@@ -246,16 +257,22 @@ static HloStatus job_run(Job *job, CliTimes *times) {
     if (target_executable_transfer_count(job->executable) > 0) options.transfers = &transfers;
     times->count = job->execution->repeat;
     times->run_seconds = HLO_ARENA_NEW(job->context->arena, double, times->count);
-    for (int64_t i = 0; i < times->count; ++i) {
-        cli_progress_share(job->context, "running", (double)i / (double)times->count);
+    cli_ticker_start(job->context, "running");
+    Repeats repeats = {job->context, 0, times->count};
+    const TargetProgress progress = {report_repeat, &repeats};
+    if (job->context->ticker.runs) options.progress = &progress;
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t i = 0; i < times->count && !status; ++i) {
+        repeats.done = i;
         release_table(job->results, job->devices, job->result_count);
         cli_feeds_rewind(job->execution->feeds);
         double start = cli_seconds();
-        HLO_TRY(target_execute(job->executable, &options, (TargetBuffer *const *const *)job->arguments,
-                               job->argument_count, (TargetBuffer * *const *)job->results, NULL));
+        status = target_execute(job->executable, &options, (TargetBuffer *const *const *)job->arguments,
+                                job->argument_count, (TargetBuffer * *const *)job->results, NULL);
         times->run_seconds[i] = cli_seconds() - start;
     }
-    return HLO_SUCCESS;
+    cli_ticker_stop(job->context);
+    return status;
 }
 
 // The part of result `index` that a device has: waits for it, or gets it from the device's process.
@@ -377,19 +394,22 @@ static HloStatus evaluation_run(CliContext *context, const CliExecution *executi
     HloEvalOptions options = {
         .numerics = execution->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT, .host = &host};
     context->stage = CLI_STAGE_RUN;
-    for (int64_t i = 0; i < times->count; ++i) {
-        cli_progress(context, "evaluating");
+    cli_ticker_start(context, "evaluating");
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t i = 0; i < times->count && !status; ++i) {
+        cli_ticker_report(context, (double)i / (double)times->count);
         cli_feeds_rewind(execution->feeds);
         for (int64_t d = 0; d < devices; ++d) {
             hlo_literal_free(evaluation->results[d]);
             evaluation->results[d] = NULL;
         }
         double start = cli_seconds();
-        HLO_TRY(hlo_evaluate_partitioned(module, devices, arguments, hlo_parameter_count(module->entry), &options,
-                                         evaluation->results));
+        status = hlo_evaluate_partitioned(module, devices, arguments, hlo_parameter_count(module->entry), &options,
+                                          evaluation->results);
         times->run_seconds[i] = cli_seconds() - start;
     }
-    return HLO_SUCCESS;
+    cli_ticker_stop(context);
+    return status;
 }
 
 static HloStatus evaluation_join(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
@@ -441,11 +461,12 @@ HloStatus cli_execution_compile(CliContext *context, CliExecution *execution) {
     if (execution->evaluate) return cli_hosts_refuse(context, "--engine eval");
     context->stage = CLI_STAGE_USAGE;  // the environment's settings
     HLO_TRY(cli_hosts_join(context, execution->machine, &execution->client, &execution->hosts));
-    cli_progress(context, "compiling");
+    cli_ticker_start(context, "compiling");
     const double start = cli_seconds();
     context->stage = CLI_STAGE_RUN;
     const HloStatus status =
         target_compile(execution->client, execution->program->per_device, &options, &execution->executable);
+    cli_ticker_stop(context);
     if (exceeds_device) context->stage = CLI_STAGE_COMPILE;  // a prediction; all else is this machine's lack
     HLO_TRY(status);
     execution->compile_seconds = cli_seconds() - start;

@@ -269,8 +269,10 @@ static HloStatus compile_program(CliContext *context, CliProgram *program, const
     *options = (CompileOptions){.spmd = *spmd, .is_per_device = program->was_partitioned, .is_verified = true};
     HLO_TRY(read_dump(context, &options->dump));
     if (program->topology) options->spmd.machine = &program->machine;
-    cli_progress(context, program->was_partitioned ? "compiling" : "partitioning");
+    const bool partitions = !program->was_partitioned && program->num_partitions > 1;
+    cli_ticker_start(context, partitions ? "partitioning" : "compiling");
     HloStatus status = compile_module(program->original, options, &program->compiled);
+    cli_ticker_stop(context);
     if (status && (cli_flag(context, "mesh") || cli_flag(context, "shard") || cli_flag(context, "num-partitions")))
         return cli_blame_options(context, program->original, status);
     HLO_TRY(status);

@@ -103,6 +103,13 @@ typedef struct CpuTrace {
     void *context;
 } CpuTrace;
 
+// Callback that learns how much of a run is done, after every thunk and from any of its threads, several at a time. The
+// share is that of the estimated cost, from 0 to 1; shares of several threads may come out of order.
+typedef struct CpuProgress {
+    void (*report)(void *context, double share);
+    void *context;
+} CpuProgress;
+
 // ---- several processes
 
 // What launches of one process share: the state of its exchanges with the other processes. One per transport.
@@ -147,6 +154,7 @@ typedef struct CpuExecution {
     const CpuSharePlan *sharing;  // made for these arguments, or NULL
     const CpuHost *host;          // NULL for programs without transfers
     const CpuTrace *trace;        // NULL: no tracing
+    const CpuProgress *progress;  // NULL: no one wants to know
     const CpuSpan *span;          // NULL: all devices are here. Else those of other processes have no addresses (NULL)
     CpuLaunch *launch;            // NULL if the span has no peers
 } CpuExecution;

@@ -108,6 +108,41 @@ PY
 done
 arguments=(topology v5e-16 --mesh 2,2,4) && in_terminal
 check "bug: on a terminal a mesh has its shape, not one line" diff <(printf ' 0  1  2  3\n 4  5  6  7\n\n 8  9 10 11\n12 13 14 15\n') <(sed 's/^.*\[K//' shown)
+cat >long.hlo <<'HLO'
+HloModule long
+body {
+  p = (s32[], f32[1024,1024], f32[1024,1024]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[1024,1024] get-tuple-element(p), index=1
+  w = f32[1024,1024] get-tuple-element(p), index=2
+  o = s32[] constant(1)
+  n = s32[] add(i, o)
+  y = f32[1024,1024] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[1024,1024] tanh(y)
+  ROOT t = (s32[], f32[1024,1024], f32[1024,1024]) tuple(n, z, w)
+}
+more {
+  p = (s32[], f32[1024,1024], f32[1024,1024]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  c = s32[] constant(100)
+  ROOT l = pred[] compare(i, c), direction=LT
+}
+ENTRY main {
+  x = f32[1024,1024] parameter(0)
+  w = f32[1024,1024] parameter(1)
+  z = s32[] constant(0)
+  t = (s32[], f32[1024,1024], f32[1024,1024]) tuple(z, x, w)
+  l = (s32[], f32[1024,1024], f32[1024,1024]) while(t), condition=more, body=body
+  ROOT y = f32[1024,1024] get-tuple-element(l), index=1
+}
+HLO
+arguments=(run long.hlo) && in_terminal
+check "a terminal: what a run needs, and its phases" python3 -c "
+import re
+words = re.sub(r'\x1b\[[0-9;]*[mK]', '\n', open('shown', encoding='utf-8').read())
+found = [words.index(word) for word in ('compiling', 'the run needs', 'making inputs', 'placing arguments', 'running', 'collecting results', 'ran on 1 device')]
+assert found == sorted(found) and 'partitioning' not in words, words
+assert re.search(r'running, [1-9][0-9]* %, [0-9]+ s left', words), words"
 arguments=(emulate --help) && in_terminal
 check "a terminal: options are coloured" grep -q $'\x1b\\[36m--sizes p0' shown
 arguments=(emulate nothing.hlo --on v2-8) && in_terminal

@@ -514,6 +514,54 @@ Test(execute, bug_a_callback_that_waits_for_a_later_task) {
     target_client_release(client);
 }
 
+typedef struct Shares {
+    double last;
+    int64_t count;
+    bool falls;
+} Shares;
+
+static void take_share(void *context, double share) {
+    Shares *shares = context;
+    shares->falls |= share < shares->last || share > 1;
+    shares->last = share;
+    shares->count++;
+}
+
+// Loops of a known and of an unknown number of iterations, and branches: the share of one device rises to 1.
+Test(execute, progress_rises_to_one) {
+    static const char *const programs[] = {
+        kIncrement, kSlow,
+        "HloModule m\n"
+        "none {\n x = f32[4] parameter(0)\n ROOT y = f32[4] subtract(x, x)\n}\n"
+        "less {\n x = f32[4] parameter(0)\n ROOT y = f32[4] sine(x)\n}\n"
+        "body {\n p = (f32[4]) parameter(0)\n x = f32[4] get-tuple-element(p), index=0\n s = f32[1] slice(x), "
+        "slice={[0:1]}\n f = f32[] reshape(s)\n c = f32[] constant(0.8)\n l = pred[] compare(f, c), direction=LT\n y = "
+        "f32[4] conditional(l, x, x), true_computation=none, false_computation=less\n ROOT t = (f32[4]) tuple(y)\n}\n"
+        "more {\n p = (f32[4]) parameter(0)\n x = f32[4] get-tuple-element(p), index=0\n s = f32[1] slice(x), "
+        "slice={[0:1]}\n f = f32[] reshape(s)\n c = f32[] constant(0.5)\n ROOT l = pred[] compare(f, c), "
+        "direction=GT\n}\n"
+        "ENTRY e {\n x = f32[4] parameter(0)\n t = (f32[4]) tuple(x)\n w = (f32[4]) while(t), condition=more, "
+        "body=body\n ROOT y = f32[4] get-tuple-element(w), index=0\n}\n"};
+    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) {
+        TargetClient *client = new_client("cpu:1");
+        TargetExecutable *executable = compiled_must_compile(client, programs[i], NULL);
+        TargetBuffer *argument = vector(client, 0, 4, 1), *result = NULL;
+        TargetBuffer *const list[1] = {argument};
+        TargetBuffer *const *const lists[1] = {list};
+        TargetBuffer **const results[1] = {&result};
+        Shares shares = {0};
+        const TargetProgress progress = {take_share, &shares};
+        const TargetExecuteOptions options = {.synchronous = true, .progress = &progress};
+        must_succeed(target_execute(executable, &options, lists, 1, results, NULL));
+        cr_expect(shares.count > 0 && !shares.falls && shares.last > 0.999, "%zu: %g after %lld", i, shares.last,
+                  (long long)shares.count);
+        target_buffer_release(result);
+        target_buffer_release(argument);
+        target_executable_release(executable);
+        target_client_release(client);
+    }
+}
+
 // A loop costs as much as all of its iterations: that decides whether a program runs on the caller's thread.
 Test(compile, bug_loops_cost_one_round) {
     TargetClient *client = new_client("cpu:1");

@@ -138,9 +138,11 @@ static HloStatus evaluate_whole(Run *run) {
         .numerics = run->execution.numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT,
         .device_count = run->program.num_partitions};
     CliArrays parameters = cli_arrays_to_parameters(context, module->entry, &run->inputs);
-    cli_progress(context, "evaluating");
-    HLO_TRY(
-        hlo_evaluate(module, (const HloLiteral *const *)parameters.items, parameters.count, &options, &run->evaluated));
+    cli_ticker_start(context, "evaluating");
+    const HloStatus status =
+        hlo_evaluate(module, (const HloLiteral *const *)parameters.items, parameters.count, &options, &run->evaluated);
+    cli_ticker_stop(context);
+    HLO_TRY(status);
     run->expected = cli_arrays_from_result(context, run->evaluated);
     return HLO_SUCCESS;
 }
@@ -155,8 +157,10 @@ static HloStatus evaluate_wide(Run *run) {
     for (int64_t p = 0; p < parameters.count; ++p)
         wide[p] = hlo_wide_floats_literal(context->arena, parameters.items[p]);
     const HloEvalOptions options = {.device_count = run->program.num_partitions};
-    cli_progress(context, "evaluating in f64");
-    HLO_TRY(hlo_evaluate(run->wide, wide, parameters.count, &options, &run->wide_result));
+    cli_ticker_start(context, "evaluating in f64");
+    const HloStatus status = hlo_evaluate(run->wide, wide, parameters.count, &options, &run->wide_result);
+    cli_ticker_stop(context);
+    HLO_TRY(status);
     run->reference = cli_arrays_from_result(context, run->wide_result);
     return HLO_SUCCESS;
 }

@@ -117,27 +117,44 @@ static void run_draw(CpuDevice *device, const CpuThunk *thunk) {
                      address(device, thunk->slices[1]), out);
 }
 
+// Notes that the device has done work of this cost since the run began, but no more than the loop or branch that it is
+// in is estimated to take: trip counts may be unknown.
+static void reach(CpuRun *run, CpuDevice *device, double done) {
+    if (!run->progress) return;
+    const double total = run->executable->signature.cost;
+    const double limit = device->frame_count ? device->frames[device->frame_count - 1].done_at_end : total;
+    if (done > limit) done = limit;
+    if (done <= device->done) return;
+    const int64_t more = (int64_t)done - (int64_t)device->done;
+    const int64_t all = atomic_fetch_add_explicit(&run->done, more, memory_order_relaxed) + more;
+    device->done = done;
+    const double share = (double)all / (total * (double)run->local_count);
+    run->progress->report(run->progress->context, share < 1 ? share : 1);
+}
+
 // Pushes a list onto the device's stack, which has room for the deepest nesting of the program. `owner` is the thunk
 // whose region the list is; NULL for the entry's.
-static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region) {
-    device->frames[device->frame_count++] = (CpuFrame){&owner->regions[region], owner, region, 0};
+static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region, double done_at_end) {
+    device->frames[device->frame_count++] = (CpuFrame){&owner->regions[region], owner, region, 0, done_at_end};
 }
 
 static void start_conditional(CpuDevice *device, const CpuThunk *thunk) {
-    push_list(device, thunk, cpu_thunk_branch(thunk, device->bases));
+    push_list(device, thunk, cpu_thunk_branch(thunk, device->bases), device->done + thunk->cost);
 }
 
 // Leaves the list on top: after a body comes its condition, after a condition the body or the end of the loop. Copies
 // at the end of a list move the next iteration's state into place. A loop's predicate is a byte in the condition's
 // memory.
-static void end_list(CpuDevice *device, CpuPool *pool) {
+static void end_list(CpuRun *run, CpuDevice *device, CpuPool *pool) {
     const CpuFrame frame = device->frames[--device->frame_count];
     copy(device, frame.list->end_copies, frame.list->end_copy_count, pool);
-    if (!frame.owner || frame.owner->kind != CPU_STEP_WHILE) return;
-    if (frame.region == 1)
-        push_list(device, frame.owner, 0);
-    else if (*address(device, frame.list->predicate))
-        push_list(device, frame.owner, 1);
+    const bool is_loop = frame.owner && frame.owner->kind == CPU_STEP_WHILE;
+    if (is_loop && frame.region == 1)
+        push_list(device, frame.owner, 0, frame.done_at_end);
+    else if (is_loop && *address(device, frame.list->predicate))
+        push_list(device, frame.owner, 1, frame.done_at_end);
+    else
+        reach(run, device, frame.done_at_end);
 }
 
 // Transfers an array to or from the host: the only read of a send, the first write of a recv; the context comes next.
@@ -220,7 +237,9 @@ static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk
 // Names the thunk in an error, as the enclosing loop is left in one step.
 static HloStatus run_thunk_of_program(void *context, const CpuThunk *thunk) {
     const ProgramContext *c = context;
+    const double done = c->device->done;
     const HloStatus status = run_thunk(c->run, c->device, thunk, c->pool);
+    reach(c->run, c->device, done + thunk->cost);
     return status ? hlo_status_annotate(status, "%%%s", thunk->name) : HLO_SUCCESS;
 }
 
@@ -231,7 +250,7 @@ static HloStatus start_loop(CpuRun *run, CpuDevice *device, const CpuThunk *thun
     if (program && !run->trace && !(run->sharing && cpu_while_may_share(program)))
         return cpu_while_run(program, device->bases, pool, run_thunk_of_program, &(ProgramContext){run, device, pool});
     copy(device, thunk->copies, thunk->copy_count, pool);
-    push_list(device, thunk, 0);
+    push_list(device, thunk, 0, device->done + thunk->cost);
     return HLO_SUCCESS;
 }
 
@@ -273,7 +292,7 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
     while (device->frame_count) {
         CpuFrame *frame = &device->frames[device->frame_count - 1];
         if (frame->next == frame->list->count) {
-            end_list(device, pool);
+            end_list(run, device, pool);
             continue;
         }
         const CpuThunk *thunk = &frame->list->thunks[frame->next++];
@@ -281,9 +300,12 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
             thunk->kind == CPU_STEP_RECEIVE && cpu_messages_come_from_elsewhere(run, thunk->kernel, device->number);
         if (thunk->kind == CPU_STEP_COLLECTIVE || is_from_elsewhere || shared_leaders(run, device, thunk)) {
             *waits_at = thunk;
+            reach(run, device, device->done + thunk->cost);
             return HLO_SUCCESS;
         }
         const int64_t begin = now(run);
+        const double done = device->done;
+        const int32_t frames = device->frame_count;
         bool taken = true;
         const HloStatus status = thunk->kind == CPU_STEP_RECEIVE ? try_receive(run, device, thunk, &taken)
                                                                  : run_thunk(run, device, thunk, pool);
@@ -295,6 +317,7 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
         // For a loop that ran as a whole, the status already names the thunk within it.
         if (status) return thunk->program ? status : hlo_status_annotate(status, "%%%s", thunk->name);
         if (!thunk->region_count) trace(run, device, thunk->name, begin);
+        if (device->frame_count == frames) reach(run, device, done + thunk->cost);  // else it has only begun
     }
     return HLO_SUCCESS;
 }
@@ -631,7 +654,8 @@ static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
         *next++ = run->executable->constants;
         for (int64_t i = 0; i < signature->argument_count; i++) *next++ = execution->arguments[d][i];
         for (int64_t i = 0; i < signature->result_count; i++) *next++ = execution->results[d][i];
-        device->frames[device->frame_count++] = (CpuFrame){.list = &run->executable->entry};
+        device->frames[device->frame_count++] =
+            (CpuFrame){.list = &run->executable->entry, .done_at_end = signature->cost};
     }
     return HLO_SUCCESS;
 }
@@ -693,6 +717,7 @@ HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuE
                   .sharing = execution->sharing,
                   .host = execution->host,
                   .trace = execution->trace,
+                  .progress = execution->progress,
                   .span = execution->span,
                   .launch = execution->launch,
                   .device_count = executable->replica_count * executable->partition_count};

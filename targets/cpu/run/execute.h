@@ -16,6 +16,7 @@ typedef struct CpuFrame {
     const CpuThunk *owner;  // the while or conditional; NULL for the entry
     int32_t region;         // which region of the owner
     int64_t next;           // index of the thunk to run next
+    double done_at_end;     // the device's `done` when the owner has ended
 } CpuFrame;
 
 typedef struct CpuDevice {
@@ -25,6 +26,7 @@ typedef struct CpuDevice {
     int32_t frame_count;
     const CpuThunk *waits_at;  // the collective or receive, or NULL
     int64_t waits_since;       // set only in a traced run
+    double done;               // cost of what it has run; set only in a run whose progress is reported
     HloDraws draws;
 } CpuDevice;
 
@@ -74,6 +76,8 @@ typedef struct CpuRun {
     const CpuSharePlan *sharing;
     const CpuHost *host;
     const CpuTrace *trace;
+    const CpuProgress *progress;
+    _Atomic int64_t done;      // sum of the devices' costs
     int64_t *shared_arrivals;  // [share index][leader]
     bool alone;                // one worker does all the work
     pthread_mutex_t lock;      // guards everything below
