@@ -232,6 +232,7 @@ static void use_mesh(Planner *planner, const Candidate *candidate) {
     const bool prices = target_spmd_machine(topology, &planner->machine);
     planner->compile = (CompileOptions){.spmd = {.mesh = planner->mesh->axes,
                                                  .mesh_axis_count = planner->mesh->axis_count,
+                                                 .shard_option = "--keep",  // those of the search are right
                                                  .machine = prices ? &planner->machine : NULL,
                                                  .async = emu_topology_overlaps(topology)},
                                         .is_verified = true};
@@ -443,10 +444,8 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
                                       .start = example ? example->shards : NULL,
                                       .start_count = example ? example->shard_count : 0,
                                       .starts_only = starts_only};
-    HloStatus status =
-        spmd_search(planner->arena, planner->remeshed ? planner->remeshed : planner->program->module, &search, &found);
-    if (status && options->kept_count) status = hlo_status_annotate(status, "--keep");
-    HLO_TRY(status);
+    HLO_TRY(
+        spmd_search(planner->arena, planner->remeshed ? planner->remeshed : planner->program->module, &search, &found));
     candidate->plan.is_exact = found.is_exact && !planner->program->more;  // else the costs are estimates
     candidate->best = found.best;
     candidate->best_count = found.best_count;

@@ -82,6 +82,7 @@ typedef struct SpmdOptions {
     // alone.
     const char *const *shards;
     int64_t shard_count;
+    const char *shard_option;  // the option that the user gave them by, for errors; NULL: --shard
     bool no_combine;   // leave each collective on its own
     bool async;        // split collectives into start/done pairs and schedule them for overlap
     bool no_optimize;  // no passes after partitioning at all

@@ -368,6 +368,12 @@ typedef struct Owners {
     int32_t *alone, *pattern;
 } Owners;
 
+// Puts the option as the user gave it before an error.
+static HloStatus blame(const SpmdOptions *options, int64_t index, HloStatus status) {
+    return hlo_status_annotate(status, "%s '%s'", options->shard_option ? options->shard_option : "--shard",
+                               options->shards[index]);
+}
+
 // Finds the options of all arrays; two of one kind must not name the same.
 static HloStatus find_owners(const SpmdPlan *plan, const SpmdOptions *options, const Targets *targets, Owners *owners) {
     owners->alone = HLO_ARENA_NEW(plan->arena, int32_t, plan->arrays.count + 1);
@@ -376,9 +382,9 @@ static HloStatus find_owners(const SpmdPlan *plan, const SpmdOptions *options, c
         for (int64_t t = 0; t < targets[i].count; t++) {
             int32_t *owner = &(targets[i].several ? owners->pattern : owners->alone)[targets[i].items[t]];
             if (*owner && *owner != i + 1)
-                return hlo_status_annotate(
-                    hlo_error(HLO_INVALID_ARGUMENT, "names the same array as '%s'", options->shards[*owner - 1]),
-                    "--shard '%s'", options->shards[i]);
+                return blame(
+                    options, i,
+                    hlo_error(HLO_INVALID_ARGUMENT, "names the same array as '%s'", options->shards[*owner - 1]));
             *owner = (int32_t)i + 1;
         }
     }
@@ -409,13 +415,13 @@ HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options) {
         else
             status = find_targets(plan, &instructions, hlo_arena_string(plan->arena, option, (size_t)(equals - option)),
                                   &targets[i]);
-        if (status) return hlo_status_annotate(status, "--shard '%s'", option);
+        if (status) return blame(options, i, status);
     }
     Owners owners;
     HLO_TRY(find_owners(plan, options, targets, &owners));
     for (int64_t i = 0; i < options->shard_count; i++) {
         HloStatus status = apply_option(plan, options, targets, &owners, i);
-        if (status) return hlo_status_annotate(status, "--shard '%s'", options->shards[i]);
+        if (status) return blame(options, i, status);
     }
     return HLO_SUCCESS;
 }
