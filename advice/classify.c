@@ -7,6 +7,8 @@
 //     a gather of a floating-point parameter                 FSDP if the axis also shards the data, else accidental
 //     an exchange before or after a batched product with
 //     a parameter                                            experts
+//     an all-to-all that enters attention, where another
+//     one over the same axes leaves it, or leaves it         sequence parallelism (heads inside, sequence outside)
 //     a permute by one step along one axis                   pipeline if whole arrays move in a loop, else neighbours
 //     a gather over axes that products are scattered over    tensor parallelism (sequence parallel)
 //     anything else that the partitioner added               resharding
@@ -232,6 +234,62 @@ static void find_reduced(AdviceFacts *facts) {
             if (hlo_is(at, HLO_OP_REDUCE_SCATTER)) facts->reduced |= axes_of(facts, at);
 }
 
+// A product of two activations with batch dimensions.
+static bool is_batched(const AdviceFacts *facts, const HloInstruction *op) {
+    if (!hlo_is(op, HLO_OP_DOT) || !HLO_ATTRIBUTES(op, Dot)->lhs_batch.count) return false;
+    for (int32_t i = 0; i < 2; i++) {
+        const int64_t leaf = advice_leaf_of(facts->module, advice_origin_parameter(op->operands[i]));
+        if (leaf >= 0 && facts->is_weight[leaf]) return false;
+    }
+    return true;
+}
+
+// Attention is a pair of batched products, of which the second one takes what is computed element by element from the
+// result of the first: scores and their weighted sum. Its derivatives are such pairs, too.
+static void find_attention(AdviceFacts *facts) {
+    for (int64_t c = 0; c < facts->module->computations.count; c++) {
+        for (const HloInstruction *at = facts->module->computations.items[c]->first; at; at = at->next) {
+            for (int32_t i = 0; is_batched(facts, at) && i < 2; i++) {
+                const HloInstruction *scores = advice_source(at->operands[i]);
+                if (!is_batched(facts, scores)) continue;
+                hlo_int_map_set(facts->arena, &facts->attention, (uint64_t)at->id, 1);
+                hlo_int_map_set(facts->arena, &facts->attention, (uint64_t)scores->id, 1);
+            }
+        }
+    }
+}
+
+static bool is_of_attention(const AdviceFacts *facts, const HloInstruction *op) {
+    return op && hlo_int_map_find(&facts->attention, (uint64_t)op->id) != NULL;
+}
+
+// Whether an array goes into a product of attention, through elementwise operations alone.
+static bool enters_attention(const AdviceFacts *facts, const HloInstruction *op) {
+    int32_t operand = 0;
+    const HloInstruction *at = advice_consumer(op, &operand);
+    for (int step = 0; step < 12 && at && hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE); step++)
+        at = advice_consumer(at, &operand);
+    return is_of_attention(facts, at);
+}
+
+static bool leaves_attention(const AdviceFacts *facts, const HloInstruction *op) {
+    return is_of_attention(facts, advice_source(op->operands[0]));
+}
+
+// The axes that all-to-alls move from one dimension to another before attention, and back after it.
+static void find_sequence_axes(AdviceFacts *facts) {
+    uint64_t before = 0, after = 0;
+    find_attention(facts);
+    for (int64_t c = 0; c < facts->module->computations.count && facts->attention.count; c++) {
+        for (const HloInstruction *at = facts->module->computations.items[c]->first; at; at = at->next) {
+            if (!hlo_is(at, HLO_OP_ALL_TO_ALL)) continue;
+            if (enters_attention(facts, at)) before |= axes_of(facts, at);
+            if (leaves_attention(facts, at)) after |= axes_of(facts, at);
+        }
+    }
+    facts->sequence = before & after;
+}
+
 void advice_facts_new(HloArena *arena, const CompiledModule *compiled, const SpmdMeshAxis *mesh, int64_t axis_count,
                       AdviceFacts *facts) {
     int64_t devices = 1;
@@ -253,6 +311,7 @@ void advice_facts_new(HloArena *arena, const CompiledModule *compiled, const Spm
     find_weights(facts, false);
     if (trains(facts)) find_weights(facts, true);
     find_reduced(facts);
+    find_sequence_axes(facts);
 }
 
 // ---- what is moved
@@ -450,6 +509,11 @@ static bool is_expert_exchange(const AdviceFacts *facts, const HloInstruction *o
     return false;
 }
 
+static bool is_sequence_exchange(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes) {
+    const bool turns = hlo_is(op, HLO_OP_ALL_TO_ALL) && axes && !(axes & ~facts->sequence);
+    return turns && (enters_attention(facts, op) || leaves_attention(facts, op));
+}
+
 static AdviceKind kind_of_sum(const AdviceFacts *facts, const HloInstruction *op, AdviceFinding *finding) {
     const HloInstruction *source = advice_source(op->operands[0]);
     if (is_gradient(facts, op, source, finding))
@@ -529,6 +593,8 @@ static AdviceKind kind_of(const AdviceFacts *facts, const SpmdCollective *collec
         kind = kind_of_permute(facts, op, finding->axes);
     } else if (is_expert_exchange(facts, op, finding->axes)) {
         kind = ADVICE_KIND_EXPERT;
+    } else if (is_sequence_exchange(facts, op, finding->axes)) {
+        kind = ADVICE_KIND_SEQUENCE;
     }
     const bool warned = kind == ADVICE_KIND_RESHARDING || kind == ADVICE_KIND_ACCIDENTAL;
     if (!warned || disagrees(collective)) return kind;

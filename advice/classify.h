@@ -4,6 +4,7 @@
 #define MESHLO_ADVICE_CLASSIFY_H_
 
 #include "advice/advice.h"
+#include "hlo/base/map.h"
 
 // A per-device program with what is known of it. Texts live in the arena.
 typedef struct AdviceFacts {
@@ -18,7 +19,8 @@ typedef struct AdviceFacts {
     bool *is_multiplied;   // by flattened parameter: used on the right of products, or looked up in
     bool *is_weight;       // by flattened parameter
     uint64_t reduced;      // axes over which products are added up by reduce-scatter
-
+    HloIntMap attention;   // the products of attention, by id
+    uint64_t sequence;     // axes that all-to-alls move before attention, and back after it
 } AdviceFacts;
 
 // One collective.

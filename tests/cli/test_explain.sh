@@ -66,3 +66,35 @@ HLO
 exits 0 "explain: a sound plan" meshlo explain sound.hlo --on v5e-8
 check "explain: a sound plan has no warning" bash -c "! grep -q warning out"
 exits 0 "explain: one device" meshlo explain sound.hlo --on v5e-8 --mesh data=1
+# Ulysses: the sequence is sharded outside of attention, the heads inside. In HLO text and in StableHLO.
+cat >ulysses.mlir <<'MLIR'
+module @ulysses attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["data"=2, "seq"=4]>
+  func.func public @main(%x: tensor<4x512x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"seq"}, {}]>}, %wq: tensor<256x8x32xf32>, %wk: tensor<256x8x32xf32>, %wv: tensor<256x8x32xf32>, %wo: tensor<8x32x256xf32>) -> (tensor<4x512x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"seq"}, {}]>}) {
+    %q0 = stablehlo.dot_general %x, %wq, contracting_dims = [2] x [0] : (tensor<4x512x256xf32>, tensor<256x8x32xf32>) -> tensor<4x512x8x32xf32>
+    %k0 = stablehlo.dot_general %x, %wk, contracting_dims = [2] x [0] : (tensor<4x512x256xf32>, tensor<256x8x32xf32>) -> tensor<4x512x8x32xf32>
+    %v0 = stablehlo.dot_general %x, %wv, contracting_dims = [2] x [0] : (tensor<4x512x256xf32>, tensor<256x8x32xf32>) -> tensor<4x512x8x32xf32>
+    %q1 = sdy.sharding_constraint %q0 <@mesh, [{"data"}, {"seq"}, {}, {}]> : tensor<4x512x8x32xf32>
+    %k1 = sdy.sharding_constraint %k0 <@mesh, [{"data"}, {"seq"}, {}, {}]> : tensor<4x512x8x32xf32>
+    %v1 = sdy.sharding_constraint %v0 <@mesh, [{"data"}, {"seq"}, {}, {}]> : tensor<4x512x8x32xf32>
+    %q = sdy.sharding_constraint %q1 <@mesh, [{"data"}, {}, {"seq"}, {}]> : tensor<4x512x8x32xf32>
+    %k = sdy.sharding_constraint %k1 <@mesh, [{"data"}, {}, {"seq"}, {}]> : tensor<4x512x8x32xf32>
+    %v = sdy.sharding_constraint %v1 <@mesh, [{"data"}, {}, {"seq"}, {}]> : tensor<4x512x8x32xf32>
+    %s = stablehlo.dot_general %q, %k, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<4x512x8x32xf32>, tensor<4x512x8x32xf32>) -> tensor<4x8x512x512xf32>
+    %e = stablehlo.exponential %s : tensor<4x8x512x512xf32>
+    %o0 = stablehlo.dot_general %e, %v, batching_dims = [0, 1] x [0, 2], contracting_dims = [3] x [1] : (tensor<4x8x512x512xf32>, tensor<4x512x8x32xf32>) -> tensor<4x8x512x32xf32>
+    %o1 = stablehlo.transpose %o0, dims = [0, 2, 1, 3] : (tensor<4x8x512x32xf32>) -> tensor<4x512x8x32xf32>
+    %o2 = sdy.sharding_constraint %o1 <@mesh, [{"data"}, {}, {"seq"}, {}]> : tensor<4x512x8x32xf32>
+    %o = sdy.sharding_constraint %o2 <@mesh, [{"data"}, {"seq"}, {}, {}]> : tensor<4x512x8x32xf32>
+    %y = stablehlo.dot_general %o, %wo, contracting_dims = [2, 3] x [0, 1] : (tensor<4x512x8x32xf32>, tensor<8x32x256xf32>) -> tensor<4x512x256xf32>
+    return %y : tensor<4x512x256xf32>
+  }
+}
+MLIR
+exits 0 "explain: sequence parallelism: as HLO" meshlo convert ulysses.mlir --to hlo -o ulysses.hlo
+for form in ulysses.mlir ulysses.hlo; do
+    exits 0 "explain: sequence parallelism: $form" meshlo explain $form --on v5e-8 --budget 60s --json
+    json "{g['kind'] for g in j['groups']} == {'sequence-parallel'} and sum(g['sites'] for g in j['groups']) == 4" "explain: sequence parallelism: $form: each exchange"
+    exits 0 "explain: sequence parallelism: $form: in words" meshlo explain $form
+    check "explain: sequence parallelism: $form: no warning" bash -c "! grep -q warning out"
+done
