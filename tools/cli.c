@@ -20,6 +20,7 @@
 #include "hlo/base/clock.h"
 #include "hlo/base/printable.h"
 #include "hlo/text/text.h"
+#include "tools/program.h"
 #include "tools/terminal.h"
 
 #define CLI_VERB(name) extern const CliVerb cli_verb_##name;
@@ -255,6 +256,8 @@ static int report_status(CliContext *context, HloStatus status) {
     if (place && place->instruction && !place->line_text && context->source.data) {
         HloParseOptions options = {.file = context->source_name};
         status = hlo_status_place_in_text(status, context->source.data, context->source.size, &options);
+    } else if (place && place->instruction && !place->line_text && context->other_path) {
+        status = cli_program_place(context, status);
     }
     char *message = hlo_status_to_text(status);
     const char *shown = message ? message : "error: out of memory\n";

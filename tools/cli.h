@@ -113,9 +113,10 @@ struct CliContext {
     // The program's name and HLO text, to locate errors in it; empty for other formats.
     const char *source_name;
     HloFileContent source;
-    bool progress;  // stderr is a terminal
-    bool log;       // MESHLO_LOG: each step is a line with its time
-    double start;   // cli_seconds() when the run began
+    const char *other_path;  // of a program in another format, to show its instructions as HLO; or NULL
+    bool progress;           // stderr is a terminal
+    bool log;                // MESHLO_LOG: each step is a line with its time
+    double start;            // cli_seconds() when the run began
     // Of cli_progress_share(): the work under way, since when, and when it was shown last.
     const char *under_way;
     double under_way_since, shown;

@@ -168,12 +168,34 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     if (!status) warn_of_groups(context, *module);
     if (status || cli_format_detect(content.data, content.size) != CLI_FORMAT_HLO_TEXT) {
         hlo_file_content_free(&content);
+        if (!status && strcmp(path, "-") != 0) context->other_path = path;
         return status;
     }
+    context->other_path = NULL;
     hlo_file_content_free(&context->source);
     context->source_name = name;
     context->source = content;  // for errors found in the program later
     return HLO_SUCCESS;
+}
+
+HloStatus cli_program_place(CliContext *context, HloStatus status) {
+    const char *name = hlo_arena_format(context->arena, "%s, as HLO", cli_printable(context, context->other_path));
+    const HloParseOptions place = {.file = name};
+    const HloPrintOptions options = hlo_print_default();
+    HloFileContent content;
+    HloModule *module = NULL;
+    HloText text = {0};
+    HloStatus again = hlo_file_read(context->other_path, MAX_PROGRAM_BYTES, &content);
+    if (!again) {
+        again = decode_program(context, name, &content, &module);
+        hlo_file_content_free(&content);
+    }
+    if (!again) again = hlo_print(module, &options, &text);
+    if (!again && !text.failed) status = hlo_status_place_in_text(status, text.data, text.length, &place);
+    hlo_status_free(again);
+    hlo_text_free(&text);
+    hlo_module_free(module);
+    return status;
 }
 
 // Output for stdout is only collected here: cli.c writes it when the verb has succeeded. Files are written to a

@@ -41,4 +41,8 @@ HLO_NODISCARD HloStatus cli_write_transformed(CliContext *context, HloModule *mo
 // Does the same for the entry that the module has.
 HLO_NODISCARD HloStatus cli_write_entry(CliContext *context, HloModule *module);
 
+// Adds the line of the instruction that an error names, in the HLO text that the program in another format is read as:
+// the file is read again. Takes and returns ownership; the error stays as it is where that fails.
+HloStatus cli_program_place(CliContext *context, HloStatus status);
+
 #endif

@@ -498,3 +498,15 @@ done
 sed 's/ q = f32\[64\] exponential(p)/ b = u32[64] bitcast-convert(p)\n g = f32[64] bitcast-convert(b)\n q = f32[64] exponential(g)/' chaotic.hlo >bits.hlo
 exits 1 "a program that has no f64 form" meshlo run bits.hlo --seed 0 --compare eval
 says err "it cannot be run in f64 to see whether it is ill-conditioned: %b (bitcast-convert)" "a program that has no f64 form: why"
+# bug: of StableHLO without locations an error named %custom-call, which is in no text.
+cat >mystery.mlir <<'MLIR'
+module @m {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = stablehlo.custom_call @mystery(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}
+MLIR
+exits 4 "run: a call that is unknown, in StableHLO" meshlo run mystery.mlir
+says err "mystery.mlir, as HLO:" "run: a call that is unknown, in StableHLO: where"
+says err 'custom_call_target="mystery"' "run: a call that is unknown, in StableHLO: its line"
