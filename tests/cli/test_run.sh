@@ -130,7 +130,7 @@ exits 0 "XLA_FLAGS: number of devices" env XLA_FLAGS="--xla_force_host_platform_
 json "j['machine'] == 'cpu:4' and j['num_devices'] == 1" "XLA_FLAGS: number of devices: read"
 exits 0 "XLA_FLAGS: a missing file" env XLA_FLAGS="/nonexistent/flags" "$MESHLO" run dot.hlo
 exits 0 "log" env MESHLO_LOG=1 "$MESHLO" run dot.hlo
-says err "partitioning" "log: steps"
+says err "compiling" "log: steps"
 cat > sized.hlo <<'HLO'
 HloModule sized
 ENTRY e {
