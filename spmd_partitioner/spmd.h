@@ -83,9 +83,9 @@ typedef struct SpmdOptions {
     const char *const *shards;
     int64_t shard_count;
     const char *shard_option;  // the option that the user gave them by, for errors; NULL: --shard
-    bool no_combine;   // leave each collective on its own
-    bool async;        // split collectives into start/done pairs and schedule them for overlap
-    bool no_optimize;  // no passes after partitioning at all
+    bool no_combine;           // leave each collective on its own
+    bool async;                // split collectives into start/done pairs and schedule them for overlap
+    bool no_optimize;          // no passes after partitioning at all
     // Propagation may shard parameters and results without annotations. Without it they stay whole in programs with HLO
     // shardings, as in XLA. It changes nothing where the header has allow_spmd_sharding_propagation_to_parameters and
     // _to_output, which decide, and in programs with Shardy's annotations or none at all, which are open in any case.
