@@ -39,7 +39,7 @@ typedef struct Cached {
 } Cached;
 
 // Several users often need an operand in the same other form: it is gathered once. Arrays of different global sizes may
-// have the same shards, where the last of the one's is padding.
+// have the same shards: elements of one are padding of the other.
 static const Cached *cache_find(const HloIntMap *map, int32_t id, const HloShape *global, const SpmdSharding *to,
                                 SpmdAtomSet keep) {
     int64_t *found = hlo_int_map_find(map, (uint64_t)id + 1);

@@ -35,7 +35,7 @@ def start(name, folder, meshlo):
     return terminal
 
 
-# A shell waits when nobody reads what it prints.
+# A shell blocks while its output is not read.
 def drain(terminal):
     while True:
         try:

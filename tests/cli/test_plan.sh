@@ -89,7 +89,7 @@ exits 5 "plan: nothing fits" meshlo plan huge.hlo --on v5e-1
 says err "no plan was found that fits" "plan: nothing fits: why"
 exits 2 "plan: sizes that do not multiply up" meshlo plan layers.hlo --on v5e-4 --mesh 'data=3,model=*'
 exits 2 "plan: names that match nothing" meshlo plan layers.hlo --on v5e-4 --keep 'params[2]=data'
-# bug: a wrong --keep was reported as a --shard that nobody gave.
+# bug: a wrong --keep was reported as a --shard that was not given.
 for keep in 'rub;bish' 'params[0]' 'p99=data,-' "params[0]['up']=data,-,-"; do
     exits 2 "plan: --keep '$keep'" meshlo plan layers.hlo --on v5e-4 --keep "$keep"
     says err "error: --keep '$keep': " "plan: --keep '$keep': the option"
