@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name that somebody who made a typing error meant.
+// Finds the name that was probably meant by a misspelt one.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_BASE_NEAREST_H_
 #define MESHLO_HLO_BASE_NEAREST_H_
 
