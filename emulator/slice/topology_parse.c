@@ -12,6 +12,7 @@
 
 #include "emulator/slice/topology_build.h"
 #include "emulator/topology.h"
+#include "hlo/base/nearest.h"
 
 // A spelling of a generation, and how many units of the number after '-' (cores or chips) make one chip.
 typedef struct Family {
@@ -35,25 +36,12 @@ typedef struct Spelling {
     const char *name;  // the text after them
 } Spelling;
 
-// The Levenshtein distance of two short words, ignoring case, computed with one row of the table. Words of 64 letters
-// and more count as far from everything.
-static int64_t distance_between(const char *left, size_t left_length, const char *right) {
-    int64_t row[64];
-    const size_t right_length = strlen(right);
-    if (right_length >= HLO_COUNT_OF(row)) return INT64_MAX;
-    for (size_t j = 0; j <= right_length; j++) row[j] = (int64_t)j;
-    for (size_t i = 1; i <= left_length; i++) {
-        int64_t diagonal = row[0];
-        row[0] = (int64_t)i;
-        for (size_t j = 1; j <= right_length; j++) {
-            const bool same = tolower((unsigned char)left[i - 1]) == tolower((unsigned char)right[j - 1]);
-            const int64_t replace = diagonal + !same, shorter = row[j - 1] + 1, longer = row[j] + 1;
-            diagonal = row[j];
-            row[j] = replace < shorter ? replace : shorter;
-            if (longer < row[j]) row[j] = longer;
-        }
-    }
-    return row[right_length];
+// The edits between a word, ignoring case, and a spelling, which is in lower case.
+static int64_t distance_between(const char *word, size_t length, const char *spelling) {
+    char lower[64] = {0};
+    if (length >= sizeof(lower)) return INT64_MAX;
+    for (size_t i = 0; i < length; i++) lower[i] = (char)tolower((unsigned char)word[i]);
+    return hlo_edit_distance(lower, spelling);
 }
 
 // The error "unknown topology" with the families whose spelling is nearest.

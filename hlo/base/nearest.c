@@ -7,9 +7,9 @@
 
 enum { kMostLetters = 63, kShortestPrefix = 3 };
 
-// Edit distance of two short names, where exchanging two neighbours is one edit; a large number when a name is too long
-// to be a typing error. Three rows of the table of distances at a time.
-static int64_t edit_distance(const char *a, const char *b) {
+// Three rows of the table of distances at a time.
+int64_t hlo_edit_distance(const char *a, const char *b) {
+    assert(a && b);
     const int64_t a_length = (int64_t)strlen(a), b_length = (int64_t)strlen(b);
     if (a_length > kMostLetters || b_length > kMostLetters) return INT64_MAX;
     int64_t rows[3][kMostLetters + 1];
@@ -37,7 +37,7 @@ const char *hlo_nearest_name(const char *name, const char *const *names, int64_t
     // A name of one letter has no letter that could be right beside a wrong one.
     int64_t best = length < 2 ? 1 : length < 6 ? 2 : length / 3 + 1;
     for (int64_t i = 0; i < count; ++i) {
-        const int64_t distance = edit_distance(name, names[i]);
+        const int64_t distance = hlo_edit_distance(name, names[i]);
         if (distance >= best) continue;
         best = distance;
         nearest = names[i];
