@@ -42,7 +42,7 @@ typedef HLO_VECTOR(int64_t) Cuts;
 // Values that follow cheaply from parameters and constants: weights in another type, masks, positions. `free` has those
 // of its operands, by id.
 static bool is_free(const HloIntMap *free, const HloInstruction *i) {
-    if (hlo_is(i, HLO_OP_PARAMETER) || hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA)) return true;
+    if (hlo_remat_is_given(i)) return true;
     const bool cheap = hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE | HLO_OP_IS_REARRANGES) ||
                        hlo_is(i, HLO_OP_BROADCAST) || hlo_is(i, HLO_OP_SLICE) || hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT);
     bool all = cheap && i->control_predecessors.count == 0;

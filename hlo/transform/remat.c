@@ -56,14 +56,10 @@ static bool is_offloaded(const Remat *r, const HloInstruction *i) {
     return hlo_remat_is_offloaded(r->policy, i);
 }
 
-static bool is_given(const HloInstruction *i) {
-    return hlo_is(i, HLO_OP_PARAMETER) || hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA);
-}
-
 // Loops and other instructions with effects or state of their own are never run twice.
 static bool is_saved(const Remat *r, const HloInstruction *i) {
     if (is_kept(r, i)) return true;
-    if (is_given(i)) return true;
+    if (hlo_remat_is_given(i)) return true;
     if (hlo_is(i, HLO_OP_WHILE) || hlo_is(i, HLO_OP_CONDITIONAL) || hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE) ||
         hlo_instruction_has_side_effect(i) || hlo_instruction_is_nondeterministic(i))
         return true;
@@ -104,8 +100,8 @@ static HloInstruction *new_barrier(const Remat *r, const HloShape *shape, HloIns
     return hlo_instruction_new(r->b->computation, HLO_OP_OPTIMIZATION_BARRIER, shape, &operand, 1, NULL, NULL);
 }
 
-// The value through a barrier, which waits for the trigger if there is one. Without it, whoever orders the program by
-// its graph alone may compute the copies long before they are needed.
+// The value through a barrier, which waits for the trigger if there is one. Without a trigger, a scheduler that sees
+// the graph alone may compute the copies long before they are needed.
 static HloInstruction *guarded(Remat *r, HloInstruction *i) {
     if (!r->trigger) {
         HloInstruction *barrier = new_barrier(r, i->shape, i);
@@ -190,7 +186,7 @@ void hlo_remat_keeping(HloBuilder *b, HloArena *scratch, const HloIntMap *kept, 
         r.trigger = latest;
         for (int32_t k = 0; k < i->operand_count; k++) {
             const bool second = hlo_int_map_find(&waits, (uint64_t)i->operands[k]->id);
-            is_late |= second || (lookup(&r.first, i->operands[k]) && !is_given(i->operands[k]));
+            is_late |= second || (lookup(&r.first, i->operands[k]) && !hlo_remat_is_given(i->operands[k]));
             if (second && hlo_shape_is_array(i->operands[k]->shape)) r.trigger = i->operands[k];
         }
         use_copies(&r, i);

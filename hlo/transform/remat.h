@@ -10,6 +10,11 @@
 void hlo_transform_rematerialise(HloBuilder *b, HloArena *scratch, const HloGradientOptions *options,
                                  const HloInstruction *last);
 
+// Whether a value is there without being computed, so that it is neither saved nor computed again.
+static inline bool hlo_remat_is_given(const HloInstruction *i) {
+    return hlo_is(i, HLO_OP_PARAMETER) || hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA);
+}
+
 // How hlo_remat_keeping() keeps a value.
 enum { HLO_REMAT_KEPT, HLO_REMAT_KEPT_ON_HOST };
 
