@@ -23,9 +23,8 @@ static const CliOption kPartitionOptions[] = {
      "The mesh, axes major first; the program's annotations are laid out on it by the names of their axes."},
     {"shard", CLI_LIST, "p0=x,-", "Shards a parameter (p0 or its name) or a result (r0): one item a dimension."},
     {"propagate-boundary", CLI_FLAG, NULL,
-     "Let propagation shard parameters and results without annotations also where XLA keeps them whole: in programs "
-     "with "
-     "HLO shardings whose header does not allow it."},
+     "Let propagation shard parameters and results without annotations also where XLA keeps them whole: in "
+     "programs with HLO shardings whose header does not allow it."},
     {"async", CLI_FLAG, NULL, "Split collectives into start and done, so that computation can overlap them."},
     {"partitioned", CLI_FLAG, NULL,
      "The file is already the program of one device (assumed for scheduled dumps of several devices)."},
