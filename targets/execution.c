@@ -290,15 +290,15 @@ static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
     HLO_TRY(charge_run(execution, memory));
     const int64_t devices = execution->device_count;
     const int64_t arguments = execution->argument_count, results = execution->result_count;
-    memory->cells = hlo_allocate_zeroed((size_t)(devices * (arguments + results + 3)), sizeof(void *));
-    memory->results = hlo_allocate_zeroed((size_t)(devices * results) + 1, sizeof(TargetStorage *));
+    memory->cells = hlo_allocate_zeroed((size_t)(devices * (arguments + 2 * results + 3)), sizeof(void *));
     int64_t here = 0;
     for (int64_t d = 0; d < devices; d++) here += runs_here(execution, d);
     memory->arena = target_storage_new(&execution->executable->client->store, here * arena_stride(execution));
-    if (!memory->cells || !memory->results || !memory->arena) return no_memory(execution->executable);
+    if (!memory->cells || !memory->arena) return no_memory(execution->executable);
     memory->argument_lists = (void ***)(void *)(memory->cells + devices * (arguments + results));
     memory->result_lists = memory->argument_lists + devices;
     memory->arenas = (void **)(memory->result_lists + devices);
+    memory->results = (TargetStorage **)(void *)(memory->arenas + devices);
     void **next = memory->cells;
     char *arena = memory->arena->data;
     for (int64_t d = 0; d < devices; d++) {
@@ -481,7 +481,6 @@ static void run_execution(TargetTask *task) {
         target_storage_release(memory.results[i]);
     target_storage_release(memory.arena);
     discharge_run(execution, &memory);
-    hlo_free(memory.results);
     hlo_free(memory.cells);
     release_arguments(execution);
     release_results(execution);

@@ -371,9 +371,8 @@ HloStatus cpu_check_p2p(HloArena *arena, const CpuProgram *program) {
     memset(active, true, (size_t)devices);
     HLO_TRY(list_p2p(&play, program->entry, active));
     if (!play.known) return HLO_SUCCESS;
-    CpuMail mail;
-    HloStatus status = cpu_mail_init(&mail, play.checker.devices);
-    if (!status) status = play_all(&play, &mail);
+    CpuMail mail = {.devices = play.checker.devices};
+    HloStatus status = play_all(&play, &mail);
     cpu_mail_free(&mail);
     return status;
 }

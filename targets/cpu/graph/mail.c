@@ -21,13 +21,6 @@ typedef struct CpuEnd {
     bool sends;
 } CpuEnd;
 
-HloStatus cpu_mail_init(CpuMail *mail, int64_t devices) {
-    assert(devices > 0);
-    *mail = (CpuMail){.boxes = hlo_allocate_zeroed((size_t)devices, sizeof(CpuBox)), .devices = devices};
-    HLO_FAIL_IF(!mail->boxes, HLO_RESOURCE_EXHAUSTED, "no memory for the messages of %lld devices", (long long)devices);
-    return HLO_SUCCESS;
-}
-
 // Returns the box of messages to `target`, which is -1 on channels without pairs.
 static CpuBox *box_of(const CpuMail *mail, int64_t target) {
     assert(target < mail->devices);
@@ -39,6 +32,7 @@ static CpuBox *box_of(const CpuMail *mail, int64_t target) {
 static CpuMessage *find(const CpuMail *mail, const CpuP2pTransfer *peer, int64_t device, CpuMessage **before) {
     const int64_t source = peer->has_pairs ? peer->sources[device] : -1, target = peer->has_pairs ? device : -1;
     *before = NULL;
+    if (!mail->boxes) return NULL;
     for (CpuMessage *at = box_of(mail, target)->first; at; *before = at, at = at->next)
         if (at->channel == peer->channel && at->target == target && (target < 0 || at->source == source)) return at;
     return NULL;
@@ -63,9 +57,10 @@ static HloStatus take_end(CpuMail *mail, const CpuP2pTransfer *peer, int64_t dev
 }
 
 static HloStatus put(CpuMail *mail, const CpuP2pTransfer *peer, int64_t source, int64_t target, const void *data) {
+    if (!mail->boxes) mail->boxes = hlo_allocate_zeroed((size_t)mail->devices, sizeof(CpuBox));
     CpuMessage *message = hlo_allocate_zeroed(1, sizeof *message);
     void *copy = hlo_allocate((size_t)peer->bytes + 1);
-    if (!message || !copy) {
+    if (!mail->boxes || !message || !copy) {
         hlo_free(message);
         hlo_free(copy);
         return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a message of %lld bytes", (long long)peer->bytes);

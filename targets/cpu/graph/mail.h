@@ -14,16 +14,15 @@ typedef struct CpuBox {
     struct CpuMessage *first, *last;
 } CpuBox;
 
-// The messages on their way. The caller holds one lock for all calls on one CpuMail.
+// The messages on their way. The caller holds one lock for all calls on one CpuMail. An empty mail has only `devices`,
+// their number, which is at least one, and `elsewhere`: programs without messages allocate nothing.
 typedef struct CpuMail {
-    CpuBox *boxes;  // by receiver; messages on channels without pairs are in the first
+    CpuBox *boxes;  // by receiver, NULL before the first message; those on channels without pairs are in the first
     int64_t devices;
     struct CpuEnd *ends;
     const bool *elsewhere;  // by device: of another process, whose messages are not stored here; NULL: none
 } CpuMail;
 
-// Makes an empty mail for this many devices. RESOURCE_EXHAUSTED.
-HLO_NODISCARD HloStatus cpu_mail_init(CpuMail *mail, int64_t devices);
 // Stores `data` for every device that this device sends to. RESOURCE_EXHAUSTED; FAILED_PRECONDITION when a channel
 // without pairs has a second sender.
 HLO_NODISCARD HloStatus cpu_mail_send(CpuMail *mail, const CpuP2pTransfer *peer, int64_t device, const void *data);
@@ -32,7 +31,7 @@ HLO_NODISCARD HloStatus cpu_mail_receive(CpuMail *mail, const CpuP2pTransfer *pe
                                          bool *taken);
 // Whether the device's next message has arrived.
 bool cpu_mail_has(const CpuMail *mail, const CpuP2pTransfer *peer, int64_t device);
-// Frees the mail and all messages that no one has received. Accepts a zeroed mail that was never initialised.
+// Frees the mail and all messages that no one has received. Accepts a zeroed mail.
 void cpu_mail_free(CpuMail *mail);
 
 HLO_END_C

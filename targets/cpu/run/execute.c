@@ -629,26 +629,60 @@ static void worker_task(void *argument, int64_t begin, int64_t end, int worker) 
 
 // ---- a run
 
-// Allocates three blocks for all devices, with as many frames per device as the program nests, plus one for the entry.
-// On failure, free_run() frees what has been allocated.
-static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
-    HLO_TRY(cpu_mail_init(&run->mail, run->device_count));
-    if (run->span) run->mail.elsewhere = run->span->elsewhere;
+// Reserves a list in a block whose size is *bytes so far. Returns where the list begins.
+static size_t reserve(size_t *bytes, int64_t count, size_t each) {
+    const size_t start = *bytes, alignment = sizeof(void *) * 2;
+    *bytes += ((size_t)count * each + alignment - 1) / alignment * alignment;
+    return start;
+}
+
+// Allocates the lists of the run: one zeroed block, because small programs spend most of their time on allocation. The
+// lists of a program that was compiled fit into memory, so the sum of their sizes does not overflow.
+static HloStatus allocate_lists(CpuRun *run) {
+    const CpuExecutable *executable = run->executable;
+    const CpuSignature *signature = &executable->signature;
+    const int64_t devices = run->device_count;
+    int64_t rendezvous = 0, parts = 1;
+    for (int32_t i = 0; i < executable->collective_count; i++) {
+        const CpuCollective *collective = executable->collectives[i];
+        rendezvous += collective->group_count;
+        if (!run->alone && collective->parts > parts) parts = collective->parts;
+    }
+    run->queue_capacity = devices * (1 + parts);
+    run->bases_per_device = CPU_BASE_FIRST_ARGUMENT + signature->argument_count + signature->result_count;
+    run->frames_per_device = executable->depth + 1;  // one more than the program nests: the entry
+
+    size_t bytes = 0;
+    const size_t device_list = reserve(&bytes, devices, sizeof(CpuDevice)),
+                 bases = reserve(&bytes, devices * run->bases_per_device, sizeof(char *)),
+                 frames = reserve(&bytes, devices * run->frames_per_device, sizeof(CpuFrame)),
+                 rendezvous_list = reserve(&bytes, rendezvous, sizeof(CpuRendezvous)),
+                 first_rendezvous = reserve(&bytes, executable->collective_count, sizeof(int64_t)),
+                 arrivals = reserve(&bytes, executable->shareable_count * devices, sizeof(int64_t)),
+                 queue = reserve(&bytes, run->queue_capacity, sizeof(CpuWork));
+    char *block = hlo_allocate_zeroed(1, bytes);
+    HLO_FAIL_IF(!block, HLO_RESOURCE_EXHAUSTED, "no memory to run %lld devices", (long long)devices);
+    run->lists = block;
+    run->rendezvous_count = rendezvous;
+    run->devices = (void *)(block + device_list);
+    run->bases = (void *)(block + bases);
+    run->frames = (void *)(block + frames);
+    run->rendezvous_list = (void *)(block + rendezvous_list);
+    run->first_rendezvous = (void *)(block + first_rendezvous);
+    run->shared_arrivals = (void *)(block + arrivals);
+    run->queue = (void *)(block + queue);
+    return HLO_SUCCESS;
+}
+
+static void start_devices(CpuRun *run, const CpuExecution *execution) {
     const CpuSignature *signature = &run->executable->signature;
-    const int64_t bases = CPU_BASE_FIRST_ARGUMENT + signature->argument_count + signature->result_count;
-    const int64_t frames = run->executable->depth + 1;
-    run->devices = hlo_allocate_zeroed((size_t)run->device_count, sizeof(CpuDevice));
-    run->bases = hlo_allocate_zeroed((size_t)(run->device_count * bases), sizeof(char *));
-    run->frames = hlo_allocate_zeroed((size_t)(run->device_count * frames), sizeof(CpuFrame));
-    HLO_FAIL_IF(!run->devices || !run->bases || !run->frames, HLO_RESOURCE_EXHAUSTED, "no memory to run %lld devices",
-                (long long)run->device_count);
     for (int64_t d = 0; d < run->device_count; d++) {
         CpuDevice *device = &run->devices[d];
         device->number = d;
         if (run->span && run->span->elsewhere[d]) continue;
         device->draws = hlo_draws_start(0, d / run->executable->partition_count);
-        device->bases = run->bases + d * bases;
-        device->frames = run->frames + d * frames;
+        device->bases = run->bases + d * run->bases_per_device;
+        device->frames = run->frames + d * run->frames_per_device;
         char **next = device->bases;
         *next++ = execution->arenas[d];
         *next++ = run->executable->constants;
@@ -657,40 +691,22 @@ static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
         device->frames[device->frame_count++] =
             (CpuFrame){.list = &run->executable->entry, .done_at_end = signature->cost};
     }
-    return HLO_SUCCESS;
 }
 
-// Allocates a rendezvous for every group of every collective; those of one collective are numbered from its
+// Prepares a rendezvous for every group of every collective; those of one collective are numbered from its
 // first_rendezvous on.
-static HloStatus allocate_rendezvous(CpuRun *run) {
+static void start_rendezvous(CpuRun *run) {
     const CpuExecutable *executable = run->executable;
-    int64_t total = 0, parts = 1;
-    run->first_rendezvous = hlo_allocate_zeroed((size_t)executable->collective_count + 1, sizeof(int64_t));
-    HLO_FAIL_IF(!run->first_rendezvous, HLO_RESOURCE_EXHAUSTED, "no memory for an execution");
-    for (int32_t i = 0; i < executable->collective_count; i++) {
-        const CpuCollective *collective = executable->collectives[i];
-        run->first_rendezvous[i] = total;
-        total += collective->group_count;
-        if (!run->alone && collective->parts > parts) parts = collective->parts;
-    }
-    run->queue_capacity = run->device_count * (1 + parts);
-    run->queue = hlo_allocate_zeroed((size_t)run->queue_capacity, sizeof(CpuWork));
-    run->rendezvous_list = hlo_allocate_zeroed((size_t)total + 1, sizeof(CpuRendezvous));
-    run->shared_arrivals =
-        hlo_allocate_zeroed((size_t)(executable->shareable_count * run->device_count) + 1, sizeof(int64_t));
-    HLO_FAIL_IF(!run->rendezvous_list || !run->queue || !run->shared_arrivals, HLO_RESOURCE_EXHAUSTED,
-                "no memory for an execution");
-    run->rendezvous_count = total;
     CpuRendezvous *next = run->rendezvous_list;
     for (int32_t i = 0; i < executable->collective_count; i++) {
         const CpuCollective *collective = executable->collectives[i];
+        run->first_rendezvous[i] = next - run->rendezvous_list;
         for (const CpuCollectiveGroup *group = collective->groups; group < collective->groups + collective->group_count;
              group++, next++) {
             const int64_t expected = run->span ? run->span->members[next - run->rendezvous_list] : group->count;
             *next = (CpuRendezvous){.collective = collective, .group = group, .expected = expected};
         }
     }
-    return HLO_SUCCESS;
 }
 
 // Frees everything that was allocated, also by a run that failed half-way.
@@ -698,13 +714,7 @@ static void free_run(CpuRun *run) {
     cpu_messages_free(run);
     for (int64_t i = 0; i < run->rendezvous_count; i++) hlo_free(run->rendezvous_list[i].addresses);
     cpu_mail_free(&run->mail);
-    hlo_free(run->rendezvous_list);
-    hlo_free(run->first_rendezvous);
-    hlo_free(run->shared_arrivals);
-    hlo_free(run->queue);
-    hlo_free(run->devices);
-    hlo_free(run->bases);
-    hlo_free(run->frames);
+    hlo_free(run->lists);
     pthread_mutex_destroy(&run->lock);
 }
 
@@ -721,13 +731,18 @@ HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuE
                   .span = execution->span,
                   .launch = execution->launch,
                   .device_count = executable->replica_count * executable->partition_count};
-    run.local_count = run.span ? run.span->local_count : run.device_count;
+    run.mail.devices = run.local_count = run.device_count;
+    if (run.span) {
+        run.local_count = run.span->local_count;
+        run.mail.elsewhere = run.span->elsewhere;
+    }
     pthread_mutex_init(&run.lock, NULL);
     const int workers = cpu_pool_worker_count(pool);
     run.alone = run.local_count < workers || workers == 1 || executable->signature.iteration_cost < kSerialCost;
-    HloStatus status = allocate_devices(&run, execution);
-    if (!status) status = allocate_rendezvous(&run);
+    HloStatus status = allocate_lists(&run);
     if (!status) {
+        start_devices(&run, execution);
+        start_rendezvous(&run);
         for (int64_t d = 0; d < run.device_count; d++)
             if (run.devices[d].bases) cpu_run_push_work(&run, (CpuWork){.device = &run.devices[d]});
         if (run.alone)

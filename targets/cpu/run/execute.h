@@ -21,8 +21,10 @@ typedef struct CpuFrame {
 
 typedef struct CpuDevice {
     int64_t number;
+    void *lists;  // one block with all lists below and `devices`
     char **bases;
     CpuFrame *frames;
+    int64_t bases_per_device, frames_per_device;
     int32_t frame_count;
     const CpuThunk *waits_at;  // the collective or receive, or NULL
     int64_t waits_since;       // set only in a traced run
@@ -68,8 +70,10 @@ typedef struct CpuRun {
     CpuDevice *devices;    // all; those of other processes are never used
     const CpuSpan *span;   // NULL: all devices are here
     CpuLaunch *launch;     // NULL: nothing is exchanged with other processes
+    void *lists;           // one block with all lists below and `devices`
     char **bases;
     CpuFrame *frames;
+    int64_t bases_per_device, frames_per_device;
     CpuRendezvous *rendezvous_list;
     int64_t rendezvous_count;
     int64_t *first_rendezvous;  // by collective
