@@ -27,6 +27,7 @@
 #define MESHLO_SPMD_PARTITIONER_SPMD_H_
 
 #include "hlo/base/json.h"
+#include "hlo/ir/builder.h"
 #include "hlo/ir/module.h"
 
 HLO_BEGIN_C
@@ -251,6 +252,10 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_offsets(const HloShape *global, co
 // is a V3 sharding in `arena`.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count,
                                                    const char *spec, int64_t rank, const HloSharding **sharding);
+// Gives an array of a program under construction, a parameter for example, the sharding that a spec of
+// spmd_spec_parse() means on this mesh, and returns it (NULL stays NULL). Errors, as there, go to the builder.
+HLO_EXPORT HloInstruction *spmd_build_sharded(HloBuilder *builder, HloInstruction *array, const SpmdMeshAxis *mesh,
+                                              int64_t axis_count, const char *spec);
 
 HLO_END_C
 

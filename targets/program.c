@@ -12,6 +12,7 @@
 #include "compile/pipeline.h"
 #include "emulator/draw.h"
 #include "emulator/simulate.h"
+#include "hlo/analysis/aliases.h"
 #include "spmd_partitioner/passes/passes.h"
 #include "targets/internal.h"
 #include "targets/spmd_machine.h"
@@ -180,6 +181,7 @@ HloStatus target_default_assignment(const EmuTopology *topology, const HloModule
 struct TargetProgram {
     CompiledModule *compiled;
     SpmdBoundary *boundary;  // the compiled module's
+    int64_t *replaced;       // by result: the argument that it takes over, or -1
     TargetExecutable *executable;
     bool is_async;  // compiled with its collectives in halves
 };
@@ -205,6 +207,15 @@ static HloStatus compile(TargetClient *client, const HloModule *original, const 
     return status;
 }
 
+// In the arena of the boundary.
+static HloStatus find_replaced(void *argument) {
+    TargetProgram *program = argument;
+    const HloModule *module = program->compiled->module;
+    program->replaced = HLO_ARENA_NEW(program->boundary->arena, int64_t, program->boundary->result_count + 1);
+    hlo_alias_arguments(program->boundary->arena, module, &module->aliases, program->replaced);
+    return HLO_SUCCESS;
+}
+
 static HloStatus fill_program(TargetClient *client, const HloModule *module, const TargetProgramOptions *options,
                               TargetProgram *program) {
     HLO_FAIL_IF(module->replica_count > 1, HLO_UNIMPLEMENTED,
@@ -218,6 +229,7 @@ static HloStatus fill_program(TargetClient *client, const HloModule *module, con
     HLO_TRY(compile_module(module, &compile_options, &program->compiled));
     program->boundary = program->compiled->boundary;
     program->is_async = options->spmd.async;
+    HLO_TRY(hlo_protect(find_replaced, program));
     return compile(client, module, options, program);
 }
 
@@ -275,13 +287,8 @@ static HloStatus wrong_argument(int64_t index, const HloShape *have, const HloSh
 
 // Divides a whole array into one part for each device and copies each to that device's memory. Parts of equal content
 // (replicas) are separate buffers nevertheless, as a program may take them over one by one.
-HloStatus target_program_place(const TargetProgram *program, int64_t index, const HloLiteral *literal,
-                               TargetArray **result) {
-    assert(program && literal && result);
+static HloStatus place(const TargetProgram *program, int64_t index, const HloLiteral *literal, TargetArray **result) {
     const SpmdBoundary *boundary = program->boundary;
-    HLO_FAIL_IF(index < 0 || index >= boundary->parameter_count, HLO_INVALID_ARGUMENT,
-                "there is no argument %lld: the program has %lld arguments", (long long)index,
-                (long long)boundary->parameter_count);
     const SpmdBoundaryArray *like = &boundary->parameters[index];
     if (!hlo_shape_equal(literal->shape, like->global, HLO_COMPARE_IGNORE_LAYOUT))
         return wrong_argument(index, literal->shape, NULL, like);
@@ -301,6 +308,22 @@ HloStatus target_program_place(const TargetProgram *program, int64_t index, cons
         target_array_release(array);
     else
         *result = array;
+    return status;
+}
+
+HloStatus target_program_place(const TargetProgram *program, int64_t index, const HloLiteral *literal,
+                               TargetArray **result) {
+    assert(program && result);
+    const SpmdBoundary *boundary = program->boundary;
+    *result = NULL;
+    HLO_FAIL_IF(index < 0 || index >= boundary->parameter_count, HLO_INVALID_ARGUMENT,
+                "there is no argument %lld: the program has %lld arguments", (long long)index,
+                (long long)boundary->parameter_count);
+    if (literal) return place(program, index, literal, result);
+    HloLiteral *zeros = hlo_literal_new(boundary->parameters[index].global);
+    HLO_FAIL_IF(!zeros, HLO_RESOURCE_EXHAUSTED, "no memory for an argument");
+    HloStatus status = place(program, index, zeros, result);
+    hlo_literal_free(zeros);
     return status;
 }
 
@@ -393,6 +416,26 @@ HloStatus target_program_run(TargetProgram *program, TargetArray *const *argumen
         results[i] = NULL;
     }
     free_run(&run);
+    return status;
+}
+
+HloStatus target_program_advance(TargetProgram *program, TargetArray **arguments, int64_t argument_count,
+                                 TargetArray **results) {
+    assert(program && argument_count >= 0);
+    const int64_t count = program->boundary->result_count;
+    TargetArray **all = hlo_allocate_zeroed((size_t)count + 1, sizeof *all);
+    HLO_FAIL_IF(!all, HLO_RESOURCE_EXHAUSTED, "no memory for a run");
+    HloStatus status = target_program_run(program, arguments, argument_count, all);
+    for (int64_t i = 0, rest = 0; i < count && !status; i++) {
+        const int64_t argument = program->replaced[i];
+        if (argument < 0) {
+            results[rest++] = all[i];
+        } else {
+            target_array_release(arguments[argument]);
+            arguments[argument] = all[i];
+        }
+    }
+    hlo_free(all);
     return status;
 }
 

@@ -87,8 +87,8 @@ HLO_EXPORT const SpmdBoundary *target_program_boundary(const TargetProgram *prog
 // Returns the compiled form.
 HLO_EXPORT TargetExecutable *target_program_executable(const TargetProgram *program);
 
-// Splits `literal` by the sharding of argument `index` and copies each part to its device: a new array.
-// INVALID_ARGUMENT if the program has no such argument or its shape differs.
+// Splits `literal` (NULL: zeros) by the sharding of argument `index` and copies each part to its device: a new array.
+// INVALID_ARGUMENT if the program has no such argument or its shape differs. After an error *array is NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus target_program_place(const TargetProgram *program, int64_t index,
                                                         const HloLiteral *literal, TargetArray **array);
 // Runs the program once; results[i], of which there are target_program_boundary()->result_count, become new arrays that
@@ -97,6 +97,12 @@ HLO_EXPORT HLO_NODISCARD HloStatus target_program_place(const TargetProgram *pro
 // several concurrently.
 HLO_EXPORT HLO_NODISCARD HloStatus target_program_run(TargetProgram *program, TargetArray *const *arguments,
                                                       int64_t argument_count, TargetArray **results);
+// As target_program_run(), for a step that takes over its state: each result that takes over an argument
+// (input_output_alias, buffer_donor; hlo_training_step_make_entry() makes them) replaces it in `arguments`, and the old
+// array is released. The other results, in order, become results[0], results[1] … After an error `arguments` are as
+// before.
+HLO_EXPORT HLO_NODISCARD HloStatus target_program_advance(TargetProgram *program, TargetArray **arguments,
+                                                          int64_t argument_count, TargetArray **results);
 // Places, runs and assembles: takes literals and returns as many new literals as above (free each with
 // hlo_literal_free()). After an error all results are NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *arguments,

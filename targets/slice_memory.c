@@ -6,6 +6,7 @@
 
 #include "compile/donors.h"
 #include "emulator/simulate.h"
+#include "hlo/analysis/aliases.h"
 #include "spmd_partitioner/passes/passes.h"
 #include "targets/internal.h"
 
@@ -19,19 +20,14 @@ static void add_leaves(HloArena *arena, const HloShape *shape, const HloShape **
 }
 
 // Which argument each result takes over, and which arguments are donated.
-static HloStatus match_donors(const HloModule *module, TargetExecutable *executable, const int64_t *first,
-                              int64_t *result_alias, bool *donated) {
-    const HloComputation *entry = module->entry;
+static HloStatus match_donors(const HloModule *module, TargetExecutable *executable, int64_t *result_alias,
+                              bool *donated) {
     const CompileLayouts layouts = {.machine = target_machine_layout, .context = executable->devices[0]};
     HloAliases aliases;
     HLO_TRY(compile_match_donors(executable->arena, module, &layouts, &aliases));
-    for (int64_t i = 0; i < aliases.count; i++) {
-        const HloAlias *alias = &aliases.items[i];
-        const HloShape *parameter = entry->parameters.items[alias->operand]->shape;
-        const int64_t argument = first[alias->operand] + hlo_shape_leaf_number(parameter, alias->operand_index);
-        result_alias[hlo_shape_leaf_number(entry->root->shape, alias->output_index)] = argument;
-        donated[argument] = true;
-    }
+    hlo_alias_arguments(executable->arena, module, &aliases, result_alias);
+    for (int64_t i = 0; i < hlo_shape_leaf_count(module->entry->root->shape); i++)
+        if (result_alias[i] >= 0) donated[result_alias[i]] = true;
     return HLO_SUCCESS;
 }
 
@@ -50,19 +46,18 @@ HloStatus target_inspect_signature(const HloModule *module, TargetExecutable *ex
     HLO_FAIL_IF(!arena, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
     const HloComputation *entry = module->entry;
     CpuSignature *signature = HLO_ARENA_NEW(arena, CpuSignature, 1);
-    int64_t *first = HLO_ARENA_NEW(arena, int64_t, entry->parameters.count + 1);
+    int64_t arguments = 0;
     for (int64_t i = 0; i < entry->parameters.count; i++)
-        first[i + 1] = first[i] + hlo_shape_leaf_count(entry->parameters.items[i]->shape);
-    const int64_t arguments = first[entry->parameters.count], results = hlo_shape_leaf_count(entry->root->shape);
+        arguments += hlo_shape_leaf_count(entry->parameters.items[i]->shape);
+    const int64_t results = hlo_shape_leaf_count(entry->root->shape);
     const HloShape **argument_shapes = HLO_ARENA_NEW(arena, const HloShape *, arguments);
     const HloShape **result_shapes = HLO_ARENA_NEW(arena, const HloShape *, results);
     bool *donated = HLO_ARENA_NEW(arena, bool, arguments);
     int64_t *result_alias = HLO_ARENA_NEW(arena, int64_t, results);
-    for (int64_t i = 0; i < results; i++) result_alias[i] = -1;
     for (int64_t i = 0; i < entry->parameters.count; i++)
         add_leaves(arena, entry->parameters.items[i]->shape, argument_shapes, &signature->argument_count);
     add_leaves(arena, entry->root->shape, result_shapes, &signature->result_count);
-    HLO_TRY(match_donors(module, executable, first, result_alias, donated));
+    HLO_TRY(match_donors(module, executable, result_alias, donated));
     signature->argument_shapes = argument_shapes;
     signature->result_shapes = result_shapes;
     signature->argument_donated = donated;

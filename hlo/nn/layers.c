@@ -277,6 +277,31 @@ HloInstruction *hlo_nn_rotary(HloBuilder *builder, HloInstruction *x, double bas
     return hlo_build_concatenate(builder, turned, 2, 3);
 }
 
+// ---- layers of decoders
+
+HloInstruction *hlo_nn_gated(HloBuilder *builder, HloInstruction *x, HloInstruction *gate, HloInstruction *up,
+                             HloInstruction *down) {
+    HloInstruction *share = hlo_nn_silu(builder, hlo_nn_dense(builder, x, gate, NULL));
+    return hlo_nn_dense(builder, hlo_build_mul(builder, share, hlo_nn_dense(builder, x, up, NULL)), down, NULL);
+}
+
+static HloInstruction *self_attention(HloBuilder *builder, HloInstruction *x, const HloDecoderBlock *block) {
+    HloInstruction *q = hlo_nn_dense(builder, x, block->query, NULL), *k = hlo_nn_dense(builder, x, block->key, NULL);
+    if (block->rotary_base != 0) {
+        q = hlo_nn_rotary(builder, q, block->rotary_base);
+        k = hlo_nn_rotary(builder, k, block->rotary_base);
+    }
+    HloInstruction *y = hlo_nn_attention(builder, q, k, hlo_nn_dense(builder, x, block->value, NULL), true, 0);
+    return hlo_nn_einsum(builder, "bthf,hfd->btd", 2, (HloInstruction *[]){y, block->output});
+}
+
+HloInstruction *hlo_nn_decoder_block(HloBuilder *builder, HloInstruction *x, const HloDecoderBlock *block) {
+    HloInstruction *y = hlo_nn_rms_norm(builder, x, block->attention_scale, block->epsilon);
+    x = hlo_build_add(builder, x, self_attention(builder, y, block));
+    y = hlo_nn_rms_norm(builder, x, block->hidden_scale, block->epsilon);
+    return hlo_build_add(builder, x, hlo_nn_gated(builder, y, block->gate, block->up, block->down));
+}
+
 // ---- losses
 
 // The logit of the label is picked by a mask instead of a gather: with the last axis sharded, each device masks its own

@@ -83,6 +83,27 @@ HLO_EXPORT HloInstruction *hlo_nn_attention(HloBuilder *builder, HloInstruction 
 // are rotated by position * base^(-2 i / features). Su et al., RoFormer, arXiv 2104.09864, with the halves of GPT-NeoX.
 HLO_EXPORT HloInstruction *hlo_nn_rotary(HloBuilder *builder, HloInstruction *x, double base);
 
+// ---- layers of decoders
+
+// (silu(x gate) * (x up)) down, the gated feed-forward layer of Shazeer, arXiv 2002.05202: weights [width, hidden],
+// [width, hidden] and [hidden, width].
+HLO_EXPORT HloInstruction *hlo_nn_gated(HloBuilder *builder, HloInstruction *x, HloInstruction *gate,
+                                        HloInstruction *up, HloInstruction *down);
+
+// A block of a decoder in the form of Llama (Touvron et al., arXiv 2302.13971). The weights: query [width, heads,
+// features]; key and value [width, groups, features]; output [heads, features, width]; those of hlo_nn_gated(); and a
+// scale [width] for the normalisation before each half.
+typedef struct HloDecoderBlock {
+    HloInstruction *attention_scale, *query, *key, *value, *output;
+    HloInstruction *hidden_scale, *gate, *up, *down;
+    double epsilon;      // of the normalisations: hlo_nn_rms_norm()
+    double rotary_base;  // of the positions: hlo_nn_rotary(); 0: none
+} HloDecoderBlock;
+
+// x + attention(normalised x), and to this y, y + gated(normalised y): x is [batch, length, width], and position i sees
+// positions up to i.
+HLO_EXPORT HloInstruction *hlo_nn_decoder_block(HloBuilder *builder, HloInstruction *x, const HloDecoderBlock *block);
+
 // ---- losses
 
 // The cross entropy of softmax(logits) along the last axis and integer labels of the other axes, one number a label:
@@ -104,6 +125,10 @@ HLO_EXPORT const char *hlo_initializer_name(HloInitializer initializer);
 // outputs, the one before inputs, the others are receptive fields (jax.nn.initializers). At least two dimensions.
 HLO_EXPORT HloInstruction *hlo_nn_initial(HloBuilder *builder, HloRandomForm form, HloInitializer initializer,
                                           HloInstruction *key, HloType type, HloInts dims);
+// The same for weights as hlo_nn_dense() takes them: the first `inputs` dimensions are inputs, the others outputs
+// (in_axis and out_axis of jax.nn.initializers).
+HLO_EXPORT HloInstruction *hlo_nn_initial_dense(HloBuilder *builder, HloRandomForm form, HloInitializer initializer,
+                                                HloInstruction *key, HloType type, HloInts dims, int64_t inputs);
 
 HLO_END_C
 

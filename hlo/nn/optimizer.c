@@ -53,6 +53,7 @@ typedef struct Step {
     HloInstruction *count, *rate;
     HloInstruction **results;  // weights, slots, count: the state; then what the loss returned
     int64_t state_count, returned_count;
+    HloInstruction *root;  // the tuple of the results
 } Step;
 
 // A scalar of another type, as an array like x.
@@ -224,6 +225,22 @@ static HloInts weights_of(const HloTrainingOptions *options) {
     return options->gradient.wrt.count ? options->gradient.wrt : (HloInts){&kFirst, 1};
 }
 
+// Gives the result what its elements are annotated with: annotations of elements say nothing about a program's results.
+static HloStatus annotate(void *argument) {
+    const Step *step = argument;
+    HloArena *arena = step->loss->module->arena;
+    const int64_t count = step->state_count + step->returned_count;
+    const HloSharding *open = hlo_sharding_simple(arena, HLO_SHARDING_UNKNOWN);
+    const HloSharding **shardings = HLO_ARENA_NEW(arena, const HloSharding *, count);
+    bool any = false;
+    for (int64_t i = 0; i < count; i++) {
+        shardings[i] = step->results[i]->sharding ? step->results[i]->sharding : open;
+        any |= shardings[i] != open;
+    }
+    if (any) step->root->sharding = hlo_sharding_tuple(arena, shardings, count);
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_training_step(HloComputation *loss, const HloTrainingOptions *options, HloComputation **result) {
     Step step = {.loss = loss, .optimizer = &options->optimizer, .weights = weights_of(options)};
     HLO_TRY(check(loss, &options->optimizer, step.weights));
@@ -233,8 +250,10 @@ HloStatus hlo_training_step(HloComputation *loss, const HloTrainingOptions *opti
     HLO_FAIL_IF(!step.builder, HLO_RESOURCE_EXHAUSTED, "no memory for a training step");
     begin(&step);
     update(&step);
-    HloInstruction *root = hlo_build_tuple(step.builder, step.results, step.state_count + step.returned_count);
-    return hlo_builder_finish(step.builder, root, result);
+    step.root = hlo_build_tuple(step.builder, step.results, step.state_count + step.returned_count);
+    HloStatus status = step.root ? hlo_protect(annotate, &step) : HLO_SUCCESS;
+    if (status) hlo_builder_fail(step.builder, status);
+    return hlo_builder_finish(step.builder, step.root, result);
 }
 
 typedef struct Entry {

@@ -12,7 +12,7 @@
 // new state in the same order, the loss, and what else the loss returned.
 //
 // Updates are those of optax: sgd, trace (momentum), adam, adamw, clip_by_global_norm, computed in the type of each
-// weight. New weights and slots have the shardings of the weights.
+// weight. New weights and slots have the shardings of the weights, as results too.
 //
 // One thread at a time may work on a module.
 //

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hlo/base/nearest.h"
+#include "hlo/ir/build/internal.h"
 #include "spmd_partitioner/convert.h"
 #include "spmd_partitioner/custom_call.h"
 
@@ -182,6 +183,27 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
     sharding->named = named;
     *result = sharding;
     return HLO_SUCCESS;
+}
+
+typedef struct Annotation {
+    HloInstruction *array;
+    const SpmdMeshAxis *mesh;
+    int64_t axis_count;
+    const char *spec;
+} Annotation;
+
+static HloStatus annotate(void *argument) {
+    const Annotation *a = argument;
+    return spmd_spec_parse(a->array->parent->module->arena, a->mesh, a->axis_count, a->spec, a->array->shape->rank,
+                           &a->array->sharding);
+}
+
+HloInstruction *spmd_build_sharded(HloBuilder *builder, HloInstruction *array, const SpmdMeshAxis *mesh,
+                                   int64_t axis_count, const char *spec) {
+    assert(builder && spec);
+    HloStatus status = array ? hlo_protect(annotate, &(Annotation){array, mesh, axis_count, spec}) : HLO_SUCCESS;
+    if (status) hlo_builder_fail(builder, status);
+    return status ? NULL : array;
 }
 
 // ---- --shard ----

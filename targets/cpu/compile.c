@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/analysis/aliases.h"
 #include "hlo/analysis/calls.h"
 #include "hlo/ir/names.h"
 #include "targets/cpu/graph/bounded.h"
@@ -39,25 +40,9 @@ static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector 
     return shapes;
 }
 
-// Reads the aliases of the options: wanted[k] is the argument that result k may reuse, or -1. Leaf numbers are looked
-// up once per parameter, because steps of large models donate thousands of arguments.
-static void read_aliases(const CompileCall *call, int64_t *wanted, bool *donated) {
-    const HloComputation *entry = call->executable->module->entry;
-    const HloAliases *aliases = &call->options->aliases;
-    int64_t *first = HLO_ARENA_NEW(call->scratch, int64_t, entry->parameters.count + 1);
-    for (int64_t i = 0; i < entry->parameters.count; i++)
-        first[i + 1] = first[i] + hlo_shape_leaf_count(entry->parameters.items[i]->shape);
-    for (int64_t i = 0; i < aliases->count; i++) {
-        const HloAlias *alias = &aliases->items[i];
-        const HloShape *parameter = entry->parameters.items[alias->operand]->shape;
-        const int64_t argument = first[alias->operand] + hlo_shape_leaf_number(parameter, alias->operand_index);
-        wanted[hlo_shape_leaf_number(entry->root->shape, alias->output_index)] = argument;
-        donated[argument] = true;
-    }
-}
-
-// Records the program's arguments and results. `wanted` is what the program requests. Buffer assignment decides what
-// comes of it (result_alias), as it knows whether the argument is read after the result is written.
+// Records the program's arguments and results. wanted[k] is the argument that result k may reuse by the options, or -1.
+// Buffer assignment decides what comes of it (result_alias), as it knows whether the argument is read after the result
+// is written.
 static void make_signature(CompileCall *call, const CpuProgram *program, int64_t **wanted) {
     HloArena *arena = call->executable->arena;
     CpuSignature *signature = &call->executable->signature;
@@ -67,8 +52,9 @@ static void make_signature(CompileCall *call, const CpuProgram *program, int64_t
     signature->result_shapes = leaf_shapes(arena, &program->entry->results);
     bool *donated = HLO_ARENA_NEW(arena, bool, signature->argument_count);
     *wanted = HLO_ARENA_NEW(call->scratch, int64_t, signature->result_count);
-    for (int64_t i = 0; i < signature->result_count; i++) (*wanted)[i] = -1;
-    read_aliases(call, *wanted, donated);
+    hlo_alias_arguments(call->scratch, call->executable->module, &call->options->aliases, *wanted);
+    for (int64_t i = 0; i < signature->result_count; i++)
+        if ((*wanted)[i] >= 0) donated[(*wanted)[i]] = true;
     signature->argument_donated = donated;
 }
 

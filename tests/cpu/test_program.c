@@ -169,6 +169,48 @@ Test(program, results_are_arguments) {
     target_client_release(client);
 }
 
+// What a step takes over becomes its next state, also where results are in another order and other results between
+// them.
+Test(program, a_step_advances_its_state) {
+    static const char kStep[] =
+        "HloModule step, input_output_alias={ {2}: (0, {}, may-alias), {0}: (2, {}, may-alias) }\n"
+        "ENTRY main {\n"
+        "  a = f32[8] parameter(0), sharding={devices=[8]<=[8]}\n  x = f32[8] parameter(1)\n"
+        "  n = s32[] parameter(2)\n  one = s32[] constant(1)\n  m = s32[] add(n, one)\n  s = f32[8] add(a, x)\n"
+        "  p = f32[8] multiply(s, x)\n  ROOT t = (s32[], f32[8], f32[8]) tuple(m, p, s), "
+        "sharding={{replicated}, {replicated}, {devices=[8]<=[8]}}\n}\n";
+    HloModule *module = compiled_must_parse(kStep);
+    TargetClient *client = NULL;
+    TargetProgram *program = NULL;
+    TargetArray *arguments[3], *product = NULL;
+    HloLiteral *x = hlo_literal_of(HLO_F32, HLO_DIMS(8), (const float[]){1, 2, 3, 4, 5, 6, 7, 8}), *got[4];
+    must_succeed(target_client_new("v2-8", &client));
+    must_succeed(target_program_new(client, module, NULL, &program));
+    for (int i = 0; i < 3; i++) must_succeed(target_program_place(program, i, i == 1 ? x : NULL, &arguments[i]));
+    TargetArray *before[3] = {arguments[0], arguments[1], arguments[2]};
+    must_fail(target_program_advance(program, arguments, 2, &product), HLO_INVALID_ARGUMENT, "2 arguments");
+    cr_expect_null(product);
+    for (int i = 0; i < 3; i++) cr_expect_eq(arguments[i], before[i]);
+    for (int s = 0; s < 3; s++) {
+        target_array_release(product);
+        must_succeed(target_program_advance(program, arguments, 3, &product));
+    }
+    for (int i = 0; i < 4; i++) must_succeed(target_array_to_literal(i < 3 ? arguments[i] : product, &got[i]));
+    cr_expect_eq(hlo_literal_get_int64(got[2], 0), 3);
+    for (int i = 0; i < 8; i++) {
+        cr_expect_eq(hlo_literal_get_double(got[0], i), 3 * (i + 1));
+        cr_expect_eq(hlo_literal_get_double(got[1], i), i + 1);
+        cr_expect_eq(hlo_literal_get_double(got[3], i), 3 * (i + 1) * (i + 1));
+    }
+    for (int i = 0; i < 4; i++) hlo_literal_free(got[i]);
+    for (int i = 0; i < 3; i++) target_array_release(arguments[i]);
+    target_array_release(product);
+    hlo_literal_free(x);
+    target_program_free(program);
+    target_client_release(client);
+    hlo_module_free(module);
+}
+
 Test(program, is_in_mesh_order) {
     const char *shards[] = {"p0=x,y"};
     static const int64_t order[] = {0, 1, 2, 3, 6, 7, 4, 5};  // jax.make_mesh((4, 2)) on v2-8

@@ -41,6 +41,20 @@ def rotary(x, base):
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
 
+def gated(x, gate, up, down):
+    return (jax.nn.silu(x @ gate) * (x @ up)) @ down
+
+
+def decoder_block(base, epsilon, x, scale, wq, wk, wv, wo, hidden_scale, *hidden):
+    y = norm(nn.RMSNorm(epsilon=epsilon), x, scale=scale)
+    q, k, v = (jnp.tensordot(y, w, 1) for w in (wq, wk, wv))
+    if base:
+        q, k = rotary(q, base), rotary(k, base)
+    x = x + jnp.einsum("bthf,hfd->btd", jax.nn.dot_product_attention(q, k, v, is_causal=True), wo)
+    return x + gated(norm(nn.RMSNorm(epsilon=epsilon), x, scale=hidden_scale), *hidden)
+
+
+DECODER = [(1, 3, 4), (4,), (4, 2, 2), (4, 1, 2), (4, 1, 2), (2, 2, 4), (4,), (4, 6), (4, 6), (6, 4)]
 CASES = {
     "einsum_product": (lambda a, b: jnp.einsum("ij,jk->ik", a, b), (2, 3), (3, 2)),
     "einsum_batch": (lambda a, b: jnp.einsum("bqhd,bkhd->bhqk", a, b), (2, 2, 2, 3), (2, 1, 2, 3)),
@@ -66,6 +80,9 @@ CASES = {
     "attention_causal": (lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True), (1, 3, 2, 2), (1, 3, 2, 2), (1, 3, 2, 2)),
     "attention_grouped": (lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True), (1, 2, 4, 2), (1, 2, 2, 2), (1, 2, 2, 2)),
     "rotary": (lambda x: rotary(x, 100.0), (1, 3, 1, 4)),
+    "gated": (gated, (1, 2, 3), (3, 4), (3, 4), (4, 3)),
+    "decoder_block": (lambda *a: decoder_block(100.0, 1e-6, *a), *DECODER),
+    "decoder_block_without_positions": (lambda *a: decoder_block(None, 1e-5, *a), *DECODER),
     "cross_entropy": (lambda x: optax.softmax_cross_entropy_with_integer_labels(x, LABELS), (2, 3, 4)),
 }
 print("// SPDX-License-Identifier: Apache-2.0")

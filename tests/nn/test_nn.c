@@ -7,7 +7,7 @@
 #include "hlo/eval/eval.h"
 #include "hlo/hlo.h"
 
-enum { kMost = 3, kSteps = 3 };
+enum { kMost = 10, kSteps = 3 };
 
 typedef HloInstruction *Build(HloBuilder *b, HloInstruction **p);
 
@@ -84,12 +84,32 @@ CASE(attention_grouped) {
 CASE(rotary) {
     return hlo_nn_rotary(b, p[0], 100);
 }
+CASE(gated) {
+    return hlo_nn_gated(b, p[0], p[1], p[2], p[3]);
+}
+CASE(decoder_block) {
+    return hlo_nn_decoder_block(b, p[0],
+                                &(HloDecoderBlock){p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], 1e-6, 100});
+}
+CASE(decoder_block_without_positions) {
+    return hlo_nn_decoder_block(
+        b, p[0], &(HloDecoderBlock){p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], .epsilon = 1e-5});
+}
 CASE(cross_entropy) {
     return hlo_nn_cross_entropy(b, p[0], hlo_build_array(b, HLO_S32, HLO_DIMS(2, 3), (int32_t[]){0, 1, 2, 3, 0, 1}));
 }
 #undef CASE
 
 #define NUMBERS(...) ((const double[]){__VA_ARGS__})
+
+#define DECODER_RANKS \
+    { 3, 1, 3, 3, 3, 3, 1, 2, 2, 2 }
+#define DECODER_DIMS                                                                       \
+    {                                                                                      \
+        {1, 3, 4}, {4}, {4, 2, 2}, {4, 1, 2}, {4, 1, 2}, {2, 2, 4}, {4}, {4, 6}, {4, 6}, { \
+            6, 4                                                                           \
+        }                                                                                  \
+    }
 
 static const struct {
     const char *name;
@@ -120,6 +140,9 @@ static const struct {
     {"attention_causal", attention_causal, 3, {4, 4, 4}, {{1, 3, 2, 2}, {1, 3, 2, 2}, {1, 3, 2, 2}}},
     {"attention_grouped", attention_grouped, 3, {4, 4, 4}, {{1, 2, 4, 2}, {1, 2, 2, 2}, {1, 2, 2, 2}}},
     {"rotary", rotary, 1, {4}, {{1, 3, 1, 4}}},
+    {"gated", gated, 4, {3, 2, 2, 2}, {{1, 2, 3}, {3, 4}, {3, 4}, {4, 3}}},
+    {"decoder_block", decoder_block, 10, DECODER_RANKS, DECODER_DIMS},
+    {"decoder_block_without_positions", decoder_block_without_positions, 10, DECODER_RANKS, DECODER_DIMS},
     {"cross_entropy", cross_entropy, 1, {3}, {{2, 3, 4}}},
 };
 
@@ -266,6 +289,25 @@ Test(nn, initial_weights_and_dropout_of_jax) {
 #undef GOLDEN
 #undef TRAINED
 
+// The first dimensions of weights of hlo_nn_dense() are inputs, as if they were one.
+Test(nn, initial_weights_of_several_inputs_and_outputs) {
+    for (int64_t inputs = 1; inputs <= 2; inputs++) {
+        HloLiteral *got[2];
+        for (int flat = 0; flat < 2; flat++) {
+            HloModule *module = hlo_module_new("initial");
+            HloBuilder *b = hlo_builder_new(module, "initial");
+            HloInstruction *key = hlo_random_key(b, 7);
+            HloInstruction *w = flat ? hlo_nn_initial(b, HLO_RANDOM_PARTITIONABLE, HLO_INITIALIZER_GLOROT_NORMAL, key,
+                                                      HLO_F32, inputs == 1 ? HLO_DIMS(2, 12) : HLO_DIMS(6, 4))
+                                     : hlo_nn_initial_dense(b, HLO_RANDOM_PARTITIONABLE, HLO_INITIALIZER_GLOROT_NORMAL,
+                                                            key, HLO_F32, HLO_DIMS(2, 3, 4), inputs);
+            got[flat] = drawn("initial", module, b, hlo_build_reshape(b, w, HLO_DIMS(24)));
+        }
+        cr_expect(hlo_literal_equal(got[0], got[1]), "%lld inputs", (long long)inputs);
+        for (int flat = 0; flat < 2; flat++) hlo_literal_free(got[flat]);
+    }
+}
+
 // ---- training steps
 
 // sum((x w + b)^2)
@@ -370,6 +412,10 @@ WRONG(wrong_labels, hlo_nn_cross_entropy(b, p[1], p[2]))
 WRONG(wrong_weights, hlo_nn_initial(b, HLO_RANDOM_PARTITIONABLE, HLO_INITIALIZER_HE_NORMAL,
                                     p[2] ? hlo_random_key(b, 1) : NULL, HLO_F32, HLO_DIMS(3)))
 
+WRONG(wrong_inputs, hlo_nn_initial_dense(b, HLO_RANDOM_PARTITIONABLE, HLO_INITIALIZER_HE_NORMAL,
+                                         p[2] ? hlo_random_key(b, 1) : NULL, HLO_F32, HLO_DIMS(3, 4), 2))
+WRONG(wrong_block, hlo_nn_decoder_block(b, p[0], &(HloDecoderBlock){p[1], p[0], p[0], p[0], p[0], .epsilon = 1e-6}))
+
 Test(nn, wrong_arguments_are_named) {
     refuses(wrong_size, "'i' is 2 and 4");
     refuses(wrong_rank, "operand 0 has 2 dimensions");
@@ -386,6 +432,28 @@ Test(nn, wrong_arguments_are_named) {
     refuses(wrong_rotary, "rotary: x is not");
     refuses(wrong_labels, "need labels of 0");
     refuses(wrong_weights, "he_normal: weights need");
+    refuses(wrong_inputs, "he_normal: 2 of 2 dimensions cannot be the inputs");
+    refuses(wrong_block, "a vector is needed");
+}
+
+// The step's results had no sharding, so that new weights came out whole.
+Test(nn, results_of_a_training_step_are_sharded_as_their_weights) {
+    HloModule *module = hlo_module_new("sharded");
+    HloComputation *loss = build_loss(module), *step = NULL;
+    const HloTrainingOptions options = {.gradient = {.wrt = HLO_DIMS(0, 1)},
+                                        .optimizer = hlo_optimizer(HLO_OPTIMIZER_ADAM)};
+    const char *const wanted = "{devices=[2,1]<=[2]}";
+    HloText text = {0};
+    succeeded("sharding",
+              hlo_parse_sharding(module->arena, wanted, strlen(wanted), &loss->parameters.items[0]->sharding));
+    succeeded("step", hlo_training_step(loss, &options, &step));
+    cr_assert_not_null(step->root->sharding);
+    hlo_sharding_print(&text, step->root->sharding);
+    cr_expect_str_eq(text.data,
+                     "{{devices=[2,1]<=[2]}, {unknown}, {devices=[2,1]<=[2]}, {unknown}, {devices=[2,1]<=[2]}, "
+                     "/*index=5*/{unknown}, {unknown}, {unknown}}");
+    hlo_text_free(&text);
+    hlo_module_free(module);
 }
 
 Test(nn, wrong_optimisers_are_named) {

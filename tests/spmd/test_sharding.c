@@ -191,6 +191,20 @@ Test(spec, reads_dimensions) {
     hlo_arena_free(arena);
 }
 
+Test(sharding, built_arrays_are_sharded_by_specs) {
+    static const SpmdMeshAxis axes[] = {{"batch", 4}, {"model", 2}};
+    HloModule *module = hlo_module_new("built");
+    HloBuilder *b = hlo_builder_new(module, "main");
+    HloInstruction *x = hlo_build_parameter(b, 0, HLO_F32, HLO_DIMS(8, 6), "x");
+    cr_assert_eq(spmd_build_sharded(b, x, axes, 2, "batch,-"), x);
+    expect_text(x->sharding, "{mesh['batch'=4,'model'=2], [{'batch'}, {}]}");
+    cr_expect_null(spmd_build_sharded(b, NULL, axes, 2, "batch,-"));
+    cr_expect_null(hlo_builder_status(b));
+    cr_expect_null(spmd_build_sharded(b, x, axes, 2, "bach,-"));
+    expect_error(hlo_builder_finish(b, x, NULL), HLO_INVALID_ARGUMENT, "did you mean 'batch'");
+    hlo_module_free(module);
+}
+
 Test(mesh, refuses_what_is_none) {
     HloArena *arena = hlo_arena_new();
     const SpmdMesh *mesh;
