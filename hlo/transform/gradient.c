@@ -15,6 +15,7 @@ typedef struct Derive {
     HloInts wrt;
     HloArena *scratch;
     HloJvp jvp;
+    HloJvpMemory memory;
     HloInstruction *root;
     HloComputation *result;
 } Derive;
@@ -175,10 +176,12 @@ static HloStatus derive(void *argument) {
     if (!status) status = hlo_check_call_copies(d->from->module, d->scratch);
     if (!status) {
         d->jvp = (HloJvp){.scratch = d->scratch,
+                          .memory = &d->memory,
                           .rules = d->options->rules,
                           .rule_count = d->options->rule_count,
                           .remat = d->options->remat,
                           .split = d->mode != JVP};
+        hlo_jvp_find_transfers(d->scratch, d->from->module, &d->memory.transfers);
         const char *name = hlo_arena_format(d->scratch, "%s_of_%s", SUFFIXES[d->mode], d->from->name);
         status = hlo_transform_build(d->from->module, name, derive_body, d, &d->jvp.b, &d->root, &d->result);
     }

@@ -42,10 +42,23 @@ typedef struct HloLinear {
     const char *target;  // of a tridiagonal system: the custom call that solves it
 } HloLinear;
 
+// Sends and receives (jvp_transfers.c).
+typedef struct HloTransfers {
+    HloIntMap sending, receiving;           // ids of computations that send or receive, themselves or what they run
+    const HloInstruction *sent, *received;  // one that sends what has a tangent; one that receives what matters
+} HloTransfers;
+
+// What all walks of one derivative share.
+typedef struct HloJvpMemory {
+    HloIntMap activities;  // by id of a computation: the list of what hlo_jvp_activity() has found
+    HloTransfers transfers;
+} HloJvpMemory;
+
 // One forward walk.
 typedef struct HloJvp {
     HloBuilder *b;
     HloArena *scratch;
+    HloJvpMemory *memory;
     const HloDerivativeRule *rules;
     int64_t rule_count;
     bool split;
@@ -54,6 +67,7 @@ typedef struct HloJvp {
     HloIntMap primals;          // by old id: the new instruction
     HloIntMap tangents;         // by old id: an array of leaves, absent if all are zero
     HloIntMap needed;           // by old id: per leaf, whether its tangent is of use
+    HloIntMap asked;            // by id of a computation: for which leaves of its result `needed` is
     HloIntMap linears;          // by new id: the HloLinear of a placeholder
     HloIntMap numbers;          // by old id: the position in its computation; only where jvp_cancel.c asks for it
     HloIntMap orthogonal;       // by old id of a QR decomposition: the tangent of Q
@@ -106,6 +120,13 @@ const bool *hlo_jvp_needed(const HloJvp *j);
 // Sets into[k] if the tangent of leaf k of the computation's only parameter matters to a tangent of the leaves of its
 // result that are needed.
 void hlo_jvp_need(HloJvp *j, const HloComputation *computation, const bool *needed, bool *into);
+// Finds the sends and receives of a module.
+void hlo_jvp_find_transfers(HloArena *scratch, const HloModule *module, HloTransfers *transfers);
+// True for an instruction that sends, or runs one that does, in a module that also receives.
+bool hlo_jvp_sends(const HloJvp *j, const HloInstruction *i);
+// Records an error if j->old receives, for leaves that are needed, what may depend on something that has a tangent and
+// is sent.
+void hlo_jvp_check_transfer(HloJvp *j, const bool *needed);
 // The branch that the conditional j->old always takes; -1 if that is not known.
 int64_t hlo_jvp_known_branch(const HloJvp *j);
 // Differentiates `computation` in place of j->old, with the operands from `first` on as its arguments.

@@ -143,7 +143,7 @@ static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed
     int64_t leaves = hlo_shape_leaf_count(i->shape), first = 0;
     for (int64_t k = 0; k < leaves; k++)
         any |= needed[k] && hlo_transform_is_continuous(hlo_shape_leaf(i->shape, k)->type);
-    if (!any || stops(i)) return;
+    if ((!any && !hlo_jvp_sends(j, i)) || stops(i)) return;
     const bool is_inlined = is_inlined_call(j, i);
     if (is_inlined) find_needed(j, i->called[0], needed);
     for (int32_t k = 0; k < i->operand_count; k++) {
@@ -163,11 +163,19 @@ static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed
     }
 }
 
+// Looks through a function once for the same leaves: in functions that call each other, each would be looked through as
+// often as others are above it.
 static void find_needed(HloJvp *j, const HloComputation *computation, const bool *needed) {
+    const int64_t leaves = hlo_shape_leaf_count(computation->root->shape);
+    bool *asked = HLO_ARENA_NEW(j->scratch, bool, leaves + 1);
+    for (int64_t k = 0; k < leaves; k++) asked[k] = !needed || needed[k];
+    const int64_t *before = hlo_int_map_find(&j->asked, (uint64_t)computation->id);
+    if (before && !memcmp((const bool *)(intptr_t)*before, asked, (size_t)leaves * sizeof *asked)) return;
+    hlo_int_map_set(j->scratch, &j->asked, (uint64_t)computation->id, (int64_t)(intptr_t)asked);
     for (const HloInstruction *i = computation->first; i; i = i->next)
         store(j->scratch, &j->needed, i, HLO_ARENA_NEW(j->scratch, bool, hlo_shape_leaf_count(i->shape)));
     bool *root = lookup(&j->needed, computation->root);
-    for (int64_t k = 0; k < hlo_shape_leaf_count(computation->root->shape); k++) root[k] = !needed || needed[k];
+    memcpy(root, asked, (size_t)leaves * sizeof *root);
     for (const HloInstruction *i = computation->last; i; i = i->previous) need_operands(j, i, lookup(&j->needed, i));
 }
 
@@ -235,7 +243,29 @@ static void instruction_activity(HloJvp *j, const HloInstruction *i, bool *const
     }
 }
 
-void hlo_jvp_activity(HloJvp *j, const HloComputation *computation, bool *const *in, bool *out) {
+// A result of hlo_jvp_activity(): `in` has the leaves of all parameters.
+typedef struct Activity {
+    const struct Activity *next;
+    bool *in, *out;
+    int64_t in_count, out_count;
+} Activity;
+
+static Activity *new_activity(HloJvp *j, const HloComputation *computation, bool *const *in) {
+    Activity *activity = HLO_ARENA_NEW(j->scratch, Activity, 1);
+    for (int64_t i = 0; i < hlo_parameter_count(computation); i++)
+        activity->in_count += hlo_shape_leaf_count(computation->parameters.items[i]->shape);
+    activity->out_count = hlo_shape_leaf_count(computation->root->shape);
+    activity->in = HLO_ARENA_NEW(j->scratch, bool, activity->in_count + 1);
+    activity->out = HLO_ARENA_NEW(j->scratch, bool, activity->out_count + 1);
+    for (int64_t i = 0, next = 0; i < hlo_parameter_count(computation); i++) {
+        const int64_t count = hlo_shape_leaf_count(computation->parameters.items[i]->shape);
+        if (in[i]) memcpy(activity->in + next, in[i], (size_t)count * sizeof **in);
+        next += count;
+    }
+    return activity;
+}
+
+static void find_activity(HloJvp *j, const HloComputation *computation, bool *const *in, bool *out) {
     HloIntMap active = {0};
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         bool *flags = HLO_ARENA_NEW(j->scratch, bool, hlo_shape_leaf_count(i->shape) + 1);
@@ -249,8 +279,24 @@ void hlo_jvp_activity(HloJvp *j, const HloComputation *computation, bool *const 
         }
         store(j->scratch, &active, i, flags);
     }
-    bool *root = lookup(&active, computation->root);
-    memcpy(out, root, (size_t)hlo_shape_leaf_count(computation->root->shape) * sizeof *out);
+    memcpy(out, lookup(&active, computation->root),
+           (size_t)hlo_shape_leaf_count(computation->root->shape) * sizeof *out);
+}
+
+// Remembers what it finds: each of the loops and branches around a computation asks for it.
+void hlo_jvp_activity(HloJvp *j, const HloComputation *computation, bool *const *in, bool *out) {
+    HloIntMap *known = &j->memory->activities;
+    const int64_t *found = hlo_int_map_find(known, (uint64_t)computation->id);
+    Activity *asked = new_activity(j, computation, in);
+    const Activity *first = found ? (const Activity *)(intptr_t)*found : NULL, *a = first;
+    while (a && memcmp(a->in, asked->in, (size_t)a->in_count * sizeof *a->in) != 0) a = a->next;
+    if (!a) {
+        find_activity(j, computation, in, asked->out);
+        asked->next = first;
+        hlo_int_map_set(j->scratch, known, (uint64_t)computation->id, (int64_t)(intptr_t)asked);
+        a = asked;
+    }
+    memcpy(out, a->out, (size_t)a->out_count * sizeof *out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -260,8 +306,10 @@ static const HloSharding *leaf_sharding(const HloInstruction *i) {
     return hlo_shape_is_tuple(i->shape) ? NULL : i->sharding;
 }
 
+// A call that sends is differentiated for what it sends alone too.
 static bool has_tangent(HloJvp *j, const HloInstruction *i) {
-    if (stops(i) || !any_of(lookup(&j->needed, i), hlo_shape_leaf_count(i->shape))) return false;
+    const bool is_needed = any_of(lookup(&j->needed, i), hlo_shape_leaf_count(i->shape));
+    if (stops(i) || (!is_needed && !(hlo_is(i, HLO_OP_CALL) && hlo_jvp_sends(j, i)))) return false;
     for (int32_t k = 0; k < i->operand_count; k++)
         if (lookup(&j->tangents, i->operands[k])) return true;
     return false;
@@ -275,6 +323,7 @@ static void step(HloJvp *j, const HloInstruction *i) {
     j->old = i;
     j->result = NULL;
     j->b->metadata = i->metadata;
+    hlo_jvp_check_transfer(j, needed);
     const int64_t branch = hlo_is(i, HLO_OP_CONDITIONAL) ? hlo_jvp_known_branch(j) : -1;
     if (branch >= 0)
         hlo_jvp_inline(j, i->called[branch], branch + 1, out);

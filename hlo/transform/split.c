@@ -50,8 +50,12 @@ static bool walk(Part *p, HloInstruction *value) {
 }
 
 static HloJvp nested(const HloJvp *j, bool split) {
-    return (HloJvp){
-        .scratch = j->scratch, .rules = j->rules, .rule_count = j->rule_count, .remat = j->remat, .split = split};
+    return (HloJvp){.scratch = j->scratch,
+                    .memory = j->memory,
+                    .rules = j->rules,
+                    .rule_count = j->rule_count,
+                    .remat = j->remat,
+                    .split = split};
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

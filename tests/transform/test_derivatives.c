@@ -356,6 +356,89 @@ CaseTest(int *number, derivatives, refused) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Transfers: what is sent may come back, whether or not tokens connect the two
+
+static const char *const kTransfers[] = {
+    // One of the host, without a token between them; one to another device; both in a function; in the body of a loop.
+    "ENTRY e {\n  x = f32[] parameter(0)\n  y = f32[] sine(x)\n  t = token[] after-all()\n"
+    "  s = (f32[], u32[], token[]) send(y, t), channel_id=1, is_host_transfer=true\n"
+    "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n  u = token[] after-all()\n"
+    "  r = (f32[], u32[], token[]) recv(u), channel_id=2, is_host_transfer=true\n"
+    "  e = (f32[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
+    "  g = f32[] get-tuple-element(e), index=0\n  ROOT z = f32[] multiply(g, g)\n}\n",
+    "ENTRY e {\n  x = f32[] parameter(0)\n  u = token[] after-all()\n"
+    "  r = (f32[], u32[], token[]) recv(u), channel_id=1\n  e = (f32[], token[]) recv-done(r), channel_id=1\n"
+    "  g = f32[] get-tuple-element(e), index=0\n  z = f32[] multiply(g, x)\n  v = token[] get-tuple-element(e), "
+    "index=1\n"
+    "  s = (f32[], u32[], token[]) send(x, v), channel_id=1\n  d = token[] send-done(s), channel_id=1\n"
+    "  ROOT w = f32[] add(z, x)\n}\n",
+    "both {\n  x = f32[] parameter(0)\n  t = token[] after-all()\n"
+    "  s = (f32[], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true\n"
+    "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n"
+    "  r = (f32[], u32[], token[]) recv(t), channel_id=2, is_host_transfer=true\n"
+    "  e = (f32[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
+    "  ROOT g = f32[] get-tuple-element(e), index=0\n}\n"
+    "ENTRY e {\n  x = f32[] parameter(0)\n  ROOT z = f32[] call(x), to_apply=both\n}\n",
+    "less {\n  s = (s32[], f32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(3)\n"
+    "  ROOT c = pred[] compare(i, n), direction=LT\n}\n"
+    "body {\n  p = (s32[], f32[]) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  k = s32[] constant(1)\n"
+    "  j = s32[] add(i, k)\n  x = f32[] get-tuple-element(p), index=1\n  t = token[] after-all()\n"
+    "  s = (f32[], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true\n"
+    "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n"
+    "  r = (f32[], u32[], token[]) recv(t), channel_id=2, is_host_transfer=true\n"
+    "  e = (f32[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
+    "  g = f32[] get-tuple-element(e), index=0\n  ROOT q = (s32[], f32[]) tuple(j, g)\n}\n"
+    "ENTRY e {\n  x = f32[] parameter(0)\n  i = s32[] constant(0)\n  s = (s32[], f32[]) tuple(i, x)\n"
+    "  l = (s32[], f32[]) while(s), condition=less, body=body\n  ROOT z = f32[] get-tuple-element(l), index=1\n}\n",
+};
+
+Test(derivatives, do_not_go_through_transfers) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kTransfers); i++) {
+        HloText text = {0};
+        hlo_text_format(&text, "HloModule m\n%s", kTransfers[i]);
+        HloModule *module = compiled_must_parse(text.data);
+        HloComputation *result = NULL;
+        HloStatus status = hlo_gradient(module->entry, NULL, &result);
+        cr_expect_eq(hlo_status_code(status), HLO_UNIMPLEMENTED, "program %zu: %s", i, hlo_status_message(status));
+        cr_expect(status && strstr(hlo_status_message(status), "no derivative through transfers"), "program %zu", i);
+        hlo_status_free(status);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
+// What is only sent (a debugging callback), or received without anything active having been sent, hinders no
+// derivative.
+Test(derivatives, pass_by_transfers_that_do_not_matter) {
+    static const char *const kPrograms[] = {
+        "  s = (f64[], u32[], token[]) send(y, t), channel_id=1, is_host_transfer=true\n"
+        "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n  ROOT z = f64[] multiply(y, x)\n}\n",
+        "  r = (f64[], u32[], token[]) recv(t), channel_id=2, is_host_transfer=true\n"
+        "  e = (f64[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
+        "  g = f64[] get-tuple-element(e), index=0\n  ROOT z = f64[] multiply(y, g)\n}\n",
+        "  r = (f64[], u32[], token[]) recv(t), channel_id=2, is_host_transfer=true\n"
+        "  e = (f64[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
+        "  g = f64[] get-tuple-element(e), index=0\n"
+        "  s = (f64[], u32[], token[]) send(g, t), channel_id=1, is_host_transfer=true\n"
+        "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n  ROOT z = f64[] multiply(y, g)\n}\n",
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(kPrograms); i++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "HloModule m\nENTRY e {\n  x = f64[] parameter(0)\n  y = f64[] sine(x)\n"
+                        "  t = token[] after-all()\n%s",
+                        kPrograms[i]);
+        HloModule *module = compiled_must_parse(text.data);
+        HloComputation *result = NULL;
+        HloStatus status = hlo_gradient(module->entry, NULL, &result);
+        cr_expect_null(status, "program %zu: %s", i, hlo_status_message(status));
+        hlo_status_free(status);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Results, marks and rules
 
 static double number_of(const HloLiteral *literal) {
@@ -662,6 +745,56 @@ Test(derivatives, what_no_result_needs_has_no_cotangent) {
 
 // What a softmax, a log of a sum of exponentials, and an attention subtract has no derivative; what only looks like
 // them has one.
+// Of one function, callers need different results; what was found for one caller held for the other.
+Test(derivatives, callers_of_a_function_need_different_results) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\ninner {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n  s = f64[] sine(a)\n"
+        "  c = f64[] cosine(b)\n  ROOT t = (f64[], f64[]) tuple(s, c)\n}\n"
+        "first {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n"
+        "  t = (f64[], f64[]) call(a, b), to_apply=inner\n  ROOT s = f64[] get-tuple-element(t), index=0\n}\n"
+        "second {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n"
+        "  t = (f64[], f64[]) call(a, b), to_apply=inner\n  ROOT c = f64[] get-tuple-element(t), index=1\n}\n"
+        "ENTRY e {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n  f = f64[] call(a, b), to_apply=first\n"
+        "  g = f64[] call(a, b), to_apply=second\n  h = f64[] call(b, f), to_apply=first\n  p = f64[] multiply(f, g)\n"
+        "  ROOT r = f64[] multiply(p, h)\n}\n");
+    checked_gradient("callers", module);
+    hlo_module_free(module);
+}
+
+// Which values have tangents is found once for what was asked, though each of the loops around a body asks.
+Test(derivatives, of_twenty_loops_in_each_other) {
+    HloText text = {0};
+    hlo_text_string(&text,
+                    "HloModule m\nonce {\n  s = (s32[], f64[], f64[]) parameter(0)\n"
+                    "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(1)\n"
+                    "  ROOT c = pred[] compare(i, n), direction=LT\n}\n"
+                    "body0 {\n  s = (s32[], f64[], f64[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+                    "  x = f64[] get-tuple-element(s), index=1\n  y = f64[] get-tuple-element(s), index=2\n"
+                    "  k = s32[] constant(1)\n  j = s32[] add(i, k)\n  z = f64[] sine(x)\n"
+                    "  ROOT t = (s32[], f64[], f64[]) tuple(j, z, x)\n}\n");
+    for (int d = 1; d <= 20; d++)
+        hlo_text_format(
+            &text,
+            "body%d {\n  s = (s32[], f64[], f64[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+            "  x = f64[] get-tuple-element(s), index=1\n  y = f64[] get-tuple-element(s), index=2\n"
+            "  k = s32[] constant(1)\n  j = s32[] add(i, k)\n  o = s32[] constant(0)\n"
+            "  u = (s32[], f64[], f64[]) tuple(o, x, y)\n"
+            "  l = (s32[], f64[], f64[]) while(u), condition=once, body=body%d\n"
+            "  p = f64[] get-tuple-element(l), index=1\n  q = f64[] get-tuple-element(l), index=2\n"
+            "  ROOT t = (s32[], f64[], f64[]) tuple(j, p, q)\n}\n",
+            d, d - 1);
+    hlo_text_string(&text,
+                    "ENTRY e {\n  x = f64[] parameter(0)\n  c = f64[] constant(2)\n  o = s32[] constant(0)\n"
+                    "  u = (s32[], f64[], f64[]) tuple(o, x, c)\n"
+                    "  l = (s32[], f64[], f64[]) while(u), condition=once, body=body20\n"
+                    "  p = f64[] get-tuple-element(l), index=1\n  q = f64[] get-tuple-element(l), index=2\n"
+                    "  ROOT r = f64[] multiply(p, q)\n}\n");
+    HloModule *module = compiled_must_parse(text.data);
+    checked_gradient("loops", module);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
 Test(derivatives, maxima_that_cancel_have_none) {
     static const struct {
         const char *name, *rest;
