@@ -83,11 +83,12 @@ static bool needs_hbm(const HloInstruction *instruction) {
 
 // Makes a new buffer for one leaf of an instruction. Arrays in VMEM or in the host's memory take no HBM: they get a
 // buffer of 0 bytes, so that values are tracked in the same way.
-static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, const HloShape *shape) {
-    assert(instruction && shape);
+static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, const HloShape *shape, int64_t leaf) {
+    assert(instruction && shape && leaf >= 0);
     Live *live = HLO_ARENA_NEW(liveness->arena, Live, 1);
     live->buffer.instruction = instruction;
     live->buffer.shape = shape;
+    live->buffer.leaf = leaf;
     live->buffer.bytes = emu_hbm_bytes(liveness->chip, shape);
     live->buffer.unpadded_bytes = live->buffer.bytes ? emu_unpadded_bytes(shape) : 0;
     live->buffer.kind = EMU_BUFFER_TEMPORARY;
@@ -106,7 +107,7 @@ static Leaves new_leaves(Liveness *liveness, int64_t count) {
 static Leaves define(Liveness *liveness, const HloInstruction *instruction) {
     Leaves leaves = new_leaves(liveness, hlo_shape_leaf_count(instruction->shape));
     for (int64_t i = 0; i < leaves.count; i++)
-        leaves.items[i] = new_buffer(liveness, instruction, hlo_shape_leaf(instruction->shape, i));
+        leaves.items[i] = new_buffer(liveness, instruction, hlo_shape_leaf(instruction->shape, i), i);
     return leaves;
 }
 
@@ -189,7 +190,7 @@ static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     for (int64_t i = 0; i < initial.count; i++) {
         leaves.items[i] = initial.items[i];
         if (initial.items[i]->buffer.kind == EMU_BUFFER_ARGUMENT && !passes_unchanged(root, i))
-            leaves.items[i] = new_buffer(liveness, loop, hlo_shape_leaf(loop->shape, i));
+            leaves.items[i] = new_buffer(liveness, loop, hlo_shape_leaf(loop->shape, i), i);
     }
     return leaves;
 }
@@ -375,7 +376,7 @@ static void define_parameters(Liveness *liveness, bool entry) {
         const HloShape *shape = entry ? argument_shape(liveness->program->module, instruction) : instruction->shape;
         Leaves leaves = new_leaves(liveness, hlo_shape_leaf_count(shape));
         for (int64_t j = 0; j < leaves.count; j++) {
-            leaves.items[j] = new_buffer(liveness, instruction, hlo_shape_leaf(shape, j));
+            leaves.items[j] = new_buffer(liveness, instruction, hlo_shape_leaf(shape, j), j);
             leaves.items[j]->buffer.kind = EMU_BUFFER_ARGUMENT;
             if (!entry) leaves.items[j]->buffer.bytes = 0;
         }
@@ -426,6 +427,12 @@ static bool takes_room(const Live *live) {
     return !live->in_vmem && !live->in_result;
 }
 
+// Whether a buffer is among the temporaries that are counted. Constants are part of the program.
+static bool is_counted(const Live *live) {
+    return live->buffer.kind == EMU_BUFFER_TEMPORARY && live->buffer.instruction->opcode != HLO_OP_CONSTANT &&
+           live->buffer.bytes > 0 && takes_room(live);
+}
+
 // The bytes of temporaries that are alive while each kernel runs: a prefix sum over the bytes that each kernel adds and
 // frees.
 static int64_t *bytes_alive(const Liveness *liveness) {
@@ -433,8 +440,7 @@ static int64_t *bytes_alive(const Liveness *liveness) {
     int64_t *change = HLO_ARENA_NEW(liveness->arena, int64_t, count + 2), alive = 0;
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
         const Live *live = liveness->buffers.items[i];
-        if (live->buffer.kind != EMU_BUFFER_TEMPORARY || live->buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
-        if (!takes_room(live)) continue;
+        if (!is_counted(live)) continue;
         assert(live->first <= live->last && live->last <= count);
         change[live->first] += live->buffer.bytes;
         change[live->last + 1] -= live->buffer.bytes;
@@ -640,13 +646,21 @@ static void collect_held(EmuProgram *program, const HloComputation *body, const 
     const HloInstructionVector *held = &program->held[body->id];
     for (int64_t i = 0; i < held->count; i++) {
         const HloShape *shape = NULL;
+        int64_t largest = 0;
         const EmuChip *chip = &program->topology->chip;
         for (int64_t leaf = 0; leaf < hlo_shape_leaf_count(held->items[i]->shape); leaf++) {
             const HloShape *candidate = hlo_shape_leaf(held->items[i]->shape, leaf);
-            if (!shape || emu_hbm_bytes(chip, candidate) > emu_hbm_bytes(chip, shape)) shape = candidate;
+            if (shape && emu_hbm_bytes(chip, candidate) <= emu_hbm_bytes(chip, shape)) continue;
+            shape = candidate;
+            largest = leaf;
         }
-        const EmuBuffer buffer = {held->items[i],       shape, emu_hbm_bytes(chip, shape), emu_unpadded_bytes(shape),
-                                  EMU_BUFFER_TEMPORARY, loop};
+        const EmuBuffer buffer = {.instruction = held->items[i],
+                                  .shape = shape,
+                                  .leaf = largest,
+                                  .bytes = emu_hbm_bytes(chip, shape),
+                                  .unpadded_bytes = emu_unpadded_bytes(shape),
+                                  .kind = EMU_BUFFER_TEMPORARY,
+                                  .caller = loop};
         hlo_vector_push(program->arena, buffers, buffer);
     }
 }
@@ -656,10 +670,9 @@ static void collect_alive(const Liveness *liveness, int64_t where, const HloInst
                           BufferVector *buffers) {
     EmuProgram *program = liveness->program;
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
-        EmuBuffer buffer = liveness->buffers.items[i]->buffer;
-        if (buffer.kind != EMU_BUFFER_TEMPORARY || buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
         const Live *live = liveness->buffers.items[i];
-        if (!buffer.bytes || !takes_room(live) || live->first > where || live->last < where) continue;
+        if (!is_counted(live) || live->first > where || live->last < where) continue;
+        EmuBuffer buffer = live->buffer;
         buffer.caller = caller;
         hlo_vector_push(program->arena, buffers, buffer);
     }
@@ -687,6 +700,7 @@ static void collect_results(Liveness *liveness, BufferVector *buffers) {
         const int64_t bytes = emu_hbm_bytes(liveness->chip, shape);
         const EmuBuffer buffer = {.instruction = leaves->items[i]->buffer.instruction,
                                   .shape = shape,
+                                  .leaf = leaves->items[i]->buffer.leaf,
                                   .bytes = bytes,
                                   .unpadded_bytes = emu_unpadded_bytes(shape),
                                   .kind = EMU_BUFFER_OUTPUT};
@@ -703,6 +717,7 @@ static int64_t collect_tables(Liveness *liveness, BufferVector *buffers) {
     if (4 * count > bytes) count = bytes / 4;
     const EmuBuffer buffer = {.instruction = module->entry->root,
                               .shape = hlo_shape_array(liveness->program->arena, HLO_U32, &count, 1),
+                              .leaf = -1,
                               .bytes = bytes,
                               .unpadded_bytes = 4 * count,
                               .kind = EMU_BUFFER_TABLE};
@@ -738,4 +753,104 @@ void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     memory->largest_count = buffers.count;
     assert(memory->alias_bytes <= memory->output_bytes);
     memory->peak_bytes = memory->argument_bytes + memory->output_bytes - memory->alias_bytes + memory->temp_bytes;
+}
+
+// The buffers of a trace after which a call's temporaries become one buffer.
+#define MOST_TRACED 20000
+
+// A temporary and its number in the trace.
+typedef struct Traced {
+    const Live *live;
+    int64_t number;
+} Traced;
+
+typedef struct Tracer {
+    EmuProgram *program;
+    BufferVector buffers;
+    HLO_VECTOR(EmuMemoryEvent) events;
+} Tracer;
+
+static void trace_event(Tracer *tracer, int64_t buffer, bool is_freed, const HloInstruction *at) {
+    hlo_vector_push(tracer->program->arena, &tracer->events, ((EmuMemoryEvent){buffer, is_freed, at}));
+}
+
+static int64_t trace_buffer(Tracer *tracer, EmuBuffer buffer, const HloInstruction *caller) {
+    buffer.caller = caller;
+    hlo_vector_push(tracer->program->arena, &tracer->buffers, buffer);
+    return tracer->buffers.count - 1;
+}
+
+static int compare_first_uses(const void *left, const void *right) {
+    const Live *a = ((const Traced *)left)->live, *b = ((const Traced *)right)->live;
+    if (a->first != b->first) return a->first < b->first ? -1 : 1;
+    return (a->buffer.instruction->id > b->buffer.instruction->id) -
+           (a->buffer.instruction->id < b->buffer.instruction->id);
+}
+
+// Equal ones in the order of their numbers.
+static int compare_last_uses(const void *left, const void *right) {
+    const Traced *a = left, *b = right;
+    if (a->live->last != b->live->last) return a->live->last < b->live->last ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static void trace_computation(Tracer *tracer, const Liveness *liveness, const HloInstruction *caller);
+
+// What a kernel calls has its temporaries one computation after another.
+static void trace_calls(Tracer *tracer, const EmuKernel *kernel) {
+    EmuProgram *program = tracer->program;
+    HloInstruction *caller = kernel->members[0];
+    for (int32_t i = 0; kernel->kind == EMU_OP_CONTROL && i < caller->called_count; i++) {
+        const int64_t peak = temp_peak(program, caller->called[i]);
+        if (!peak) continue;
+        if (tracer->buffers.count < MOST_TRACED) {
+            Liveness *inner = analyse(program, program->arena, caller->called[i], false);
+            place(inner);
+            trace_computation(tracer, inner, caller);
+            continue;
+        }
+        const EmuBuffer whole = {
+            .instruction = caller, .shape = caller->shape, .leaf = -1, .bytes = peak, .kind = EMU_BUFFER_TEMPORARY};
+        const int64_t number = trace_buffer(tracer, whole, caller);
+        trace_event(tracer, number, false, caller);
+        trace_event(tracer, number, true, caller);
+    }
+}
+
+// What was started an iteration ahead is alive all the time.
+static void trace_computation(Tracer *tracer, const Liveness *liveness, const HloInstruction *caller) {
+    const EmuPlan *plan = liveness->plan;
+    const int64_t held = tracer->buffers.count;
+    if (caller) collect_held(tracer->program, plan->computation, caller, &tracer->buffers);
+    const int64_t held_end = tracer->buffers.count;
+    for (int64_t i = held; i < held_end; i++) trace_event(tracer, i, false, tracer->buffers.items[i].instruction);
+    Traced *starts = HLO_ARENA_NEW(liveness->arena, Traced, liveness->buffers.count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < liveness->buffers.count; i++)
+        if (is_counted(liveness->buffers.items[i]) && liveness->buffers.items[i]->first < plan->kernel_count)
+            starts[count++].live = liveness->buffers.items[i];
+    qsort(starts, (size_t)count, sizeof(*starts), compare_first_uses);
+    for (int64_t i = 0; i < count; i++) starts[i].number = trace_buffer(tracer, starts[i].live->buffer, caller);
+    Traced *ends = hlo_arena_copy(liveness->arena, starts, (size_t)(count + 1) * sizeof(*starts));
+    qsort(ends, (size_t)count, sizeof(*ends), compare_last_uses);
+    int64_t made = 0, freed = 0;
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        const EmuKernel *kernel = &plan->kernels[k];
+        for (; made < count && starts[made].live->first == k; made++)
+            trace_event(tracer, starts[made].number, false, starts[made].live->buffer.instruction);
+        trace_calls(tracer, kernel);
+        for (; freed < count && ends[freed].live->last == k; freed++)
+            trace_event(tracer, ends[freed].number, true, kernel->members[kernel->member_count - 1]);
+    }
+    for (; freed < made; freed++) trace_event(tracer, ends[freed].number, true, plan->computation->root);
+    for (int64_t i = held; i < held_end; i++) trace_event(tracer, i, true, plan->computation->root);
+}
+
+void emu_program_trace_memory(EmuProgram *program, EmuMemoryTrace *trace) {
+    assert(program && trace);
+    Tracer tracer = {.program = program};
+    Liveness *liveness = analyse(program, program->arena, program->module->entry, true);
+    place(liveness);
+    trace_computation(&tracer, liveness, NULL);
+    *trace = (EmuMemoryTrace){tracer.buffers.items, tracer.buffers.count, tracer.events.items, tracer.events.count};
 }

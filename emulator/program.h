@@ -46,6 +46,7 @@ void emu_program_choose_rate(EmuProgram *program);
 typedef struct EmuBuffer {
     const HloInstruction *instruction;  // that makes it
     const HloShape *shape;              // of the array
+    int64_t leaf;                       // its number in the instruction's shape; -1: a table of addresses
     int64_t bytes;                      // padded
     int64_t unpadded_bytes;
     enum { EMU_BUFFER_ARGUMENT, EMU_BUFFER_OUTPUT, EMU_BUFFER_TEMPORARY, EMU_BUFFER_TABLE } kind;  // of a tuple
@@ -62,6 +63,30 @@ typedef struct EmuMemory {
     int64_t largest_count;
     const int64_t *alive;  // bytes of temporaries while each kernel of the entry computation runs, in the plan's order
 } EmuMemory;
+
+// A temporary buffer is made or freed.
+typedef struct EmuMemoryEvent {
+    int64_t buffer;  // its number in the trace
+    bool is_freed;
+    const HloInstruction *at;  // the instruction that runs
+} EmuMemoryEvent;
+
+// The temporaries of a step in the order in which they come and go. A loop runs once, and each call of a computation
+// has buffers of its own.
+typedef struct EmuMemoryTrace {
+    const EmuBuffer *buffers;
+    int64_t buffer_count;
+    const EmuMemoryEvent *events;
+    int64_t event_count;
+} EmuMemoryTrace;
+
+// Follows the temporaries through the program. The most bytes that are alive at a time are EmuMemory.temp_bytes. After
+// many thousands of buffers, a call's temporaries are one buffer of the size of their peak.
+void emu_program_trace_memory(EmuProgram *program, EmuMemoryTrace *trace);
+
+// Appends an HloProto for XLA's tools: the module and, as a BufferAssignmentProto, where `memory` has its buffers.
+// UNIMPLEMENTED if the module has no protobuf form.
+HLO_NODISCARD HloStatus emu_program_write_proto(EmuProgram *program, const EmuMemory *memory, HloText *bytes);
 
 // The most bytes of temporaries alive at the same time in a called computation that runs by `plan`, its current plan.
 int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan);

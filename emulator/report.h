@@ -21,7 +21,8 @@ HLO_EXPORT void emu_report_write_json(const EmuReport *report, HloText *text);
 // network, of its busiest link and of the host's connection. With a straggler, the fastest device is a second process.
 HLO_EXPORT void emu_report_write_chrome_trace(const EmuReport *report, HloText *text);
 // The same as a serialised XSpace, the format of jax.profiler's profiles (`.xplane.pb`), for XProf and TensorBoard:
-// operations with category, scope, source line, FLOPs and bytes, the device with its peaks.
+// operations with category, scope, source line, FLOPs and bytes, the device with its peaks. With EmuReport.program also
+// what the memory viewer and the graph viewer show.
 HLO_EXPORT void emu_report_write_xplane(const EmuReport *report, const EmuTopology *topology, HloText *text);
 // One self-contained HTML page that a browser draws: the step's parts, the timeline with the iterations of loops,
 // operations by opcode, scope or source line, collectives, the roofline, the shardings of the parameters, memory over

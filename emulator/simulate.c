@@ -715,6 +715,25 @@ static void collect_memory(Simulation *simulation) {
     report->buffers = buffers;
 }
 
+// Keeps the program with the places of its buffers for XLA's tools. What protobuf cannot express is no error: a profile
+// is of use without it.
+static HloStatus keep_program(Simulation *simulation) {
+    EmuReport *report = simulation->report;
+    EmuMemory memory;
+    emu_program_memory(simulation->program, &memory);
+    HloText *text = simulation->text;
+    text->length = 0;
+    HloStatus status = emu_program_write_proto(simulation->program, &memory, text);
+    if (hlo_status_code(status) == HLO_UNIMPLEMENTED) {
+        hlo_status_free(status);
+        return HLO_SUCCESS;
+    }
+    if (status) return status;
+    report->program = hlo_arena_copy(report->arena, text->data, text->length);
+    report->program_length = text->length;
+    return HLO_SUCCESS;
+}
+
 // The positions of the participants in the device list.
 static HloStatus find_devices(HloArena *arena, const EmuTopology *topology, const EmuOptions *options, int64_t *places,
                               int64_t participants) {
@@ -844,6 +863,7 @@ static HloStatus simulate(void *argument) {
     report->op_count = simulation->ops.count;
     collect_links(simulation);
     collect_memory(simulation);
+    if (call->options && call->options->keeps_program) HLO_TRY(keep_program(simulation));
     report->is_sustained = simulation->program->is_sustained;
     report->routes_tokens = routes_tokens(module);
     describe_devices(call, places, participants);
@@ -887,6 +907,7 @@ static HloStatus simulate_with_and_without(const HloModule *module, const EmuTop
     EmuOptions without = *options;
     EmuReport *healthy = NULL;
     without.faults = NULL;
+    without.keeps_program = false;
     HloStatus status = simulate_once(module, topology, &without, &healthy);
     if (status) {
         emu_report_free(*report);

@@ -21,6 +21,7 @@ typedef struct EmuOptions {
     EmuKernelCosts kernel_costs;
     // What the report says of the program's mesh, as "data=4,model=2", and who named it; NULL: nothing.
     const char *mesh, *mesh_source;
+    bool keeps_program;  // the report has EmuReport.program
 } EmuOptions;
 
 // One operation on the timeline of a device. Strings live as long as the report.
@@ -142,6 +143,10 @@ typedef struct EmuReport {
     int64_t parameter_count;
     const int64_t *devices;  // the ids of the devices that take part, by replica * num_partitions + partition
     int64_t num_partitions;  // that share the work
+    // With EmuOptions.keeps_program: the program with the places of its buffers, as a serialised HloProto with a
+    // BufferAssignmentProto, which XLA's tools read. NULL if the program has no protobuf form.
+    const void *program;
+    size_t program_length;
     HloArena *arena;
 } EmuReport;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the step as an XSpace, the profile that jax.profiler writes and XProf (TensorBoard's profile plugin) reads:
-// one plane for a device, with lines for steps, modules, operations and asynchronous operations.
+// one plane for a device, with lines for steps, modules, operations and asynchronous operations, and one that has the
+// program with the places of its buffers, for XProf's memory viewer and graph viewer.
 //
 // The messages are those of openxla's xplane.proto, the names of planes, lines and stats those of xplane_schema.cc:
 //   XSpace  1: planes
@@ -33,6 +34,7 @@ typedef enum Stat {
     STAT(BYTES, "bytes_accessed")                 \
     STAT(ACCESSES, "memory_access_breakdown")     \
     STAT(PROGRAM, "program_id")                   \
+    STAT(HLO, "Hlo Proto")                        \
     STAT(SYMBOL, "symbol_id")                     \
     STAT(RUN, "run_id")                           \
     STAT(ITERATION, "iter_num")                   \
@@ -116,11 +118,13 @@ static void end_metadata(HloText *text, Metadata metadata) {
 
 // Ids of event metadata: 1 the step, 2 the module, then the operations of the report in their order.
 enum { STEP_ID = 1, MODULE_ID = 2, FIRST_OP_ID = 3 };
+// The number of the program, in all planes.
+enum { PROGRAM_ID = 1 };
 
 static void write_event_metadata(HloText *text, const EmuReport *report) {
     end_metadata(text, begin_metadata(text, STEP_ID, "0"));
     Metadata module = begin_metadata(text, MODULE_ID, report->module);
-    write_count_stat(text, 5, STAT_PROGRAM, 1);
+    write_count_stat(text, 5, STAT_PROGRAM, PROGRAM_ID);
     end_metadata(text, module);
     for (int64_t i = 0; i < report->op_count; i++) {
         const EmuOp *op = &report->ops[i];
@@ -133,7 +137,7 @@ static void write_event_metadata(HloText *text, const EmuReport *report) {
         write_count_stat(text, 5, STAT_MODEL_FLOPS, op->flops);
         write_count_stat(text, 5, STAT_BYTES, op->bytes);
         if (!op->network) write_accesses_stat(text, 5, op->bytes);
-        write_count_stat(text, 5, STAT_PROGRAM, 1);
+        write_count_stat(text, 5, STAT_PROGRAM, PROGRAM_ID);
         write_count_stat(text, 5, STAT_SYMBOL, (double)(FIRST_OP_ID + i));
         end_metadata(text, metadata);
     }
@@ -191,7 +195,7 @@ static void write_plane(HloText *text, const EmuReport *report, const EmuChip *c
     hlo_wire_varint_always(text, 2, 0);
     hlo_wire_varint_always(text, 3, (uint64_t)report->step_picoseconds);
     write_count_stat(text, 4, STAT_RUN, 1);
-    write_count_stat(text, 4, STAT_PROGRAM, 1);
+    write_count_stat(text, 4, STAT_PROGRAM, PROGRAM_ID);
     hlo_wire_end(text, event);
     hlo_wire_end(text, line);
     for (writer.line = LINE_OPS; writer.line <= LINE_ASYNC; writer.line++) {
@@ -208,7 +212,23 @@ static void write_plane(HloText *text, const EmuReport *report, const EmuChip *c
     hlo_wire_end(text, plane);
 }
 
+// The plane that the profiler of a process has beside those of its devices: the programs that ran.
+static void write_programs(HloText *text, const EmuReport *report) {
+    const size_t plane = hlo_wire_begin(text, 1);
+    hlo_wire_varint(text, 1, 2);
+    hlo_wire_string_field(text, 2, "/host:metadata");
+    Metadata program = begin_metadata(text, PROGRAM_ID, report->module);
+    const size_t stat = hlo_wire_begin(text, 5);
+    hlo_wire_varint(text, 1, STAT_HLO);
+    hlo_wire_bytes(text, 6, report->program, report->program_length);
+    hlo_wire_end(text, stat);
+    end_metadata(text, program);
+    write_stat_metadata(text);
+    hlo_wire_end(text, plane);
+}
+
 void emu_report_write_xplane(const EmuReport *report, const EmuTopology *topology, HloText *text) {
     assert(report && topology && text);
     write_plane(text, report, &topology->chip);
+    if (report->program) write_programs(text, report);
 }

@@ -85,11 +85,39 @@ def overview(path, report, ops):
     assert tool(path, "roofline_model")
 
 
+# The peak is that of the report to the byte; whatever is held at it has its name and size there; nothing is lost between buffers.
+def memory_viewer(path, report, ops):
+    raw_to_tool_data.xspace_to_tool_names([path])  # XProf takes the program out of the profile here
+    view = json.loads(raw_to_tool_data.xspace_to_tool_data([path], "memory_viewer", {"module_name": f"{report['module']}(1)"})[0])
+    mebibyte = 1 << 20
+    assert view["peakHeapMib"] * mebibyte == report["hbm_peak_bytes"], (view["peakHeapMib"], report["hbm_peak_bytes"])
+    assert view["entryComputationParametersMib"] * mebibyte == report["argument_bytes"]
+    near(view["totalBufferAllocationMib"], view["peakHeapMib"], 0.02)
+    held = {}
+    for one in view["maxHeap"]:
+        held.setdefault(one.get("instructionName", "").split("{")[0], []).append(one["logicalBufferSizeMib"] * mebibyte)
+    large = [one for one in report["buffers"] if one["bytes"] >= 1 << 14]  # it adds up smaller ones
+    assert len(large) > 5
+    for one in large:
+        assert one["bytes"] in held.get(one["name"], []), (one, held.get(one["name"]))
+    assert {one.get("groupName") for one in view["maxHeap"]} >= {"Parameter", "Temporary"}
+
+
+# XProf makes XLA's own module of the program.
+def graph_viewer(path, report, ops):
+    raw_to_tool_data.xspace_to_tool_names([path])
+    largest = max(ops, key=lambda op: op["duration"] * op["count"])["name"]
+    for kind, words in (("graph", largest), ("short_txt", f"HloModule {report['module']}")):
+        options = {"module_name": f"{report['module']}(1)", "node_name": largest, "graph_width": 1, "type": kind, "format": "html"}
+        data, _ = raw_to_tool_data.xspace_to_tool_data([path], "graph_viewer", {"graph_viewer_options": options})
+        assert words in (data.decode() if isinstance(data, bytes) else data), words
+
+
 passed = failed = 0
 for path in sorted(glob.glob("*/step.xplane.pb")):
     report = json.load(open(path.removesuffix("xplane.pb") + "json"))
     ops = [op for op in report["ops"] if op["bound"] not in ("network", "none")]
-    for check in (op_profile, trace_viewer, hlo_stats, overview):
+    for check in (op_profile, trace_viewer, hlo_stats, overview, memory_viewer, graph_viewer):
         try:
             check(path, report, ops)
             passed += 1

@@ -177,6 +177,7 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     HLO_TRY(kernel_costs(context, &options.kernel_costs));
     options.mesh = program->mesh;
     options.mesh_source = program->mesh_source;
+    options.keeps_program = cli_text(context, "xplane") != NULL;
     cli_progress(context, "emulating");
     const HloStatus simulated = emu_simulate(program->per_device, topology, &options, &report);
     if (simulated && strncmp(hlo_status_message(simulated), "fault '", 7) == 0)
