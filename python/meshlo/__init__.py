@@ -16,7 +16,7 @@ from meshlo import testing
 from meshlo._compare import Comparison, Sweep, compare, sweep
 from meshlo._difference import Difference, first_difference
 from meshlo._emulate import Emulation, Explanation, emulate, explain, partition
-from meshlo._library import Error, InvalidArgument, ResourceExhausted, Unimplemented, version as _version
+from meshlo._library import Error, InvalidArgument, InvalidType, NotFound, PermissionDenied, ResourceExhausted, Unimplemented, version as _version
 from meshlo._machine import Device, Topology, devices, devices_of, plugin_path, topology
 from meshlo._plan import Plan, plan
 from meshlo._program import Partitioned, Program, load
@@ -25,7 +25,8 @@ from meshlo._run import evaluate, run
 __version__ = _version()
 
 __all__ = [
-    "Comparison", "Device", "Difference", "Emulation", "Error", "Explanation", "InvalidArgument", "Partitioned", "Plan", "Program",
-    "ResourceExhausted", "Sweep", "Topology", "Unimplemented", "compare", "devices", "devices_of", "emulate", "evaluate", "explain",
-    "first_difference", "load", "partition", "plan", "plugin_path", "run", "sweep", "testing", "topology",
+    "Comparison", "Device", "Difference", "Emulation", "Error", "Explanation", "InvalidArgument", "InvalidType", "NotFound", "Partitioned",
+    "PermissionDenied", "Plan", "Program", "ResourceExhausted", "Sweep", "Topology", "Unimplemented", "compare", "devices", "devices_of",
+    "emulate", "evaluate", "explain", "first_difference", "load", "partition", "plan", "plugin_path", "run", "sweep", "testing",
+    "topology",
 ]

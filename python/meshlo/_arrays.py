@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from meshlo._library import InvalidArgument, ResourceExhausted, ffi, lib, text_of
+from meshlo._library import InvalidArgument, InvalidType, ResourceExhausted, ffi, lib, text_of
 
 # NumPy's names, and those of ml_dtypes, by the names of HLO's types where they differ from a rule: s8 is int8, f32 float32.
 _NAMES = {"pred": "bool", "bf16": "bfloat16", "c64": "complex64", "c128": "complex128", "f4e2m1fn": "float4_e2m1fn"}
@@ -40,11 +40,14 @@ def shape_text(shape: Any) -> str:
 def literal_of(value: Any, shape: Any, what: str) -> Any:
     """A new literal of `shape` with the elements of an array, which must have its sizes; Python numbers are converted."""
     dtype = dtype_of(shape.type)
-    array = numpy.asarray(value)
+    try:
+        array = numpy.asarray(value)
+        if array.dtype != dtype and isinstance(value, (bool, int, float, complex, list, tuple)):
+            array = array.astype(dtype)
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise InvalidType(f"{what} is no array of {shape_text(shape)}: {problem}") from problem
     if array.dtype != dtype:
-        if not isinstance(value, (bool, int, float, complex, list, tuple)):
-            raise InvalidArgument(f"{what} is {array.dtype}{list(array.shape)}, and the program wants {shape_text(shape)}")
-        array = array.astype(dtype)
+        raise InvalidArgument(f"{what} is {array.dtype}{list(array.shape)}, and the program wants {shape_text(shape)}")
     dims = tuple(shape.dims[d] for d in range(shape.rank))
     if array.shape != dims:
         raise InvalidArgument(f"{what} is {array.dtype}{list(array.shape)}, and the program wants {shape_text(shape)}")

@@ -2,11 +2,13 @@
 """Several plans side by side: what they cost, and which of their collectives differ."""
 from __future__ import annotations
 
+import inspect
 import os
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from meshlo._emulate import Emulation, emulate
-from meshlo._library import Error, InvalidArgument, c_string, check, ffi, lib, size_text, text_of, time_text, written
+from meshlo._library import Error, InvalidArgument, InvalidType, c_string, c_strings, check, ffi, lib, path_text, size_text, text_of, time_text, written
 from meshlo._machine import Topology
 from meshlo._program import _axes, load, mesh_text
 
@@ -40,14 +42,17 @@ class Comparison:
 
     @property
     def best(self) -> str:
-        """The name of the fastest that fits; ValueError if none does."""
+        """The name of the fastest that fits; `InvalidArgument` if none does."""
         fitting = [row for row in self.rows if row["fits"]]
         if not fitting:
-            raise ValueError("none of them fits")
+            raise InvalidArgument("none of them fits")
         return min(fitting, key=lambda row: row["step_seconds"])["name"]
 
     def differences(self, first: str, second: str) -> list[dict[str, Any]]:
         """By kind and source line, where two differ: opcode, source, and the bytes that a device sends in `first` and `second`."""
+        unknown = [name for name in (first, second) if name not in self.emulations]
+        if unknown:
+            raise InvalidArgument(f"no emulation is called {unknown[0]!r}: {', '.join(self.emulations)}")
         sums: dict[tuple[str, str], list[int]] = {}
         for index, name in enumerate((first, second)):
             for one in self.emulations[name].partitioned.collectives:
@@ -59,19 +64,18 @@ class Comparison:
     def html(self) -> str:
         """One self-contained page with all of them side by side."""
         every = list(self.emulations.items())
-        strings = [c_string(name) for name, _ in every]
-        names = ffi.new("char *[]", strings)
+        names, strings = c_strings([name for name, _ in every], "a name")
         reports = ffi.new("EmuReport *[]", [one._report for _, one in every])
         topologies = ffi.new("EmuTopology *[]", [one._topology._topology for _, one in every])
         return written(lib.emu_report_write_comparison_html, ffi.cast("const EmuReport *const *", reports),
                        ffi.cast("const EmuTopology *const *", topologies),
-                       ffi.cast("const char *const *", names), len(every)).decode()
+                       names, len(every)).decode()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the page (`.html`) or the table (`.txt`)."""
-        name = os.fspath(path)
+        name = path_text(path, "a comparison's file")
         if not name.endswith((".html", ".txt")):
-            raise ValueError(f"{name}: a comparison is an .html or .txt file")
+            raise InvalidArgument(f"{name}: a comparison is an .html or .txt file")
         with open(name, "w", encoding="utf-8") as file:
             file.write(self.html() if name.endswith(".html") else f"{self}\n")
 
@@ -86,15 +90,23 @@ class Comparison:
         return f"<meshlo.Comparison of {', '.join(self.emulations)}>"
 
 
+# What `emulate()` takes.
+_ARGUMENTS = ("program", *(name for name in inspect.signature(emulate).parameters if name != "program"))
+
+
 def compare(alternatives: Mapping[str, Any], on: str | Topology | None = None, *, mesh: Any = None, shard: Any = None) -> Comparison:
     """Emulates several plans: {"now": lowered, "sharded": other}, or of one program {"wide": dict(program=lowered, mesh="data=8")}.
     A value is a program, or a dict of arguments for `emulate()`; what it does not say is taken from here."""
     if not isinstance(alternatives, Mapping):
-        raise TypeError(f"alternatives are a dict, {{'now': lowered, 'sharded': other}}, not {alternatives!r}")
+        raise InvalidType(f"alternatives are a dict, {{'now': lowered, 'sharded': other}}, not {alternatives!r}")
     if not alternatives:
         raise InvalidArgument("nothing to compare")
     results = {}
     for name, one in alternatives.items():
+        unknown = [key for key in one if key not in _ARGUMENTS] if isinstance(one, Mapping) else []
+        if unknown or isinstance(one, Mapping) and "program" not in one:
+            wrong = f"has no argument {unknown[0]!r}" if unknown else "has no program"
+            raise InvalidArgument(f"alternative {name!r} {wrong}: {', '.join(_ARGUMENTS)}")
         arguments = {"on": on, "mesh": mesh, "shard": shard} | (dict(one) if isinstance(one, Mapping) else {"program": one})
         results[str(name)] = emulate(**arguments)
     return Comparison(results)
@@ -107,7 +119,7 @@ def _meshes(pattern: str | None, devices: int) -> list[str | None]:
     if "*" not in pattern:
         return [pattern] if _axes(pattern) else []
     arena, meshes, count = ffi.gc(lib.hlo_arena_new(), lib.hlo_arena_free), ffi.new("AdviceMesh **"), ffi.new("int64_t *")
-    check(lib.advice_meshes(arena, pattern.encode(), devices, False, meshes, count))
+    check(lib.advice_meshes(arena, c_string(pattern, "a mesh"), devices, False, meshes, count))
     return [",".join(f"{text_of(axis.name)}={axis.size}" for axis in mesh.axes[0:mesh.count]) for mesh in meshes[0][0:count[0]]]
 
 
@@ -121,9 +133,9 @@ class Sweep:
 
     @property
     def best(self) -> dict[str, Any]:
-        """The row of the fastest that fits; ValueError if none does."""
+        """The row of the fastest that fits; `InvalidArgument` if none does."""
         if not self.rows or not self.rows[0]["fits"]:
-            raise ValueError("none of them fits")
+            raise InvalidArgument("none of them fits")
         return self.rows[0]
 
     def __str__(self) -> str:
@@ -141,6 +153,8 @@ def sweep(program: Any, on: Iterable[str] | str, mesh: Any = None, *, shard: Any
     """Emulates a program on several slices and, with `mesh="data=*,model=*"` or `{"data": "*", "model": 4}`, on every mesh of these axes that a slice's devices
     form. A mesh that does not fit the program is a failure of its own, not an exception."""
     one = load(program)
+    if not isinstance(on, Iterable):
+        raise InvalidType(f"slices are ['v5e-8', 'v6e-8'] or 'v5e-8,v6e-8', not {on!r}")
     slices = on.split(",") if isinstance(on, str) else list(on)
     if not slices:
         raise InvalidArgument("which slices? on=['v5e-8', 'v6e-8']")

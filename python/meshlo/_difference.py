@@ -6,7 +6,8 @@ import json
 from typing import Any, Mapping, Sequence
 
 from meshlo._arrays import literal_of
-from meshlo._library import InvalidArgument, c_string, ffi, lib, made, written
+from meshlo._library import InvalidArgument, InvalidType, c_string, c_strings, ffi, lib, made, one_of, real_number, written
+from meshlo._machine import Topology
 from meshlo._program import Program, SpmdArguments, load
 from meshlo._run import _NUMERICS, _flatten
 
@@ -24,26 +25,28 @@ def _way(program: Program, way: Any, what: str) -> tuple[Any, list[Any]]:
         way = {"passes": way}
     elif not isinstance(way, Mapping):
         raise InvalidArgument(f"{what} is 'exact', 'tpu', 'compiled', a list of passes or a dict, not {type(way).__name__}")
-    unknown = sorted(set(way) - set(_KEYS))
+    unknown = [key for key in way if key not in _KEYS]
     if unknown:
         raise InvalidArgument(f"{what} has no key {unknown[0]!r}: {', '.join(_KEYS)}")
-    if way.get("numerics") not in _NUMERICS:
-        raise InvalidArgument(f"numerics is 'exact' or 'tpu', not {way['numerics']!r}")
+    one_of(way.get("numerics"), tuple(_NUMERICS), "numerics")
     run = ffi.new("AdviceRun *", {"numerics": getattr(lib, _NUMERICS[way.get("numerics")])})
     keep: list[Any] = [run]
     sharded = way.get("mesh") is not None or way.get("shard") is not None or way.get("num_partitions")
     machine = way.get("on") or ("cpu" if sharded else None)
+    machine = machine.name if isinstance(machine, Topology) else machine
     if machine is not None:
         arguments = SpmdArguments(program, way.get("mesh"), way.get("shard"), way.get("num_partitions") or 0)
         run.spmd = arguments.options[0]
-        keep += [arguments, c_string(f"cpu:{arguments.device_count}" if machine == "cpu" else machine)]
+        keep += [arguments, c_string(f"cpu:{arguments.device_count}" if machine == "cpu" else machine, "a slice")]
         run.machine = keep[-1]
     passes = way.get("passes") or ()
+    if not isinstance(passes, (str, list, tuple)):
+        raise InvalidType(f"passes are names, ['simplify'], not {passes!r}")
     if passes:
-        strings = [c_string(one) for one in ([passes] if isinstance(passes, str) else passes)]
-        array = ffi.new("char *[]", strings)
-        keep += [strings, array]
-        run.passes, run.pass_count = ffi.cast("const char *const *", array), len(strings)
+        names = [passes] if isinstance(passes, str) else list(passes)
+        run.passes, strings = c_strings(names, "a pass")
+        run.pass_count = len(names)
+        keep += strings
     return run, keep
 
 
@@ -131,6 +134,6 @@ def first_difference(f: Any, args: Sequence[Any] = (), a: Any = "exact", b: Any 
     literals = [literal_of(value, parameters.items[index].shape, f"argument {index}") for index, value in enumerate(leaves)]
     given = ffi.new("HloLiteral *[]", literals or [ffi.NULL])
     options = ffi.new("AdviceDifferenceOptions *", {
-        "relative": rtol or 0, "absolute": atol or 0, "is_relative_set": rtol is not None, "is_absolute_set": atol is not None})
+        "relative": real_number(rtol or 0, "rtol"), "absolute": real_number(atol or 0, "atol"), "is_relative_set": rtol is not None, "is_absolute_set": atol is not None})
     return Difference(made("AdviceDifference", lib.advice_difference_free, lib.advice_first_difference, program._module,
                            ffi.cast("const HloLiteral *const *", given), len(literals), one, two, options))

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from meshlo._library import InvalidArgument, c_string, ffi, lib, made, size_text, time_text, written
+from meshlo._library import InvalidArgument, c_string, ffi, lib, made, path_text, real_number, size_text, time_text, whole_number, written
 from meshlo._machine import Topology
 from meshlo._program import Partitioned, load
 
@@ -40,8 +40,9 @@ class Emulation:
         self._topology = topology
         ids = partitioned.device_assignment(topology._topology) if topology.is_tpu else ffi.NULL
         arena, mesh, source = partitioned.describe_mesh()
-        texts = {"faults": c_string(faults), "mesh": mesh, "mesh_source": source}
-        options = ffi.new("EmuOptions *", {"device_assignment": ids, "device_assignment_count": len(ids) if ids != ffi.NULL else 0, **texts})
+        texts = {"faults": c_string(faults, "faults"), "mesh": mesh, "mesh_source": source}
+        options = ffi.new("EmuOptions *", {"device_assignment": ids, "device_assignment_count": len(ids) if ids != ffi.NULL else 0,
+                                         "keeps_program": True, **texts})
         self._report = made("EmuReport", lib.emu_report_free, lib.emu_simulate, partitioned._module, topology._topology, options)
         self._values = json.loads(written(lib.emu_report_write_json, self._report))
 
@@ -122,7 +123,7 @@ class Emulation:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file by its name's end: `.html` is the report, `.trace.json` the timeline, `.xplane.pb` the profile, `.json` the
         numbers, `.txt` the table."""
-        name = os.fspath(path)
+        name = path_text(path, "a report's file")
         if name.endswith(".xplane.pb"):
             with open(name, "wb") as file:
                 file.write(self.xplane())
@@ -133,7 +134,7 @@ class Emulation:
                 with open(name, "w", encoding="utf-8") as file:
                     file.write(make())
                 return
-        raise ValueError(f"{name}: a report is an .html, .trace.json, .xplane.pb, .json or .txt file")
+        raise InvalidArgument(f"{name}: a report is an .html, .trace.json, .xplane.pb, .json or .txt file")
 
     def show(self, height: int = 700) -> Any:
         """Shows the report in a notebook; outside of one, prints the table."""
@@ -145,7 +146,8 @@ class Emulation:
         if get_ipython is None or get_ipython() is None:
             print(self.summary())
             return
-        frame = f'<iframe srcdoc="{html.escape(self.html())}" style="width:100%;height:{int(height)}px;border:0"></iframe>'
+        tall = whole_number(height, "height")
+        frame = f'<iframe srcdoc="{html.escape(self.html())}" style="width:100%;height:{tall}px;border:0"></iframe>'
         display(HTML(frame))
 
     def __str__(self) -> str:
@@ -163,7 +165,7 @@ class Explanation:
     def __init__(self, partitioned: Partitioned, topology: Topology | None, budget: float):
         self.partitioned = partitioned
         self._topology = topology
-        options = ffi.new("AdviceOptions *", {"budget_seconds": budget})
+        options = ffi.new("AdviceOptions *", {"budget_seconds": real_number(budget, "budget")})
         keep = [c_string("mesh=" if partitioned.mesh else None)]
         options.mesh_source = keep[0]
         if topology is not None:

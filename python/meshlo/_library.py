@@ -6,9 +6,11 @@ when Python drops its last reference. cffi releases the interpreter's lock durin
 """
 from __future__ import annotations
 
+import math
+import operator
 import os
 import pathlib
-from typing import Any
+from typing import Any, Iterable
 
 from meshlo._declarations import ffi
 
@@ -51,6 +53,10 @@ class InvalidArgument(Error, ValueError):
     """A program, a name or an option that is not right."""
 
 
+class InvalidType(InvalidArgument, TypeError):
+    """An argument of another type than the function takes."""
+
+
 class Unimplemented(Error, NotImplementedError):
     """Something that Meshlo does not do; the message names it."""
 
@@ -59,17 +65,17 @@ class ResourceExhausted(Error, MemoryError):
     """This machine does not have the memory."""
 
 
-class _NotFound(Error, FileNotFoundError):
+class NotFound(Error, FileNotFoundError):
     """A file that is not there."""
 
 
-class _PermissionDenied(Error, PermissionError):
+class PermissionDenied(Error, PermissionError):
     """A file that may not be read."""
 
 
 _CLASSES = {
-    "NOT_FOUND": _NotFound,
-    "PERMISSION_DENIED": _PermissionDenied,
+    "NOT_FOUND": NotFound,
+    "PERMISSION_DENIED": PermissionDenied,
     "INVALID_ARGUMENT": InvalidArgument,
     "UNIMPLEMENTED": Unimplemented,
     "RESOURCE_EXHAUSTED": ResourceExhausted,
@@ -129,9 +135,65 @@ def size_text(count: int) -> str:
     return written(lib.emu_print_size, int(count)).decode()
 
 
-def c_string(text: str | None) -> Any:
-    """A C string that lives as long as the returned pointer; NULL for None."""
-    return ffi.NULL if text is None else ffi.new("char[]", text.encode())
+def c_string(text: str | None, what: str = "a name") -> Any:
+    """A C string that lives as long as the returned pointer; NULL for None. `what` is for the message where it is no text."""
+    if text is None:
+        return ffi.NULL
+    if not isinstance(text, str):
+        raise InvalidType(f"{what} is text, not {text!r}")
+    if "\0" in text:
+        raise InvalidArgument(f"{what} has a NUL character: {text!r}")
+    return ffi.new("char[]", text.encode("utf-8", "surrogateescape"))
+
+
+def c_strings(texts: Iterable[str], what: str) -> tuple[Any, list[Any]]:
+    """An array of C strings, `const char *const *`, and what it points to, which must live as long."""
+    strings = []
+    for text in texts:
+        if text is None:
+            raise InvalidType(f"{what} is text, not None")
+        strings.append(c_string(text, what))
+    array = ffi.new("char *[]", strings or [ffi.NULL])
+    return ffi.cast("const char *const *", array), [array, *strings]
+
+
+def whole_number(value: Any, what: str, least: int = 0) -> int:
+    """A number that the library takes as int64_t, from `least` on."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidType(f"{what} is a whole number, not {value!r}") from None
+    if not least <= number < 1 << 63:
+        raise InvalidArgument(f"{what} is a whole number from {least} on, not {number}")
+    return number
+
+
+def real_number(value: Any, what: str) -> float:
+    """A number from 0 on."""
+    if not isinstance(value, (int, float)):
+        raise InvalidType(f"{what} is a number, not {value!r}")
+    if not 0 <= value < math.inf:
+        raise InvalidArgument(f"{what} is a number from 0 on, not {value!r}")
+    return float(value)
+
+
+def path_text(path: Any, what: str) -> str:
+    """The path of a file as text."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidType(f"{what} is a path, not {path!r}")
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise InvalidArgument(f"{what} has a NUL character: {name!r}")
+    return name
+
+
+def one_of(value: Any, choices: Iterable[str | None], what: str) -> str | None:
+    """A value that must be one of a few."""
+    names = list(choices)
+    if value not in names:
+        known = [f"'{name}'" for name in names if name]
+        raise InvalidArgument(f"{what} is {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
+    return value
 
 
 def version() -> str:

@@ -8,7 +8,8 @@ import pathlib
 import sys
 from typing import Any, Iterator, NamedTuple
 
-from meshlo._library import PLUGIN, InvalidArgument, c_string, check, ffi, lib, made, text_of, written
+from meshlo._library import (PLUGIN, Error, InvalidArgument, InvalidType, NotFound, c_string, check, ffi, lib, made, one_of, text_of,
+                             whole_number, written)
 
 
 class Device(NamedTuple):
@@ -27,8 +28,8 @@ class Topology:
 
     def __init__(self, name: str | os.PathLike[str]):
         if not isinstance(name, (str, os.PathLike)):
-            raise TypeError(f"a slice is a name like 'v5e-16' or the path of an XML file, not {name!r}")
-        self._topology = made("EmuTopology", lib.emu_topology_free, lib.emu_topology_parse, c_string(os.fspath(name)))
+            raise InvalidType(f"a slice is a name like 'v5e-16' or the path of an XML file, not {name!r}")
+        self._topology = made("EmuTopology", lib.emu_topology_free, lib.emu_topology_parse, c_string(os.fsdecode(name), "a slice"))
 
     @property
     def name(self) -> str:
@@ -56,11 +57,11 @@ class Topology:
         """The device ids of `jax.make_mesh(sizes)`, row by row."""
         if not sizes:
             raise InvalidArgument("a mesh has sizes of at least one")
-        axes = ffi.new("int64_t[]", list(sizes))
+        axes = ffi.new("int64_t[]", [whole_number(size, "the size of an axis", 1) for size in sizes])
         count = ffi.new("int64_t *")
         check(lib.emu_mesh_positions(self._topology, axes, len(sizes), count))
         ids = ffi.new("int64_t[]", count[0])
-        check(lib.emu_mesh_order(self._topology, axes, len(sizes), allow_split_physical_axes, ids))
+        check(lib.emu_mesh_order(self._topology, axes, len(sizes), bool(allow_split_physical_axes), ids))
         return list(ids)
 
     def __str__(self) -> str:
@@ -85,11 +86,13 @@ def plugin_path() -> str:
     """The path of the PJRT plugin, for `TPU_LIBRARY_PATH`."""
     path = os.environ.get("MESHLO_PLUGIN")
     if not path:
-        import jax_meshlo
-
+        try:
+            import jax_meshlo
+        except ImportError as missing:
+            raise NotFound("the package jax_meshlo, which has the plugin for JAX, is not installed; MESHLO_PLUGIN can name the plugin") from missing
         path = str(pathlib.Path(jax_meshlo.LIBRARY).with_name(PLUGIN))
     if not os.path.exists(path):
-        raise FileNotFoundError(f"the plugin for JAX is not at {path}; MESHLO_PLUGIN can name another one")
+        raise NotFound(f"the plugin for JAX is not at {path}; MESHLO_PLUGIN can name another one")
     return path
 
 
@@ -100,17 +103,18 @@ def devices_of(name: str, numerics: str | None = None) -> Iterator[list[Any]]:
         with meshlo.devices_of("v5p-16"):
             ...
 
-    JAX chooses its devices once, when a program first needs them: RuntimeError if that has happened in this process. The
+    JAX chooses its devices once, when a program first needs them: `Error` if that has happened in this process. The
     environment is as before at the end; the devices stay. `numerics` is `tpu` (products rounded as on the chip, the
     default) or `exact`.
     """
     Topology(name)  # an unknown name is an error here and not deep in JAX
+    one_of(numerics, (None, "exact", "tpu"), "numerics")
     if "jax" in sys.modules:
         from jax._src import xla_bridge
 
         if xla_bridge.backends_are_initialized():
-            raise RuntimeError("JAX has its devices already: devices_of() must come before the first use of them")
-    values = {"TPU_LIBRARY_PATH": plugin_path(), "JAX_PLATFORMS": "tpu,cpu", "MESHLO_TOPOLOGY": name}
+            raise Error("JAX has its devices already: devices_of() must come before the first use of them")
+    values = {"TPU_LIBRARY_PATH": plugin_path(), "JAX_PLATFORMS": "tpu,cpu", "MESHLO_TOPOLOGY": os.fsdecode(name)}
     if numerics is not None:
         values["MESHLO_NUMERICS"] = numerics
     before = {key: os.environ.get(key) for key in values}

@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Mapping, Sequence
 
 from meshlo._emulate import Emulation, _slice, emulate
-from meshlo._library import InvalidArgument, c_string, ffi, lib, made, size_text, text_of, time_text, written
+from meshlo._library import InvalidArgument, InvalidType, c_string, c_strings, ffi, lib, made, one_of, real_number, size_text, text_of, time_text, written
 from meshlo._machine import Topology
 from meshlo._program import Program, load, mesh_text, shard_texts
 
@@ -173,6 +173,8 @@ def _prices(topologies: list[Topology], price: Mapping[str, float] | None, objec
     """What a chip of each slice costs an hour, as a C array; NULL where nothing is asked by cost."""
     if objective != "cost":
         return ffi.NULL
+    if price is not None and not isinstance(price, Mapping):
+        raise InvalidType(f"price is a dict, {{'v5e': 1.2}}, not {price!r}")
     given = dict(price or {})
     names = [text_of(one._topology.chip.name) or "" for one in topologies]
     missing = sorted({name for name in names if name not in given})
@@ -194,10 +196,11 @@ def plan(program: Any, on: str | Topology | Sequence[str | Topology] | None = No
     `time`, `memory`, or `cost` with `price={"v5e": 1.2}`. The search ends after `budget` seconds with the best so far.
     `progress(evaluated, best_seconds, share)` is called now and then; best_seconds is 0 while nothing fits.
     """
-    if objective not in _OBJECTIVES:
-        raise InvalidArgument(f"objective is 'time', 'memory' or 'cost', not {objective!r}")
-    if not isinstance(budget, (int, float)) or not budget > 0:
+    one_of(objective, tuple(_OBJECTIVES), "objective")
+    if not real_number(budget, "budget") > 0:
         raise InvalidArgument(f"budget is a number of seconds above 0, not {budget!r}")
+    if progress is not None and not callable(progress):
+        raise InvalidType(f"progress is a function, not {progress!r}")
     one = load(program)
     if one.is_per_device and one.num_partitions > 1:
         raise InvalidArgument("the program is that of one device already, and no longer sharded: plan what jax.jit(f).lower() gives")
@@ -217,12 +220,12 @@ def plan(program: Any, on: str | Topology | Sequence[str | Topology] | None = No
     callback = ffi.callback("bool(void *, const AdvicePlanProgress *)", call, error=False,
                             onerror=lambda kind, value, trace: stopped.append(value))
     given = ffi.new("EmuTopology *[]", [where._topology for where in topologies])
-    kept = [c_string(text) for text in shard_texts(keep)]
-    pattern, keeps = c_string(mesh_text(mesh)), ffi.new("char *[]", kept or [ffi.NULL])
+    kept = shard_texts(keep)
+    pattern, (keeps, strings) = c_string(mesh_text(mesh), "a mesh"), c_strings(kept, "a sharding")
     prices = _prices(topologies, price, objective)
     options = ffi.new("AdvicePlanOptions *", {
         "topologies": ffi.cast("const EmuTopology *const *", given), "topology_count": len(topologies), "mesh": pattern,
-        "kept": ffi.cast("const char *const *", keeps), "kept_count": len(kept), "objective": getattr(lib, _OBJECTIVES[objective]),
+        "kept": keeps, "kept_count": len(kept), "objective": getattr(lib, _OBJECTIVES[objective]),
         "prices": prices, "budget_seconds": budget, "progress": callback})
     report = made("AdvicePlan", lib.advice_plan_free, lib.advice_plan_new, one._module, options)
     if stopped:

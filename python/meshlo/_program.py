@@ -9,21 +9,26 @@ import os
 import re
 from typing import Any, Mapping
 
-from meshlo._library import InvalidArgument, c_string, check, ffi, lib, made, text_of, written
+from meshlo._library import (InvalidArgument, InvalidType, c_string, c_strings, check, ffi, lib, made, one_of, path_text, text_of, whole_number,
+                             written)
 
 # More than any program that fits into memory expands to.
 _MOST_BYTES = 4 << 30
+_DIALECTS = ("hlo", "stablehlo")
 
 
 def _serialised(source: Any) -> tuple[bytes, str | None, bool]:
     """The bytes of a program, the name for its errors, and whether JAX has compiled it."""
     if isinstance(source, os.PathLike):
-        return b"", os.fspath(source), False
+        return b"", path_text(source, "a program"), False
     if isinstance(source, str):
         looks_like_path = "\n" not in source and (os.path.exists(source) or "{" not in source)
         return (b"", source, False) if looks_like_path else (source.encode(), None, False)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return bytes(source), None, False
+        try:
+            return bytes(source), None, False
+        except ValueError as problem:  # a memoryview that was released
+            raise InvalidArgument(f"a program's bytes cannot be read: {problem}") from problem
     if hasattr(source, "mlir_module_serialized"):  # jax.export.Exported
         return bytes(source.mlir_module_serialized), None, False
     if hasattr(source, "runtime_executable"):  # jax.stages.Compiled
@@ -31,7 +36,7 @@ def _serialised(source: Any) -> tuple[bytes, str | None, bool]:
         return modules[0].as_serialized_hlo_module_proto(), None, True
     if hasattr(source, "compiler_ir"):  # jax.stages.Lowered; with debug_info for source lines and argument names
         return source.as_text(debug_info=True).encode(), None, False
-    raise TypeError(
+    raise InvalidType(
         f"a program is a jax.stages.Lowered or Compiled, a jax.export.Exported, a path, text or bytes, not {type(source).__name__}; "
         "of a function it is jax.jit(f).lower(*arguments)")
 
@@ -40,6 +45,21 @@ def _counts(source: Any) -> dict[str, int]:
     """The numbers of devices of a compiled program, which stand in the head of its text and not in the serialised form."""
     head = source.runtime_executable().hlo_modules()[0].to_string().partition("\n")[0]
     return {name: int(value) for name, value in re.findall(r", (num_partitions|replica_count)=(\d+)", head)}
+
+
+def _check_sizes(sizes: Any) -> None:
+    """Refuses what is not a dict of sizes by argument."""
+    if sizes is None:
+        return
+    if not isinstance(sizes, collections.abc.Mapping):
+        raise InvalidType(f"sizes are a dict by argument, {{0: (4, 8)}}, not {sizes!r}")
+    for index, dims in sizes.items():
+        if not 0 <= whole_number(index, "an argument in sizes") < 1 << 20:
+            raise InvalidArgument(f"sizes: there is no argument {index}")
+        if isinstance(dims, str) or not isinstance(dims, collections.abc.Iterable):
+            raise InvalidType(f"sizes: those of argument {index} are like (4, 8), not {dims!r}")
+        for size in dims:
+            whole_number(size, f"sizes: one of argument {index}")
 
 
 def _parse(data: bytes, name: str | None, sizes: dict[int, tuple[int, ...]] | None) -> Any:
@@ -78,6 +98,7 @@ class Program:
     """A program that Meshlo has read and verified. `load()` makes it; every function of this package does so by itself."""
 
     def __init__(self, source: Any, sizes: dict[int, tuple[int, ...]] | None = None):
+        _check_sizes(sizes)
         data, name, is_compiled = _serialised(source)
         if name is not None:
             data = _read_file(name)
@@ -115,19 +136,15 @@ class Program:
 
     def as_text(self, dialect: str = "hlo") -> str:
         """The program as `hlo` or `stablehlo` text."""
-        if dialect == "hlo":
+        if one_of(dialect, _DIALECTS, "dialect") == "hlo":
             return _print(self._module)
-        if dialect == "stablehlo":
-            return written(lib.hlo_module_to_stablehlo_text, self._module, True).decode()
-        raise ValueError(f"dialect is 'hlo' or 'stablehlo', not {dialect!r}")
+        return written(lib.hlo_module_to_stablehlo_text, self._module, True).decode()
 
     def as_bytes(self, dialect: str = "hlo") -> bytes:
         """The program as a serialised HloModuleProto (`hlo`), or as portable StableHLO bytecode (`stablehlo`)."""
-        if dialect == "hlo":
+        if one_of(dialect, _DIALECTS, "dialect") == "hlo":
             return written(lib.hlo_module_to_proto, self._module)
-        if dialect == "stablehlo":
-            return written(lib.hlo_module_to_stablehlo_bytecode, self._module, ffi.NULL)
-        raise ValueError(f"dialect is 'hlo' or 'stablehlo', not {dialect!r}")
+        return written(lib.hlo_module_to_stablehlo_bytecode, self._module, ffi.NULL)
 
     def __repr__(self) -> str:
         return f"<meshlo.Program {self.name!r} for {self.num_partitions} devices>"
@@ -156,7 +173,7 @@ def spec_text(spec: Any) -> str:
     if hasattr(spec, "spec"):  # a NamedSharding
         spec = spec.spec
     if not isinstance(spec, collections.abc.Iterable) or not all(item is None or isinstance(item, (str, tuple, list)) for item in spec):
-        raise TypeError(f"a sharding is P('data', None), a NamedSharding or 'data,-', not {spec!r}")
+        raise InvalidType(f"a sharding is P('data', None), a NamedSharding or 'data,-', not {spec!r}")
     return ",".join("-" if item is None else item if isinstance(item, str) else "+".join(item) or "-" for item in spec)
 
 
@@ -169,9 +186,11 @@ def shard_texts(shard: Any) -> list[str]:
     """The shardings of a call as the library reads them: `p0=data,-`."""
     if isinstance(shard, collections.abc.Mapping):
         return [f"{_target(key)}={spec_text(spec)}" for key, spec in shard.items()]
-    texts = [shard] if isinstance(shard, str) else list(shard or ())
+    if shard is None or isinstance(shard, str):
+        return [shard] if shard else []
+    texts = list(shard) if isinstance(shard, collections.abc.Iterable) else [shard]
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"shardings are a dict, {{0: P('data', None)}}, or texts like 'p0=data,-', not {shard!r}")
+        raise InvalidType(f"shardings are a dict, {{0: P('data', None)}}, or texts like 'p0=data,-', not {shard!r}")
     return texts
 
 
@@ -186,7 +205,7 @@ def _shape(mesh: Any) -> Mapping[Any, Any]:
     """The sizes of a mesh by axis."""
     shape = mesh if isinstance(mesh, collections.abc.Mapping) else getattr(mesh, "shape", None)
     if not isinstance(shape, collections.abc.Mapping):
-        raise TypeError(f"a mesh is a dict, {{'data': 4, 'model': 2}}, 'data=4,model=2' or a jax.sharding.Mesh, not {mesh!r}")
+        raise InvalidType(f"a mesh is a dict, {{'data': 4, 'model': 2}}, 'data=4,model=2' or a jax.sharding.Mesh, not {mesh!r}")
     return shape
 
 
@@ -197,26 +216,26 @@ class SpmdArguments:
         self._keep: list[Any] = []
         axes = _axes(mesh)
         # By the program itself where the call says nothing.
+        num_partitions = whole_number(num_partitions, "num_partitions")
         if num_partitions == 0 and not axes and program.num_partitions > 1:
             num_partitions = program.num_partitions
         self.device_count = num_partitions or math.prod(size for _, size in axes)
         self.mesh = mesh_text(dict(axes)) or None  # as it was given
-        self.options = ffi.new("SpmdOptions *", {"num_partitions": num_partitions, "async": overlap})
+        self.options = ffi.new("SpmdOptions *", {"num_partitions": num_partitions, "async": bool(overlap)})
         if axes:
             array = ffi.new("SpmdMeshAxis[]", len(axes))
             for index, (name, size) in enumerate(axes):
                 if not 1 <= size < 1 << 31:
                     raise InvalidArgument(f"mesh: axis {name!r} has {size} devices")
-                self._keep.append(c_string(name))
+                self._keep.append(c_string(name, "the name of an axis"))
                 array[index].name, array[index].size = self._keep[-1], size
             self._keep.append(array)
             self.options.mesh, self.options.mesh_axis_count = array, len(axes)
         shards = shard_texts(shard)
         if shards:
-            strings = [c_string(one) for one in shards]
-            array = ffi.new("char *[]", strings)
-            self._keep += [*strings, array]
-            self.options.shards, self.options.shard_count = ffi.cast("const char *const *", array), len(shards)
+            self.options.shards, strings = c_strings(shards, "a sharding")
+            self.options.shard_count = len(shards)
+            self._keep += strings
 
 
 def _axes(mesh: Any) -> list[tuple[str, int]]:

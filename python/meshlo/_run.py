@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from meshlo._arrays import array_of, literal_of
-from meshlo._library import InvalidArgument, c_string, check, ffi, lib, made
+from meshlo._library import InvalidArgument, c_string, check, ffi, lib, made, one_of
+from meshlo._machine import Topology
 from meshlo._program import Program, SpmdArguments, load
 
 _NUMERICS = {None: "TARGET_NUMERICS_DEFAULT", "exact": "TARGET_NUMERICS_EXACT", "tpu": "TARGET_NUMERICS_TPU"}
@@ -40,7 +41,7 @@ def _literals(program: Program, leaves: Sequence[Any], boundary: Any) -> list[An
     return [literal_of(value, getattr(boundary.parameters[index], "global"), f"input {index}") for index, value in enumerate(leaves)]
 
 
-def run(program: Any, inputs: Any = (), on: str = "cpu", *, mesh: Any = None, shard: Any = None, num_partitions: int = 0,
+def run(program: Any, inputs: Any = (), on: str | Topology = "cpu", *, mesh: Any = None, shard: Any = None, num_partitions: int = 0,
         numerics: str | None = None) -> Any:
     """Runs a program with real numbers on the virtual devices of a machine, and returns NumPy arrays: in the structure of the
     function's results for a program that JAX lowered, else a list.
@@ -48,12 +49,11 @@ def run(program: Any, inputs: Any = (), on: str = "cpu", *, mesh: Any = None, sh
     `inputs` are the arguments: a list of arrays, or the nested arguments of the JAX function. `on` is `cpu`, `cpu:8` or a
     slice; on slices f32 products are rounded as on the chip unless `numerics="exact"`.
     """
-    if numerics not in _NUMERICS:
-        raise InvalidArgument(f"numerics is 'exact' or 'tpu', not {numerics!r}")
+    one_of(numerics, tuple(_NUMERICS), "numerics")
     one = load(program)
     arguments = SpmdArguments(one, mesh, shard, num_partitions)
-    machine = f"cpu:{arguments.device_count}" if on == "cpu" else on
-    client = made("TargetClient", lib.target_client_release, lib.target_client_new, c_string(machine))
+    machine = f"cpu:{arguments.device_count}" if on == "cpu" else on.name if isinstance(on, Topology) else on
+    client = made("TargetClient", lib.target_client_release, lib.target_client_new, c_string(machine, "a slice"))
     options = ffi.new("TargetProgramOptions *", {"numerics": getattr(lib, _NUMERICS[numerics])})
     options.spmd = arguments.options[0]
     compiled = made("TargetProgram", lib.target_program_free, lib.target_program_new, client, one._module, options)
@@ -68,8 +68,7 @@ def run(program: Any, inputs: Any = (), on: str = "cpu", *, mesh: Any = None, sh
 
 def evaluate(program: Any, inputs: Any = (), *, numerics: str = "exact") -> Any:
     """The results by the reference evaluator: one device, one instruction at a time, slow and right. As `run()` otherwise."""
-    if numerics not in ("exact", "tpu"):
-        raise InvalidArgument(f"numerics is 'exact' or 'tpu', not {numerics!r}")
+    one_of(numerics, ("exact", "tpu"), "numerics")
     one = load(program)
     leaves = _flatten(one, inputs)
     entry = one._module.entry

@@ -186,7 +186,7 @@ def test_profiles_are_read_by_jax_with_every_iteration(tmp_path):
     report = meshlo.emulate(low, "v5e-1")
     report.save(tmp_path / "step.xplane.pb")
     planes = list(jax.profiler.ProfileData.from_file(str(tmp_path / "step.xplane.pb")).planes)
-    assert [plane.name for plane in planes] == ["/device:TPU:0"]
+    assert [plane.name for plane in planes] == ["/device:TPU:0", "/host:metadata"]
     lines = {line.name: list(line.events) for line in planes[0].lines}
     assert set(lines) == {"Steps", "XLA Modules", "XLA Ops", "Async XLA Ops"}
     assert lines["Steps"][0].duration_ns == int(report.step_seconds * 1e9)  # ProfileData rounds down
@@ -377,10 +377,80 @@ def test_helpers_for_test_suites_say_what_is_wrong(tmp_path):
     (lambda: meshlo.load(network), TypeError, "jax.jit"),
     (lambda: meshlo.topology("v2-8").mesh_order(3, 9), meshlo.InvalidArgument, "27"),
     (lambda: meshlo.load(lowered(), sizes={99: (1,)}), meshlo.InvalidArgument, "99|argument"),
+    (lambda: meshlo.run(lowered(), ["ab", X]), meshlo.InvalidArgument, r"the program wants f32\[16,32\]"),
+    (lambda: meshlo.compare({"a": {"mash": 1, "program": lowered()}}, on="v2-8"), meshlo.InvalidArgument, "'mash'"),
+    (lambda: meshlo.compare({"a": lowered()}, on="v2-8").differences("a", "b"), meshlo.InvalidArgument, "'b': a"),
+    (lambda: meshlo.emulate(lowered(), "v2-8").save("r.pdf"), meshlo.InvalidArgument, "r.pdf"),
+    (lambda: meshlo.emulate(lowered(), "v2-8").save(3), TypeError, "a path, not 3"),
+    (lambda: meshlo.emulate(lowered(), "v2-8\0x"), meshlo.InvalidArgument, "NUL"),
+    (lambda: meshlo.topology("v2-8").mesh_order(4, "2"), TypeError, "whole number, not '2'"),
+    (lambda: meshlo.testing.assert_collectives(lowered(), max_bytes="1 XB"), meshlo.InvalidArgument, "64MiB', not '1 XB'"),
+    (lambda: meshlo.testing.assert_collectives(lowered(), max_bytes=1.5), TypeError, "whole number, not 1.5"),
+    (lambda: meshlo.testing.assert_collectives(lowered(), forbid=["allgather"]), meshlo.InvalidArgument, "'allgather' is not a collective: all-"),
 ])
 def test_errors_are_exceptions_with_the_library_s_text(call, error, text):
-    with pytest.raises(error, match=text):
+    with pytest.raises(error, match=text) as problem:
         call()
+    assert isinstance(problem.value, meshlo.Error)
+
+
+def test_bug_one_forbidden_collective_as_text_forbade_nothing():
+    with pytest.raises(AssertionError, match="all-reduce"):
+        meshlo.testing.assert_collectives(lowered(), forbid="all-reduce", mesh={"x": 4}, shard={0: P("x", None), 1: P(None, "x")})
+
+
+# Every argument of every function, replaced by things that it cannot be: the exception is always one of Meshlo with a sentence.
+class Strange:
+    """Nothing that anything takes."""
+
+
+def closed_bytes():
+    view = memoryview(b"HloModule x")
+    view.release()
+    return view
+
+
+STRANGE = [3, -1, 2.5, 1 << 70, float("nan"), "x y", "\0", b"\xff", [], {}, [None], {"": ""}, {3: 3}, (1, 2), Strange(), open(__file__),
+           lambda: 3]
+CALLS = {
+    meshlo.emulate: dict(program=0, on="v2-8", mesh={"x": 8}, shard=None, num_partitions=0, faults=None),
+    meshlo.partition: dict(program=0, mesh={"x": 8}, shard=None, num_partitions=0),
+    meshlo.explain: dict(program=0, on="v2-8", mesh={"x": 8}, shard=None, num_partitions=0, budget=0),
+    meshlo.compare: dict(alternatives=0, on="v2-8", mesh={"x": 8}, shard=None),
+    meshlo.sweep: dict(program=0, on="v2-8", mesh={"x": 8}, shard=None),
+    meshlo.plan: dict(program=0, on="v2-8", mesh="x=8", keep=None, objective="time", price=None, budget=0.01, progress=None),
+    meshlo.run: dict(program=0, inputs=(W, X), on="cpu", mesh=None, shard=None, num_partitions=0, numerics=None),
+    meshlo.evaluate: dict(program=0, inputs=(W, X), numerics="exact"),
+    meshlo.load: dict(source=0, sizes=None),
+    meshlo.topology: dict(name="v2-8"),
+    meshlo.devices: dict(name="v2-8"),
+    meshlo.first_difference: dict(f=0, args=(W, X), a="exact", b="tpu", rtol=None, atol=None),
+    meshlo.testing.assert_collectives: dict(program=0, forbid=(), allow=None, max_bytes=None, max_count=None, mesh=None, shard=None),
+    meshlo.testing.assert_fits: dict(program=0, on="v2-8", mesh=None, shard=None),
+    meshlo.testing.assert_plan: dict(program=0, path=0, mesh=None, shard=None),
+}
+
+
+@pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)
+def test_wrong_arguments_are_errors_with_a_sentence(function, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a plan may be written to any text
+    good = {name: value for name, value in CALLS[function].items()}
+    for name, value in {"program": lowered(), "source": lowered(), "f": lowered(), "alternatives": {"a": lowered()}, "path": tmp_path / "plan"}.items():
+        if name in good:
+            good[name] = value
+    for name in good:
+        for strange in STRANGE + [closed_bytes()] * (name in ("program", "source")):
+            if callable(strange) and name in ("f", "progress"):
+                continue  # the caller's own function, whose errors are the caller's
+            try:
+                with jax.default_device(CPU):
+                    function(**good | {name: strange})
+            except AssertionError:
+                pass  # what the helpers are for
+            except meshlo.Error as problem:
+                assert len(str(problem).split()) > 2, (name, strange, problem)
+            except Exception as problem:
+                raise AssertionError(f"{function.__name__}({name}={strange!r}): {type(problem).__name__}: {problem}") from problem
 
 
 def test_bug_utilisation_of_hardware_was_called_mfu_in_tables():
