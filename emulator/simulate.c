@@ -125,7 +125,7 @@ static HloOpcode listed_opcode(const HloInstruction *instruction, const EmuKerne
         const HloOpcode opcode = kernel->members[i]->opcode;
         if (opcode == HLO_OP_DOT || opcode == HLO_OP_CONVOLUTION) return opcode;
     }
-    return instruction->opcode == HLO_OP_ASYNC_START ? emu_synchronous_opcode(instruction) : instruction->opcode;
+    return emu_synchronous_opcode(instruction);
 }
 
 // Reads "data=4,model=2". What is not of that form has no axes.

@@ -66,7 +66,7 @@ typedef struct CliOptionTable {
 #define CLI_TABLE(rows) \
     { (rows), (int64_t)HLO_COUNT_OF(rows) }
 
-enum { CLI_MAX_TABLES = 4 };
+enum { CLI_MAX_TABLES = 5 };
 
 typedef struct CliContext CliContext;
 

@@ -18,16 +18,22 @@
 static const int64_t kMostDevices = 1 << 20;
 
 static const CliOption kPartitionOptions[] = {
-    {"num-partitions", CLI_INTEGER, "N", "Number of devices, if neither the file nor the mesh gives it."},
     {"mesh", CLI_TEXT, "x=4,y=2",
      "The mesh, axes major first; the program's annotations are laid out on it by the names of their axes."},
     {"shard", CLI_LIST, "p0=x,-", "Shards a parameter (p0 or its name) or a result (r0): one item a dimension."},
+    {"num-partitions", CLI_INTEGER, "N", "Number of devices, if neither the file nor the mesh gives it."},
+};
+const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
+
+static const CliOption kCompileOptions[] = {
+    {"device-assignment", CLI_TEXT, "0,1,…",
+     "Device of each partition of each replica (default: make_mesh order of the program's mesh)."},
+    {"partitioned", CLI_FLAG, NULL,
+     "The file is already the program of one device (assumed for scheduled dumps of several devices)."},
+    {"async", CLI_FLAG, NULL, "Split collectives into start and done, so that computation can overlap them."},
     {"propagate-boundary", CLI_FLAG, NULL,
      "Let propagation shard parameters and results without annotations also where XLA keeps them whole: in "
      "programs with HLO shardings whose header does not allow it."},
-    {"async", CLI_FLAG, NULL, "Split collectives into start and done, so that computation can overlap them."},
-    {"partitioned", CLI_FLAG, NULL,
-     "The file is already the program of one device (assumed for scheduled dumps of several devices)."},
     {"dump-to", CLI_TEXT, "DIR", "Write the program before and after compiling to DIR, named as XLA names dumps."},
     {"dump-after", CLI_TEXT, "STAGE,…",
      "With --dump-to: also write it after these stages (verify, inline, simplify-before-partitioning, partition, "
@@ -36,13 +42,11 @@ static const CliOption kPartitionOptions[] = {
     {"stage-times", CLI_FLAG, NULL,
      "Print how long each stage of compiling took, and its processor time, to standard error."},
 };
-const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
+const CliOptionTable cli_compile_options = CLI_TABLE(kCompileOptions);
 
 static const CliOption kMachineOptions[] = {
     {"on", CLI_TEXT, "TOPOLOGY",
      "The machine: cpu, cpu:N or a slice like v5e-16; also --topology (default: MESHLO_TOPOLOGY, or cpu)."},
-    {"device-assignment", CLI_TEXT, "0,1,…",
-     "Device of each partition of each replica (default: make_mesh order of the program's mesh)."},
 };
 const CliOptionTable cli_machine_options = CLI_TABLE(kMachineOptions);
 

@@ -8,10 +8,11 @@
 #include "tools/machine.h"
 #include "tools/program.h"
 
-// The options of every verb that partitions: --num-partitions, --mesh, --shard, --partitioned.
-extern const CliOptionTable cli_partition_options;
-// The options that choose the machine: --on, --device-assignment. Verbs that partition have them, or --topology
-// instead.
+// The options of every verb that partitions. A verb lists its tables in the order in which people need them: the
+// machine (--on), how to shard (--mesh, --shard, --num-partitions), its own, and last how to compile
+// (--device-assignment, --partitioned, --dump-to and the like) and to read the program (cli_program_options).
+extern const CliOptionTable cli_partition_options, cli_compile_options;
+// Verbs that partition have this, or an --on of their own that must be a slice.
 extern const CliOptionTable cli_machine_options;
 
 // The machine that the options name (--on or --topology), else MESHLO_TOPOLOGY; NULL where neither names more than

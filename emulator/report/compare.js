@@ -134,7 +134,7 @@ const drawProfile = () => {
   ], rows, 1 + 2 * reports.length, 15);
 };
 const drawCollectives = () => {
-  const rows = gather(op => op.bound === "network", op => op.opcode.replace(/-start$/, "") + (op.scope ? ` · ${keys.scope(op).replace(/\d+/g, "*")}` : ""),
+  const rows = gather(op => op.bound === "network", op => op.opcode + (op.scope ? ` · ${keys.scope(op).replace(/\d+/g, "*")}` : ""),
     [total, op => op.bytes * op.count, op => op.count]);
   if (!rows.length) { byId("collectives").append(node("p", { class: "note" }, "None of them communicates.")); return; }
   table(byId("collectives"), [

@@ -244,7 +244,7 @@ const drawCollectives = () => {
   const groups = new Map();
   for (const op of ops) {
     if (op.bound !== "network") continue;
-    const kind = op.opcode.replace(/-start$/, ""), key = `${kind} ${op.axes}`;
+    const kind = op.opcode, key = `${kind} ${op.axes}`;
     const group = groups.get(key) || { kind, axes: op.axes, time: 0, count: 0, bytes: 0 };
     group.time += total(op); group.count += op.count; group.bytes += op.bytes * op.count;
     groups.set(key, group);

@@ -95,7 +95,7 @@ done <<'CASES'
 2|did you mean v2-8|devices V2-8
 2|did you mean v5e-8|devices v5f-8
 2|a number of devices is expected|devices cpu:0
-2|more than 2 numbers|shardings --mesh a=4 --shape 8,8,8 --spec a
+2|more than 32 numbers|shardings --mesh a=4 --shape 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1 --spec a
 2|unknown mesh axis 'c'; the mesh has: a, b|shardings --mesh a=4,b=2 --shape 8 --spec c
 2|did you mean 'right'|shardings --mesh left=4,right=2 --shape 8 --spec rigth
 2|<stdin>:1:1: error: JSON|check dot.hlo --baseline -

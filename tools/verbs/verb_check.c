@@ -367,7 +367,7 @@ const CliVerb cli_verb_check = {
         "baseline.json --tolerance 2%",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kTable},
+    .tables = {&cli_machine_options, &cli_partition_options, &kTable, &cli_compile_options, &cli_program_options},
     .run = run_check,
     .is_table = true,
 };

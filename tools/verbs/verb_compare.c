@@ -355,7 +355,7 @@ const CliVerb cli_verb_compare = {
         "meshlo compare step.hlo --on v5e-8 --mesh x=8 --shard 'p0=x' --shard 'p0=-,x;p1=x'",
     .least_arguments = 1,
     .most_arguments = 32,
-    .tables = {&cli_program_options, &kTable},
+    .tables = {&kTable, &cli_program_options},
     .run = run_compare,
     .is_table = true,
 };

@@ -122,6 +122,6 @@ const CliVerb cli_verb_convert = {
     .examples = "meshlo convert step.hlo.xz --print short\nmeshlo convert - --to dot -o step.dot < step.hlo",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &kTable},
+    .tables = {&kTable, &cli_program_options},
     .run = run_convert,
 };

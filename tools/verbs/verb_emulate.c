@@ -12,15 +12,16 @@
 #include "tools/machine.h"
 #include "tools/trial.h"
 
+static const CliOption kSliceOptions[] = {
+    {"on", CLI_TEXT, "TOPOLOGY", "The slice, like v5e-16; also --topology (default: MESHLO_TOPOLOGY)."},
+};
+static const CliOptionTable kSliceTable = CLI_TABLE(kSliceOptions);
 static const CliOption kOptions[] = {
-    {"topology", CLI_TEXT, "T", "The slice, like v5e-16; also --on (default: MESHLO_TOPOLOGY)."},
-    {"device-assignment", CLI_TEXT, "0,1,…",
-     "Device of each partition of each replica (default: make_mesh order of the program's mesh)."},
-    {"sync", CLI_FLAG, NULL, "Do not split collectives, not even on chips that overlap them with computation."},
-    {"trace", CLI_TEXT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
     {"report", CLI_TEXT, "F.html", "Write a report for a browser, in one file."},
+    {"trace", CLI_TEXT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
     {"xplane", CLI_TEXT, "F.xplane.pb", "Write the profile for XProf and TensorBoard."},
     {"fault", CLI_TEXT, "SPEC", "What-if faults: link:A-B:SPEED, straggler:D:TIMES, dead:D, separated by commas."},
+    {"sync", CLI_FLAG, NULL, "Do not split collectives, not even on chips that overlap them with computation."},
     {"kernel-costs", CLI_TEXT, "body|stated",
      "Price kernels by their own program (default), or by the cost that they state."},
     {"json", CLI_FLAG, NULL, "Print the results as JSON."},
@@ -213,11 +214,11 @@ const CliVerb cli_verb_emulate = {
         "standard\n"
         "error gets a report of the largest buffers.",
     .examples =
-        "meshlo emulate examples/mlp_gradient_8192.hlo --topology v2-8 --trace trace.json\n"
-        "meshlo emulate step.hlo --topology v5e-16 --mesh x=16 --shard p0=x,- --json",
+        "meshlo emulate examples/mlp_gradient_8192.hlo --on v2-8 --trace trace.json\n"
+        "meshlo emulate step.hlo --on v5e-16 --mesh x=16 --shard p0=x,- --json",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &cli_partition_options, &kTable},
+    .tables = {&kSliceTable, &cli_partition_options, &kTable, &cli_compile_options, &cli_program_options},
     .run = run_emulate,
     .is_table = true,
 };

@@ -89,7 +89,7 @@ const CliVerb cli_verb_explain = {
         "meshlo explain step.mlir --on v5e-16 --mesh data=8,model=2 --budget 30s --json",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kTable},
+    .tables = {&cli_machine_options, &cli_partition_options, &kTable, &cli_compile_options, &cli_program_options},
     .run = run_explain,
     .is_table = true,
 };

@@ -110,6 +110,6 @@ const CliVerb cli_verb_grad = {
         "meshlo grad model.mlir --mode jvp --wrt 2",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &kTable},
+    .tables = {&kTable, &cli_program_options},
     .run = run_grad,
 };

@@ -114,6 +114,6 @@ const CliVerb cli_verb_opt = {
         "meshlo opt step.hlo --passes call-inliner,simplify,dce\n"
         "meshlo opt step.hlo --dump-to dumps --dump-pass-re '.*' -o step.opt.hlo\nmeshlo opt --list-passes",
     .most_arguments = 1,
-    .tables = {&cli_program_options, &kTable},
+    .tables = {&kTable, &cli_program_options},
     .run = run_opt,
 };

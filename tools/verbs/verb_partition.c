@@ -84,6 +84,6 @@ const CliVerb cli_verb_partition = {
         "meshlo partition step.hlo --mesh x=4,y=2 --shard p0=x,y --json",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kTable},
+    .tables = {&cli_machine_options, &cli_partition_options, &kTable, &cli_compile_options, &cli_program_options},
     .run = run_partition,
 };

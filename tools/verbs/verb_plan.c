@@ -154,7 +154,7 @@ const CliVerb cli_verb_plan = {
         "meshlo plan step.hlo --on v5e-16,v6e-8 --mesh 'data=*,model=*' --keep p3=data,- --json",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &kTable},
+    .tables = {&kTable, &cli_program_options},
     .run = run_plan,
     .is_table = true,
 };

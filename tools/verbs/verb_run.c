@@ -592,6 +592,6 @@ const CliVerb cli_verb_run = {
         "meshlo run loop.hlo --infeed first.npy --infeed second.npy --output results",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kTable},
+    .tables = {&cli_machine_options, &cli_partition_options, &kTable, &cli_compile_options, &cli_program_options},
     .run = run_run,
 };

@@ -282,7 +282,7 @@ const CliVerb cli_verb_sweep = {
         "step.sweep --json",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &kTable},
+    .tables = {&kTable, &cli_program_options},
     .run = run_sweep,
     .is_table = true,
 };

@@ -43,6 +43,6 @@ const CliVerb cli_verb_vmap = {
         "meshlo grad loss.mlir --mode grad | meshlo vmap - --size 8 --axes -,0 -o per_example.hlo",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_program_options, &kTable},
+    .tables = {&kTable, &cli_program_options},
     .run = run_vmap,
 };
