@@ -40,6 +40,26 @@ int64_t spmd_sliced_dim(const HloShape *part, const HloShape *whole) {
     return found;
 }
 
+const HloInstruction *spmd_without_added(const HloInstruction *at, int32_t *places) {
+    const bool broadcasts = hlo_is(at, HLO_OP_BROADCAST);
+    for (int32_t d = 0; d < at->shape->rank; d++) places[d] = d;
+    if ((!broadcasts && !hlo_is(at, HLO_OP_RESHAPE)) || !spmd_is_link(at)) return at;
+    const HloShape *inner = at->operands[0]->shape, *outer = at->shape;
+    const HloInts dims = broadcasts ? HLO_ATTRIBUTES(at, Dimensions)->dimensions : (HloInts){NULL, 0};
+    int32_t next = 0;
+    bool fits = true;
+    for (int32_t d = 0; d < outer->rank; d++) {
+        const bool left = next < inner->rank;
+        if (left && (broadcasts ? dims.items[next] == d : inner->dims[next] == outer->dims[d]))
+            places[next++] = d;
+        else
+            fits &= outer->dims[d] == 1;
+    }
+    if (fits && next == inner->rank) return at->operands[0];
+    for (int32_t d = 0; d < outer->rank; d++) places[d] = d;
+    return at;
+}
+
 bool spmd_is_link(const HloInstruction *at) {
     return !at->sharding && !at->control_predecessors.count && !at->control_successors.count &&
            !hlo_shape_is_dynamic(at->shape) && !hlo_shape_is_dynamic(at->operands[0]->shape);
@@ -182,7 +202,8 @@ static Joined room_for(HloArena *arena, int64_t rank) {
 // Whether an op may end a chain, by its opcode.
 static bool may_end(HloOpcode opcode) {
     return opcode == HLO_OP_SLICE || opcode == HLO_OP_PAD || opcode == HLO_OP_CONCATENATE ||
-           opcode == HLO_OP_REDUCE_WINDOW || opcode == HLO_OP_SCATTER || opcode == HLO_OP_DYNAMIC_UPDATE_SLICE;
+           opcode == HLO_OP_REDUCE_WINDOW || opcode == HLO_OP_CONVOLUTION || opcode == HLO_OP_SCATTER ||
+           opcode == HLO_OP_DYNAMIC_UPDATE_SLICE;
 }
 
 bool spmd_has_chains(const HloModule *module) {

@@ -15,6 +15,10 @@ bool spmd_is_link(const HloInstruction *at);
 // Returns the one dimension in which a slice of `whole` has another size; -1 if there are several or none.
 int64_t spmd_sliced_dim(const HloShape *part, const HloShape *whole);
 
+// Returns the array that `at` is with dimensions of one element added; `at` itself where it adds none. Dimension d of
+// it is places[d] of `at`, which has room for the dimensions of `at`.
+const HloInstruction *spmd_without_added(const HloInstruction *at, int32_t *places);
+
 // True if `at` and a pad before it are one op over a window (padded_window.c).
 bool spmd_is_padded_window(const HloInstruction *at);
 // That op, before `at`, with its annotations.

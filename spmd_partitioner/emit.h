@@ -118,6 +118,17 @@ typedef struct SpmdInterval {
 // moves less.
 HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, SpmdInterval interval,
                                  HloInstruction *fill, const SpmdReason *reason);
+// The interval of devices that need their own shard of `size` elements.
+static inline SpmdInterval spmd_own_interval(int64_t size) {
+    return (SpmdInterval){size, 0, 1, size, 1, 0};
+}
+// The first element of the interval of position i: negative before the dimension.
+int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i);
+// Dimension `dim` of `array` holds this device's interval of a dimension of `global` elements, split by `axes`; those
+// outside of it are set to `fill` (NULL: left as they are).
+HloInstruction *spmd_emit_fill_outside(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim,
+                                       const SpmdAxes *axes, const SpmdInterval *interval, int64_t global,
+                                       HloInstruction *fill);
 // [phase, phase + size) of dimension `dim`, where `phase` is this position's of the interval; the array holds the
 // elements of the largest phase too.
 HloInstruction *spmd_emit_phase(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim, const SpmdAxes *axes,

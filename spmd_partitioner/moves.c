@@ -287,27 +287,73 @@ static HloInstruction *overlay(SpmdPartitioner *partitioner, HloInstruction *bef
     return spmd_emit_select(partitioner, inside, given, before);
 }
 
+// What a round delivers, not moved to its place yet.
+static HloInstruction *deliver(SpmdPartitioner *partitioner, HloInstruction *local, int64_t dim, const SpmdAxes *axes,
+                               const SpmdMoves *moves, int64_t number, const Round *round, const SpmdReason *reason) {
+    HloInstruction *part = local;
+    if (moves->sizes[number] < local->shape->dims[dim]) {
+        HloInstruction *start = spmd_emit_look_up(partitioner, axes, round->starts, moves->positions);
+        part = spmd_emit_dynamic_slice(partitioner, local, dim, start, moves->sizes[number]);
+    }
+    if (number < moves->own_rounds) return part;
+    HloPairs pairs = spmd_pairs_of_positions(partitioner, axes, round->sources);
+    return spmd_emit_permute(partitioner, part, pairs, reason);
+}
+
+// The place of what a round delivers, if it is the same on every device that receives; -1 if it is not.
+static int64_t common_place(const SpmdMoves *moves, const Round *round) {
+    int64_t place = -1;
+    for (int64_t i = 0; i < moves->positions; i++) {
+        if (round->sources[i] < 0) continue;
+        if (round->shifts[i] < 0 || (place >= 0 && round->shifts[i] != place)) return -1;
+        place = round->shifts[i];
+    }
+    return place;
+}
+
+// Rounds whose parts follow each other in the receiver's array on every device, and fill it: order[k] is the k-th of
+// them, of *count. False if there are none that do. Elements outside of what a round delivers are undefined, or another
+// round's that is overlaid later.
+static bool find_sequence(const SpmdMoves *moves, const Round *rounds, int64_t size, int64_t *order, int64_t *count) {
+    *count = 0;
+    for (int64_t at = 0, next; at < size; at = next) {
+        next = at;
+        for (int64_t number = 0; number < moves->rounds && next == at; number++) {
+            if (!moves->sizes[number] || common_place(moves, &rounds[number]) != at) continue;
+            order[(*count)++] = number;
+            next = at + moves->sizes[number];
+        }
+        if (next == at || next > size) return false;
+    }
+    return *count > 1;
+}
+
 // For each round: slice out the elements to send, send them, move them to their position in an array of the wanted
-// size, and overlay the result of earlier rounds. The first round needs no overlay; elements that no round delivers are
-// undefined.
+// size, and overlay the result of earlier rounds. The first round needs no overlay, and those that make a sequence are
+// joined before all others; elements that no round delivers are undefined.
 HloInstruction *spmd_emit_moves(SpmdPartitioner *partitioner, HloInstruction *local, int64_t dim, const SpmdAxes *axes,
                                 const SpmdMoves *moves, int64_t size, const SpmdReason *reason) {
     assert(dim >= 0 && dim < local->shape->rank && size >= 0);
-    HloInstruction *made = NULL;
-    int64_t length = local->shape->dims[dim];
+    HloArena *arena = partitioner->arena;
+    HloInstruction *made = NULL, **parts = HLO_ARENA_NEW(arena, HloInstruction *, moves->rounds + 1);
+    Round *rounds = HLO_ARENA_NEW(arena, Round, moves->rounds + 1);
+    int64_t *order = HLO_ARENA_NEW(arena, int64_t, moves->rounds + 1), joined = 0;
+    bool *is_joined = HLO_ARENA_NEW(arena, bool, moves->rounds + 1);
+    for (int64_t number = 0; number < moves->rounds; number++)
+        rounds[number] = round_of(partitioner, moves, number, local->shape->dims[dim]);
+    if (find_sequence(moves, rounds, size, order, &joined)) {
+        for (int64_t k = 0; k < joined; k++) {
+            parts[k] = deliver(partitioner, local, dim, axes, moves, order[k], &rounds[order[k]], reason);
+            is_joined[order[k]] = true;
+        }
+        made = spmd_emit_concatenate(partitioner, parts, joined, dim);
+    }
     for (int64_t number = 0; number < moves->rounds; number++) {
-        Round round = round_of(partitioner, moves, number, length);
-        HloInstruction *part = local;
-        if (moves->sizes[number] < length) {
-            HloInstruction *start = spmd_emit_look_up(partitioner, axes, round.starts, moves->positions);
-            part = spmd_emit_dynamic_slice(partitioner, local, dim, start, moves->sizes[number]);
-        }
-        if (number >= moves->own_rounds) {
-            part =
-                spmd_emit_permute(partitioner, part, spmd_pairs_of_positions(partitioner, axes, round.sources), reason);
-        }
-        HloInstruction *given = place(partitioner, part, dim, axes, moves, &round, size);
-        made = made ? overlay(partitioner, made, given, dim, axes, moves, &round) : given;
+        if (is_joined[number]) continue;
+        const Round *round = &rounds[number];
+        HloInstruction *part = deliver(partitioner, local, dim, axes, moves, number, round, reason);
+        HloInstruction *given = place(partitioner, part, dim, axes, moves, round, size);
+        made = made ? overlay(partitioner, made, given, dim, axes, moves, round) : given;
     }
     if (made) return made;
     // No device needs anything: any array of that size will do.

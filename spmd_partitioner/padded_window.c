@@ -2,10 +2,10 @@
 // Pads before windows. A pad changes where shards begin, so that along a sharded dimension nearly all elements move to
 // be padded, and again to get the windows' halos. The padding of the window itself moves nothing:
 //
-//     reduce-window(pad(x, identity))                     a reduce-window with that padding; holes are its base
-//     dilation slice(select-and-scatter(pad(x, least), source))    a select-and-scatter with that padding, if the slice
-//     takes it
-//                                                         off again, as in the gradient of a max-pool
+//     reduce-window(pad(x, identity))                     with that padding; holes are its base dilation
+//     slice(select-and-scatter(pad(x, least), source))    with that padding, if the slice takes it off again, as in the
+//                                                         gradient of a max-pool
+//     convolution(pad(x, 0), kernel)                      with that padding; holes are its base dilation
 //
 // A window of select-and-scatter does not select from its padding, but from elements of a pad it may: before NaNs, and
 // where all others are as small. The joined op is marked (SPMD_EXPLICIT_PADDING), and its partition function pads.
@@ -54,14 +54,18 @@ static const HloInstruction *padded_operand(const HloInstruction *at, HloOpcode 
     return pad;
 }
 
+// Adds the amounts of a pad to those of a window.
+static void add_padding(HloWindowDimension *window, const HloPadDimension *amount) {
+    window->padding_low += amount->low;
+    window->padding_high += amount->high;
+    window->base_dilation = amount->interior + 1;
+}
+
 // The window with the amounts of a pad.
 static const HloWindow *padded_window(HloArena *arena, const HloWindow *window, const HloInstruction *pad) {
     HloWindowDimension *dims = hlo_arena_copy(arena, window->dims, (size_t)window->count * sizeof(*dims));
     for (int64_t d = 0; d < window->count; d++) {
-        const HloPadDimension *amount = &HLO_ATTRIBUTES(pad, Pad)->padding.items[d];
-        dims[d].padding_low += amount->low;
-        dims[d].padding_high += amount->high;
-        dims[d].base_dilation = amount->interior + 1;
+        add_padding(&dims[d], &HLO_ATTRIBUTES(pad, Pad)->padding.items[d]);
     }
     HloWindow *made = HLO_ARENA_NEW(arena, HloWindow, 1);
     *made = (HloWindow){dims, window->count};
@@ -108,12 +112,77 @@ static const HloInstruction *pad_of_scatter(const HloInstruction *at) {
     return pad;
 }
 
+enum { MOST_DIMENSIONS = 16 };
+
+// The pad of zeros around or between the pixels of a convolution's image, to which dimensions of one element may have
+// been added: dimension d of it is places[d] of the image. NULL for anything else.
+static const HloInstruction *pad_of_convolution(const HloInstruction *at, int32_t *places) {
+    if (!hlo_is(at, HLO_OP_CONVOLUTION) || !HLO_ATTRIBUTES(at, Convolution)->window ||
+        at->operands[0]->shape->rank > MOST_DIMENSIONS || !at->operands[0]->operand_count)
+        return NULL;
+    const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(at, Convolution);
+    const HloInstruction *pad = spmd_without_added(at->operands[0], places);
+    if (!hlo_is(pad, HLO_OP_PAD) || !is_plain(pad) || !hlo_shape_elements(pad->operands[0]->shape) ||
+        !is_identity(pad->operands[1], HLO_OP_ADD))
+        return NULL;
+    for (int32_t d = 0; d < pad->shape->rank; d++) {
+        const HloPadDimension *amount = &HLO_ATTRIBUTES(pad, Pad)->padding.items[d];
+        const bool pads = amount->low || amount->high || amount->interior;
+        if (amount->low < 0 || amount->high < 0) return NULL;
+        if (pads && !hlo_ints_contain(convolution->labels->input_spatial, places[d])) return NULL;
+    }
+    for (int64_t i = 0; i < convolution->window->count; i++) {
+        const HloWindowDimension *along = &convolution->window->dims[i];
+        if (along->padding_low < 0 || along->padding_high < 0 || along->base_dilation != 1) return NULL;
+    }
+    return pad;
+}
+
+// The image without its padding, before `at`.
+static HloInstruction *unpadded_image(HloInstruction *at, const HloInstruction *pad, const int32_t *places) {
+    HloArena *arena = at->parent->module->arena;
+    const HloShape *image = at->operands[0]->shape, *array = pad->operands[0]->shape;
+    if (image->rank == array->rank) return pad->operands[0];
+    int64_t *dims = hlo_arena_copy(arena, image->dims, (size_t)image->rank * sizeof(*dims));
+    for (int32_t d = 0; d < array->rank; d++) dims[places[d]] = array->dims[d];
+    const HloShape *shape =
+        hlo_shape_with_default_layout(arena, hlo_shape_array(arena, image->type, dims, image->rank));
+    HloInstruction *made = hlo_instruction_new(at->parent, HLO_OP_RESHAPE, shape, pad->operands, 1, NULL, NULL);
+    made->metadata = at->metadata;
+    hlo_instruction_move_before(made, at);
+    return made;
+}
+
+// Windows of a convolution are those of its spatial dimensions.
+static HloInstruction *join_convolution(HloInstruction *at) {
+    HloArena *arena = at->parent->module->arena;
+    int32_t places[MOST_DIMENSIONS];
+    const HloInstruction *pad = pad_of_convolution(at, places);
+    HloConvolutionAttributes *attributes = hlo_attributes_copy(arena, HLO_FAMILY_Convolution, at->attributes);
+    const HloInts spatial = attributes->labels->input_spatial;
+    HloWindow *padded = HLO_ARENA_NEW(arena, HloWindow, 1);
+    HloWindowDimension *dims =
+        hlo_arena_copy(arena, attributes->window->dims, (size_t)attributes->window->count * sizeof(*dims));
+    *padded = (HloWindow){dims, attributes->window->count};
+    for (int32_t d = 0; d < pad->shape->rank; d++)
+        for (int64_t i = 0; i < spatial.count; i++)
+            if (spatial.items[i] == places[d]) add_padding(&dims[i], &HLO_ATTRIBUTES(pad, Pad)->padding.items[d]);
+    attributes->window = padded;
+    HloInstruction *operands[2] = {unpadded_image(at, pad, places), at->operands[1]};
+    HloInstruction *made = hlo_instruction_new(at->parent, at->opcode, at->shape, operands, 2, attributes, at->name);
+    hlo_instruction_copy_annotations(made, at);
+    hlo_instruction_move_before(made, at);
+    return made;
+}
+
 bool spmd_is_padded_window(const HloInstruction *at) {
-    return pad_of_reduce_window(at) || pad_of_scatter(at);
+    int32_t places[MOST_DIMENSIONS];
+    return pad_of_reduce_window(at) || pad_of_scatter(at) || pad_of_convolution(at, places);
 }
 
 HloInstruction *spmd_join_padded_window(HloInstruction *at) {
     assert(spmd_is_padded_window(at));
+    if (hlo_is(at, HLO_OP_CONVOLUTION)) return join_convolution(at);
     HloArena *arena = at->parent->module->arena;
     const bool reduces = hlo_is(at, HLO_OP_REDUCE_WINDOW);
     const HloInstruction *pad = reduces ? pad_of_reduce_window(at) : pad_of_scatter(at);

@@ -68,8 +68,7 @@ static int64_t multiple_of(const SpmdInterval *interval, int64_t i) {
     return floor_divide(interval->scale * i + interval->offset, interval->divisor);
 }
 
-// The interval's first element for position i.
-static int64_t interval_first(const SpmdInterval *interval, int64_t i) {
+int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i) {
     return interval->step * multiple_of(interval, i) + interval->shift;
 }
 
@@ -80,7 +79,7 @@ static int64_t interval_phase(const SpmdInterval *interval, int64_t i) {
 
 // The first element that position i needs; negative before the array.
 static int64_t first_of(const Window *window, int64_t i) {
-    return interval_first(&window->interval, i);
+    return spmd_interval_first(&window->interval, i);
 }
 
 // The last shard that the interval of position i touches.
@@ -272,36 +271,38 @@ static HloInstruction *emit_piece(const Taking *taking, int64_t piece, HloInstru
     return spmd_emit_permute(taking->partitioner, part, pairs, taking->reason);
 }
 
-// Sets elements outside of the global array to `fill`. The index of each element is compared with 0 and with the size
-// of the dimension, only on the sides where some interval extends beyond it.
-static HloInstruction *mask_outside(const Taking *taking, HloInstruction *result, HloInstruction *fill) {
-    SpmdPartitioner *partitioner = taking->partitioner;
-    const Window *window = taking->window;
+// The index of each element is compared with 0 and with the size of the dimension, only on the sides where some
+// interval extends beyond it.
+HloInstruction *spmd_emit_fill_outside(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim,
+                                       const SpmdAxes *axes, const SpmdInterval *interval, int64_t global,
+                                       HloInstruction *fill) {
+    assert(dim >= 0 && dim < array->shape->rank);
+    const int64_t shards = spmd_axes_product(partitioner->mesh, axes);
     bool below = false, above = false;
-    int64_t *firsts = HLO_ARENA_NEW(partitioner->arena, int64_t, window->shards), reach = window->global;
-    for (int64_t i = 0; i < window->shards; i++) {
-        firsts[i] = first_of(window, i);
+    int64_t *firsts = HLO_ARENA_NEW(partitioner->arena, int64_t, shards), reach = global;
+    for (int64_t i = 0; i < shards; i++) {
+        firsts[i] = spmd_interval_first(interval, i);
         if (llabs(firsts[i]) > reach) reach = llabs(firsts[i]);
         below |= firsts[i] < 0;
-        above |= firsts[i] + window->interval.size > window->global;
+        above |= firsts[i] + interval->size > global;
     }
-    if (!fill || (!below && !above)) return result;
-    const HloShape *shape = result->shape;
-    HloType type = spmd_place_type(reach > shape->dims[taking->dim] ? reach : shape->dims[taking->dim]);
-    HloInstruction *first = spmd_emit_look_up(partitioner, taking->axes, firsts, window->shards);
+    if (!fill || (!below && !above)) return array;
+    const HloShape *shape = array->shape;
+    HloType type = spmd_place_type(reach > shape->dims[dim] ? reach : shape->dims[dim]);
+    HloInstruction *first = spmd_emit_look_up(partitioner, axes, firsts, shards);
     first = spmd_emit_splat(partitioner, spmd_emit_convert(partitioner, first, type), shape->dims, shape->rank);
-    HloInstruction *count = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, taking->dim);
+    HloInstruction *count = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, dim);
     HloInstruction *position = spmd_emit_binary(partitioner, HLO_OP_ADD, count, first);
     HloInstruction *inside = NULL;
     for (int side = 0; side < 2; side++) {
         if (!(side ? above : below)) continue;
-        HloInstruction *limit = spmd_emit_scalar(partitioner, type, side ? window->global : 0);
+        HloInstruction *limit = spmd_emit_scalar(partitioner, type, side ? global : 0);
         HloInstruction *spread = spmd_emit_splat(partitioner, limit, shape->dims, shape->rank);
         int32_t direction = side ? HLO_ComparisonDirection_LT : HLO_ComparisonDirection_GE;
         HloInstruction *test = spmd_emit_compare(partitioner, direction, position, spread);
         inside = inside ? spmd_emit_binary(partitioner, HLO_OP_AND, inside, test) : test;
     }
-    return spmd_emit_select(partitioner, inside, result, spmd_emit_splat(partitioner, fill, shape->dims, shape->rank));
+    return spmd_emit_select(partitioner, inside, array, spmd_emit_splat(partitioner, fill, shape->dims, shape->rank));
 }
 
 // Cuts the interval out of the joined pieces, which may have to be padded for intervals that stick out. `starts` says
@@ -375,7 +376,7 @@ HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, 
             result = spmd_emit_moves(partitioner, local.hlo, dim, axes, window.moves, interval.size, reason);
             break;
     }
-    return mask_outside(&taking, result, fill);
+    return spmd_emit_fill_outside(partitioner, result, dim, axes, &window.interval, window.global, fill);
 }
 
 // A phase is the distance from a multiple of the divisor to where a position begins: the hole of a dilated dimension in

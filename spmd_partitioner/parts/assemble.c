@@ -308,7 +308,8 @@ static int64_t plan_moves(const Assembly *assembly, Column *column, const SpmdSh
         dims[d] = spmd_shard_size(extent, positions);
         const SpmdPieces *pieces = &column->pieces.dims[d];
         if (positions == 1 || (extent == base->dims[d] && spmd_pieces_are_whole(pieces, extent))) continue;
-        column->moves[d] = spmd_pieces_moves(partitioner, pieces, base->dims[d], extent, positions);
+        const SpmdInterval own = spmd_own_interval(dims[d]);
+        column->moves[d] = spmd_pieces_moves(partitioner, pieces, base->dims[d], &own, positions);
         if (!column->moves[d]) return SPMD_MOST_BYTES;
         int64_t bytes = spmd_times_bytes(hlo_type_bytes(base->type), column->moves[d]->sent);
         for (int32_t e = 0; e < base->rank; e++)

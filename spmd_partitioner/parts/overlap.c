@@ -13,6 +13,7 @@
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/parts/composed.h"
 #include "spmd_partitioner/parts/split.h"
 
 // Slices of one array and of one shape, the first of which is being partitioned.
@@ -100,9 +101,22 @@ static SpmdInterval hull(const SpmdPartitioner *partitioner, const Group *group,
     return (SpmdInterval){size, group->least[dim], 1, size + group->largest[dim] - group->least[dim], 1, 0};
 }
 
+// The windows of the array that theirs is put together of (composed.h); NULL if it is not.
+static const SpmdComposed *plan_composed(SpmdPartitioner *partitioner, const Group *group) {
+    const HloInstruction *array = partitioner->op->operands[0];
+    SpmdInterval *intervals = HLO_ARENA_NEW(partitioner->arena, SpmdInterval, array->shape->rank);
+    for (int32_t d = 0; d < array->shape->rank; d++) {
+        const int64_t positions = positions_along(partitioner, group, d);
+        intervals[d] = is_windowed(group, partitioner->op, d)
+                           ? hull(partitioner, group, d)
+                           : spmd_own_interval(spmd_shard_size(array->shape->dims[d], positions));
+    }
+    return spmd_composed_plan(partitioner, array, group->slices.count, group->sharding, intervals);
+}
+
 // What the windows cost, with the array in the sharding that they begin with. The second one is as long as the first
 // has made the array.
-static int64_t cost_together(SpmdPartitioner *partitioner, const Group *group) {
+static int64_t cost_directly(SpmdPartitioner *partitioner, const Group *group) {
     const HloInstruction *op = partitioner->op;
     const HloShape *global = op->operands[0]->shape;
     const SpmdLocal local = spmd_operand(partitioner, 0);
@@ -117,40 +131,55 @@ static int64_t cost_together(SpmdPartitioner *partitioner, const Group *group) {
     return cost;
 }
 
-// Takes the windows, and notes for each slice where it is in them.
-static void emit(SpmdPartitioner *partitioner, const Group *group, Part *part) {
+// Takes the windows of the array itself.
+static HloInstruction *take_directly(SpmdPartitioner *partitioner, const Group *group, const SpmdReason *reason) {
     const HloInstruction *op = partitioner->op;
-    const SpmdReason reason = {.op = op, .what = "neighbours' elements for several slices"};
-    SpmdLocal local = spmd_reshard(partitioner, spmd_operand(partitioner, 0), group->sharding, 0, reason);
+    SpmdLocal local = spmd_reshard(partitioner, spmd_operand(partitioner, 0), group->sharding, 0, *reason);
     for (int32_t d = 0; d < op->shape->rank; d++)
         if (is_windowed(group, op, d))
-            local.hlo = spmd_emit_window(partitioner, local, d, hull(partitioner, group, d), NULL, &reason);
-    *part = (Part){local.hlo, group->least, group->sharding};
+            local.hlo = spmd_emit_window(partitioner, local, d, hull(partitioner, group, d), NULL, reason);
+    return local.hlo;
 }
 
-// Exchanges a group once: its slices are not looked at together again where that costs more.
-static const Part *exchange(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
-    const Group group = collect(partitioner);
+// Notes for each slice of a group where it is in what was exchanged (NULL: nothing was): they are not looked at
+// together again.
+static const Part *note(SpmdPartitioner *partitioner, const Group *group, HloInstruction *array) {
     Part *part = HLO_ARENA_NEW(partitioner->arena, Part, 1);
-    if (group.slices.count > 1 &&
-        cost_together(partitioner, &group) <
-            spmd_slices_cost(partitioner, group.slices.items, group.slices.count, group.sharding, factors))
-        emit(partitioner, &group, part);
-    for (int64_t i = 0; i < group.slices.count; i++)
-        hlo_int_map_set(partitioner->arena, &partitioner->scope->overlaps, (uint64_t)group.slices.items[i]->id + 1,
+    *part = (Part){array, group->least, group->sharding};
+    for (int64_t i = 0; i < group->slices.count; i++)
+        hlo_int_map_set(partitioner->arena, &partitioner->scope->overlaps, (uint64_t)group->slices.items[i]->id + 1,
                         (intptr_t)part);
     return part;
 }
 
-bool spmd_overlap(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
+// Exchanges a group once, from what its array is put together of or from that itself, where that costs less than slice
+// by slice. NULL, with nothing noted, where `composed` ones alone are wanted and this is none.
+static const Part *exchange(SpmdPartitioner *partitioner, const SpmdAxes *factors, bool composed) {
+    const Group group = collect(partitioner);
+    const SpmdComposed *plan = group.slices.count > 1 ? plan_composed(partitioner, &group) : NULL;
+    if (!plan && composed) return NULL;
+    if (group.slices.count == 1) return note(partitioner, &group, NULL);
+    const SpmdReason reason = {.op = partitioner->op, .what = "neighbours' elements for several slices"};
+    int64_t least = spmd_slices_cost(partitioner, group.slices.items, group.slices.count, group.sharding, factors);
+    const int64_t direct = cost_directly(partitioner, &group);
+    const bool together = direct < least;
+    if (together) least = direct;
+    if (plan && spmd_composed_cost(plan) <= spmd_add_bytes(least, spmd_composed_saving(plan)))
+        return note(partitioner, &group, spmd_emit_composed(partitioner, plan, NULL, NULL, &reason));
+    if (composed) return NULL;
+    return note(partitioner, &group, together ? take_directly(partitioner, &group, &reason) : NULL);
+}
+
+// `composed`: only where the slices' array is put together of another one, and taken from that.
+static bool overlap(SpmdPartitioner *partitioner, const SpmdAxes *factors, bool composed) {
     const HloInstruction *op = partitioner->op;
     const HloShape *shape = op->shape;
     const Part *part = part_of(partitioner, op);
     if (!part) {
         if (hlo_shape_elements(shape) == 0 || hlo_shape_is_dynamic(op->operands[0]->shape)) return false;
-        part = exchange(partitioner, factors);
+        part = exchange(partitioner, factors, composed);
     }
-    if (!part->array) return false;
+    if (!part || !part->array) return false;
     HloInstruction *made = part->array;
     const int64_t *starts = HLO_ATTRIBUTES(op, Slice)->starts.items;
     for (int32_t d = 0; d < shape->rank; d++) {
@@ -163,4 +192,12 @@ bool spmd_overlap(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
     }
     spmd_define(partitioner, 0, made, part->sharding, 0, HLO_OPCODE_COUNT);
     return true;
+}
+
+bool spmd_overlap(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
+    return overlap(partitioner, factors, false);
+}
+
+bool spmd_overlap_composed(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
+    return overlap(partitioner, factors, true);
 }

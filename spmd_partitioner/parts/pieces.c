@@ -6,6 +6,11 @@
 //     slice(%p), slice={[0:64],[0:8]}     dimension 0: [0,1) from 63, [1,64) from 0, a rotation
 //
 // A concatenation has such a form where its operands are parts of one array that differ in its dimension alone.
+// Mirrored and repeated elements are pieces of one element each: they are followed where they are few, as those beside
+// an array for a stencil are.
+//
+//     %e = f32[2,8] reshape(broadcast(slice(%x), [0:1])), the first row twice     dimension 0: [0,1) from 0, [1,2) from
+//     0
 #include "spmd_partitioner/parts/pieces.h"
 
 #include <assert.h>
@@ -13,7 +18,12 @@
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 
-enum { MOST_DEPTH = 16, MOST_PIECES = 64, MOST_JOINED = 64 };
+enum {
+    MOST_DEPTH = 16,
+    MOST_PIECES = 64,
+    MOST_JOINED = 64,
+    MOST_SINGLE = 8,  // elements of a reversed or repeated part
+};
 
 void spmd_pieces_add(HloArena *arena, SpmdPieces *pieces, SpmdPiece piece) {
     assert(piece.size > 0);
@@ -125,10 +135,80 @@ static SpmdPiecewise follow_concatenate(Following *following, const HloInstructi
     return joined;
 }
 
+// The pieces of a reversed array, element by element.
+static SpmdPiecewise follow_reverse(Following *following, const HloInstruction *at, int32_t depth) {
+    HloArena *arena = following->arena;
+    const HloInts reversed = HLO_ATTRIBUTES(at, Dimensions)->dimensions;
+    for (int64_t i = 0; i < reversed.count; i++) {
+        const int64_t d = reversed.items[i], size = at->shape->dims[d];
+        if (size > 1 && (size > MOST_SINGLE || following->keep[d])) return itself(arena, at);
+    }
+    const SpmdPiecewise inner = follow(following, at->operands[0], depth + 1);
+    const SpmdPiecewise part = {inner.base, HLO_ARENA_NEW(arena, SpmdPieces, at->shape->rank)};
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        const int64_t size = at->shape->dims[d];
+        if (!hlo_ints_contain(reversed, d)) part.dims[d] = inner.dims[d];
+        for (int64_t i = 0; hlo_ints_contain(reversed, d) && i < size; i++)
+            spmd_pieces_add_part(arena, &part.dims[d], &inner.dims[d], size - 1 - i, 1, i);
+    }
+    return part;
+}
+
+static bool is_ascending(HloInts ints) {
+    for (int64_t i = 1; i < ints.count; i++)
+        if (ints.items[i] <= ints.items[i - 1]) return false;
+    return true;
+}
+
+// The array of which `at` repeats the only element along *dim, and keeps all else as it is; NULL if there is none. A
+// repetition is a broadcast along a new dimension beside that one, and a reshape that joins the two. *dim is -1 where
+// each element is there once.
+static const HloInstruction *repeated_array(const HloInstruction *at, int64_t *dim) {
+    const HloInstruction *broadcast = at->operands[0];
+    if (!hlo_is(at, HLO_OP_RESHAPE) || !hlo_is(broadcast, HLO_OP_BROADCAST) || !spmd_is_link(broadcast)) return NULL;
+    const HloInstruction *array = broadcast->operands[0];
+    const HloInts dims = HLO_ATTRIBUTES(broadcast, Dimensions)->dimensions;
+    const int32_t rank = array->shape->rank;
+    if (rank != at->shape->rank || broadcast->shape->rank != rank + 1) return NULL;
+    *dim = -1;
+    if (hlo_shape_equal(array->shape, at->shape, HLO_COMPARE_DIMS_ONLY) && is_ascending(dims)) return array;
+    *dim = spmd_sliced_dim(array->shape, at->shape);
+    if (*dim < 0 || array->shape->dims[*dim] != 1) return NULL;
+    int64_t added = -1;
+    for (int32_t b = 0, next = 0; b <= rank; b++) {
+        if (next < rank && dims.items[next] == b)
+            next++;
+        else if (added < 0)
+            added = b;
+        else
+            return NULL;
+    }
+    return added == *dim || added == *dim + 1 ? array : NULL;
+}
+
+static SpmdPiecewise follow_repetition(Following *following, const HloInstruction *at, int32_t depth) {
+    HloArena *arena = following->arena;
+    int64_t repeated;
+    const HloInstruction *array = repeated_array(at, &repeated);
+    if (!array || (repeated >= 0 && (at->shape->dims[repeated] > MOST_SINGLE || following->keep[repeated])))
+        return itself(arena, at);
+    const SpmdPiecewise inner = follow(following, array, depth + 1);
+    if (repeated < 0) return inner;
+    const SpmdPiecewise part = {inner.base, HLO_ARENA_NEW(arena, SpmdPieces, at->shape->rank)};
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        if (d != repeated) part.dims[d] = inner.dims[d];
+        for (int64_t i = 0; d == repeated && i < at->shape->dims[d]; i++)
+            spmd_pieces_add_part(arena, &part.dims[d], &inner.dims[d], 0, 1, i);
+    }
+    return part;
+}
+
 static SpmdPiecewise follow(Following *following, const HloInstruction *at, int32_t depth) {
     if (depth < MOST_DEPTH && at->operand_count && (depth == 0 || spmd_is_link(at))) {
         if (hlo_is(at, HLO_OP_SLICE)) return follow_slice(following, at, depth);
         if (hlo_is(at, HLO_OP_CONCATENATE)) return follow_concatenate(following, at, depth);
+        if (hlo_is(at, HLO_OP_REVERSE)) return follow_reverse(following, at, depth);
+        if (hlo_is(at, HLO_OP_RESHAPE)) return follow_repetition(following, at, depth);
     }
     return itself(following->arena, at);
 }
@@ -139,15 +219,14 @@ SpmdPiecewise spmd_piecewise(SpmdPartitioner *partitioner, const HloInstruction 
     return follow(&following, at, at == partitioner->op ? 0 : 1);
 }
 
-SpmdMoves *spmd_pieces_moves(SpmdPartitioner *partitioner, const SpmdPieces *pieces, int64_t base, int64_t extent,
-                             int64_t positions) {
+SpmdMoves *spmd_pieces_moves(SpmdPartitioner *partitioner, const SpmdPieces *pieces, int64_t base,
+                             const SpmdInterval *interval, int64_t positions) {
     HloArena *arena = partitioner->arena;
     SpmdMoves *moves = spmd_moves_new(arena, positions);
     const SpmdShardedDim sharded = {.global = base, .shard = spmd_shard_size(base, positions)};
-    const int64_t size = spmd_shard_size(extent, positions);
     for (int64_t to = 0; to < positions; to++) {
         SpmdPieces own = {0};
-        spmd_pieces_add_part(arena, &own, pieces, to * size, size, 0);
+        spmd_pieces_add_part(arena, &own, pieces, spmd_interval_first(interval, to), interval->size, 0);
         for (int64_t i = 0; i < own.list.count; i++) {
             const SpmdPiece *piece = &own.list.items[i];
             spmd_moves_add(arena, moves, &sharded, to, piece->source, piece->size, piece->target);

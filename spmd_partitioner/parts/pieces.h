@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays that slices and concatenations put together from parts of one other array, as ranges of it.
+// Arrays that slices, concatenations, short reversals and short repetitions put together from parts of one other array,
+// as ranges of it.
 #ifndef MESHLO_SPMD_PARTITIONER_PARTS_PIECES_H_
 #define MESHLO_SPMD_PARTITIONER_PARTS_PIECES_H_
 
+#include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
 
 // Elements [target, target + size) of a dimension are those of the base from `source` on.
@@ -30,14 +32,14 @@ void spmd_pieces_add_part(HloArena *arena, SpmdPieces *pieces, const SpmdPieces 
 bool spmd_pieces_equal(const SpmdPieces *a, const SpmdPieces *b);
 // True if the pieces are all of a dimension of `size` elements, as it is.
 bool spmd_pieces_are_whole(const SpmdPieces *pieces, int64_t size);
-// Follows slices and concatenations to the array that they take parts of: the array itself where it is no such part.
-// Arrays with a sharding of their own are not looked through, but for the op that is being partitioned, and nothing
-// that cuts a dimension of `keep` (one entry for each). The array has elements.
+// Follows slices, concatenations, reversals and repetitions to the array that they take parts of: the array itself
+// where it is no such part. Arrays with a sharding of their own are not looked through, but for the op that is being
+// partitioned, and nothing that cuts a dimension of `keep` (one entry for each). The array has elements.
 SpmdPiecewise spmd_piecewise(SpmdPartitioner *partitioner, const HloInstruction *at, const bool *keep);
-// The moves of a dimension of `base` elements that give each position its shard of `extent` elements, which are these
-// pieces; NULL if they cannot be planned.
-SpmdMoves *spmd_pieces_moves(SpmdPartitioner *partitioner, const SpmdPieces *pieces, int64_t base, int64_t extent,
-                             int64_t positions);
+// The moves of a dimension of `base` elements that give each position its interval of the array that is these pieces;
+// NULL if they cannot be planned.
+SpmdMoves *spmd_pieces_moves(SpmdPartitioner *partitioner, const SpmdPieces *pieces, int64_t base,
+                             const SpmdInterval *interval, int64_t positions);
 // The pieces of dimension `dim` of a whole array, in `extent` elements. What no piece covers is zero.
 HloInstruction *spmd_emit_pieces(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim,
                                  const SpmdPieces *pieces, int64_t extent);

@@ -12,6 +12,8 @@
 bool spmd_split(SpmdPartitioner *partitioner, const SpmdAxes *factors);
 // The same for slices of one shape that overlap.
 bool spmd_overlap(SpmdPartitioner *partitioner, const SpmdAxes *factors);
+// The same where the array is put together of another one, from that one alone (composed.h).
+bool spmd_overlap_composed(SpmdPartitioner *partitioner, const SpmdAxes *factors);
 // What slices of one array, the first of which is the current op, cost one by one, all with their result in `sharding`;
 // the first one with `factors`.
 int64_t spmd_slices_cost(SpmdPartitioner *partitioner, const HloInstruction *const *slices, int64_t count,

@@ -26,6 +26,7 @@
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
+#include "spmd_partitioner/parts/composed.h"
 #include "spmd_partitioner/rules/cumulative.h"
 
 // A window of one element at each index: outputs are inputs, and no halo is needed. Window dilation does not matter,
@@ -88,17 +89,42 @@ static HloWindowDimension local_window(const HloWindowDimension *window, const S
     return local;
 }
 
-// Takes what a sharded dimension's windows need; *local becomes the window over it. The next dimension is taken of this
-// one's result, so that corners of several sharded dimensions are included.
-static HloInstruction *take_window(SpmdPartitioner *partitioner, SpmdLocal array, int64_t dim, const SpmdAxes *axes,
-                                   const HloWindowDimension *window, int64_t size, HloInstruction *fill,
-                                   HloWindowDimension *local) {
-    const SpmdReason reason = {.op = partitioner->op, .what = "neighbours' elements"};
-    const SpmdInterval interval = window_interval(partitioner->mesh, window, axes, size);
+// The interval that a sharded dimension's windows need; *local becomes the window over it.
+static SpmdInterval begin_window(const SpmdMesh *mesh, const SpmdAxes *axes, const HloWindowDimension *window,
+                                 int64_t size, HloWindowDimension *local) {
+    const SpmdInterval interval = window_interval(mesh, window, axes, size);
     int64_t least, largest;
-    spmd_interval_phases(partitioner->mesh, axes, &interval, &least, &largest);
+    spmd_interval_phases(mesh, axes, &interval, &least, &largest);
     *local = local_window(window, &interval, least, largest, size);
-    return spmd_emit_window(partitioner, array, dim, interval, fill, &reason);
+    return interval;
+}
+
+// Operand `index` of the current op with the interval of every windowed dimension: directly from the array that it is
+// put together from where that sends no more, else from itself. There, the next dimension is taken of the one before,
+// so that corners of several sharded dimensions are included. `windowed` says which dimensions have an interval.
+static HloInstruction *take_intervals(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                      int32_t index, const bool *windowed, SpmdInterval *intervals,
+                                      HloInstruction *fill) {
+    const SpmdReason reason = {.op = partitioner->op, .what = "neighbours' elements"};
+    const HloInstruction *array = partitioner->op->operands[index];
+    const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, index, factors,
+                                                      spmd_manual_axes(partitioner, partitioner->op));
+    const SpmdLocal local = spmd_operand(partitioner, index);
+    int64_t direct = spmd_form_cost(partitioner, &local, sharding);
+    for (int32_t d = 0; d < sharding->rank; d++) {
+        const int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[d]);
+        if (windowed[d])
+            direct = spmd_add_bytes(direct, spmd_window_bytes(partitioner, array->shape, sharding, d, intervals[d]));
+        else
+            intervals[d] = spmd_own_interval(spmd_shard_size(array->shape->dims[d], shards));
+    }
+    const SpmdComposed *composed = direct ? spmd_composed_plan(partitioner, array, 1, sharding, intervals) : NULL;
+    if (composed && spmd_composed_cost(composed) <= spmd_add_bytes(direct, spmd_composed_saving(composed)))
+        return spmd_emit_composed(partitioner, composed, windowed, fill, &reason);
+    SpmdLocal taken = spmd_factor_operand(partitioner, rule, factors, index);
+    for (int32_t d = 0; d < sharding->rank; d++)
+        if (windowed[d]) taken.hlo = spmd_emit_window(partitioner, taken, d, intervals[d], fill, &reason);
+    return taken.hlo;
 }
 
 // How many windows more than the shard's are computed, so that every shard finds its own among them.
@@ -286,13 +312,15 @@ static HloInstruction *windowed_operand(SpmdPartitioner *partitioner, const HloI
                                         int32_t index, const HloShape *result) {
     const HloWindow *window = windows->whole;
     HloInstruction *fill = neutral(partitioner, op, index, windows->operands[op->operand_count / 2 + index]);
-    SpmdLocal local = spmd_factor_operand(partitioner, windows->rule, windows->factors, index);
+    bool *windowed = HLO_ARENA_NEW(partitioner->arena, bool, result->rank + 1);
+    SpmdInterval *intervals = HLO_ARENA_NEW(partitioner->arena, SpmdInterval, result->rank + 1);
     for (int32_t d = 0; d < result->rank; d++) {
-        if (!is_taken(&window->dims[d], windows->sharding, d)) continue;
-        local.hlo = take_window(partitioner, local, d, &windows->sharding->dims[d], &window->dims[d], result->dims[d],
-                                fill, &windows->dims[d]);
+        windowed[d] = is_taken(&window->dims[d], windows->sharding, d);
+        if (windowed[d])
+            intervals[d] = begin_window(partitioner->mesh, &windows->sharding->dims[d], &window->dims[d],
+                                        result->dims[d], &windows->dims[d]);
     }
-    return local.hlo;
+    return take_intervals(partitioner, windows->rule, windows->factors, index, windowed, intervals, fill);
 }
 
 // The local shape of result `index` with the windows that are computed beside the shard's.
@@ -791,18 +819,27 @@ static int64_t convolution_moved(SpmdPartitioner *partitioner, const SpmdRule *r
     return bytes;
 }
 
-// Takes what one sharded spatial dimension needs of the input; `along` becomes the window over it.
-static HloInstruction *take_spatial(SpmdPartitioner *partitioner, SpmdLocal input, const Spatial *spatial,
-                                    HloWindowDimension *along) {
-    HloInstruction *zero = spmd_emit_scalar(partitioner, input.hlo->shape->type, 0);
-    if (!spatial->summed) {
-        return take_window(partitioner, input, spatial->from, &spatial->axes, spatial->window, spatial->size, zero,
-                           along);
+// Takes what the sharded spatial dimensions need of the input; those of `local` become the windows over it.
+static HloInstruction *take_spatial(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                    HloWindowDimension *local) {
+    const HloShape *input = rule->tensors[0].shape;
+    const HloConvolutionLabels *labels = HLO_ATTRIBUTES(rule->op, Convolution)->labels;
+    bool *windowed = HLO_ARENA_NEW(partitioner->arena, bool, input->rank + 1);
+    SpmdInterval *intervals = HLO_ARENA_NEW(partitioner->arena, SpmdInterval, input->rank + 1);
+    for (int64_t i = 0; i < labels->input_spatial.count; i++) {
+        Spatial spatial;
+        if (!shards_spatial(partitioner, rule, factors, i, &spatial)) continue;
+        windowed[spatial.from] = true;
+        intervals[spatial.from] = spatial.needs;
+        if (spatial.summed) {
+            local[i].size = spatial.size;
+            local[i].padding_low = local[i].padding_high = 0;
+        } else {
+            begin_window(partitioner->mesh, &spatial.axes, spatial.window, spatial.size, &local[i]);
+        }
     }
-    const SpmdReason reason = {.op = partitioner->op, .what = "neighbours' elements"};
-    along->size = spatial->size;
-    along->padding_low = along->padding_high = 0;
-    return spmd_emit_window(partitioner, input, spatial->from, spatial->needs, zero, &reason);
+    HloInstruction *zero = spmd_emit_scalar(partitioner, input->type, 0);
+    return take_intervals(partitioner, rule, factors, 0, windowed, intervals, zero);
 }
 
 // Elements beyond the end of a summed dimension's last shard count nothing.
@@ -837,22 +874,20 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
                                                 factors, spmd_manual_axes(partitioner, op));
     const HloShape *result = spmd_local_shape(arena, partitioner->mesh, op->shape, sharding);
     int64_t *dims = hlo_arena_copy(arena, result->dims, (size_t)result->rank * sizeof(int64_t));
-    SpmdLocal input = spmd_factor_operand(partitioner, rule, factors, 0);
-    HloInstruction *operands[2] = {NULL, spmd_factor_operand(partitioner, rule, factors, 1).hlo};
-    if (spmd_partial_axes(rule, factors)) {
-        input.hlo = mask_features(partitioner, rule, factors, input.hlo);
-        operands[1] = mask_kernel(partitioner, rule, factors, operands[1]);
-    }
     // Without spatial dimensions (a dot, as a TPU compiler writes it) there is no window.
     HloWindow *window = convolution->window ? copy_window(arena, convolution->window) : NULL;
+    HloInstruction *operands[2] = {
+        take_spatial(partitioner, rule, factors, window ? (HloWindowDimension *)window->dims : NULL),
+        spmd_factor_operand(partitioner, rule, factors, 1).hlo};
+    if (spmd_partial_axes(rule, factors)) {
+        operands[0] = mask_features(partitioner, rule, factors, operands[0]);
+        operands[1] = mask_kernel(partitioner, rule, factors, operands[1]);
+    }
     Spatial spatial;
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
-        if (!shards_spatial(partitioner, rule, factors, i, &spatial)) continue;
-        input.hlo = take_spatial(partitioner, input, &spatial, &((HloWindowDimension *)window->dims)[i]);
-        if (spatial.summed) continue;
+        if (!shards_spatial(partitioner, rule, factors, i, &spatial) || spatial.summed) continue;
         dims[spatial.to] += windows_beside(partitioner, spatial.window, &spatial.axes, spatial.size);
     }
-    operands[0] = input.hlo;
     HloInstruction *made = spmd_clone(partitioner, op, spmd_with_dims(partitioner, result, dims), operands, 2);
     HloConvolutionAttributes *attributes = hlo_attributes_copy(arena, HLO_FAMILY_Convolution, op->attributes);
     attributes->window = window;
