@@ -254,15 +254,19 @@ static HloScatterAttributes opposite(const HloGatherAttributes *g) {
                                   .indices_are_sorted = g->indices_are_sorted};
 }
 
+// Adds to the sum in place. What is sharded is added to zeros first: each device then has a part of the sum, as of a
+// product, and both parts are summed over the devices in one collective.
 void hlo_transpose_gather(HloTransposer *t, HloInstruction *cotangent) {
     HloBuilder *b = t->b;
     const HloGatherAttributes *g = HLO_ATTRIBUTES(t->instruction, Gather);
     HloScatterAttributes attributes = opposite(g);
     HloInstruction *indices = clamped(t, hlo_transposer_residual(t, 1), g, operand_shape(t, 0));
     HloInstruction **sum = hlo_transposer_cotangents(t, t->instruction->operands[0]);
-    HloInstruction *base = sum[0] ? sum[0] : hlo_transform_zeros(b, operand_shape(t, 0));
-    sum[0] = hlo_build_scatter(b, &base, indices, &cotangent, 1, &attributes,
-                               hlo_build_combiner(b, HLO_OP_ADD, cotangent->shape->type));
+    const bool is_apart = sum[0] && t->instruction->operands[0]->sharding && !hlo_is(sum[0], HLO_OP_SCATTER);
+    HloInstruction *base = sum[0] && !is_apart ? sum[0] : hlo_transform_zeros(b, operand_shape(t, 0));
+    HloInstruction *written = hlo_build_scatter(b, &base, indices, &cotangent, 1, &attributes,
+                                                hlo_build_combiner(b, HLO_OP_ADD, cotangent->shape->type));
+    sum[0] = is_apart ? hlo_build_add(b, sum[0], written) : written;
 }
 
 // True for updates whose window lies inside the operand: the others were dropped.

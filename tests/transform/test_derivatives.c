@@ -916,6 +916,34 @@ Test(derivatives, keep_shardings) {
     hlo_module_free(module);
 }
 
+// Embeddings that are looked up and multiplied by: if they are sharded, the gradient of the look-up is added to that of
+// the product, which would have to be summed over the devices before it could be written into.
+Test(derivatives, of_sharded_embeddings_are_summed_once) {
+    static const char *const kShardings[] = {"", ", sharding={devices=[2,1]<=[2]}"};
+    for (int sharded = 0; sharded < 2; sharded++) {
+        HloText text = {0};
+        hlo_text_format(
+            &text,
+            "HloModule m\nadd {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n  ROOT c = f64[] add(a, b)\n}\n"
+            "ENTRY e {\n  w = f64[4,2] parameter(0)%s\n  i = s32[3] parameter(1)\n"
+            "  x = f64[3,2] gather(w, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+            "index_vector_dim=1, slice_sizes={1,2}\n"
+            "  y = f64[3,4] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+            "  s = f64[3,4] multiply(y, y)\n  z = f64[] constant(0)\n"
+            "  ROOT r = f64[] reduce(s, z), dimensions={0,1}, to_apply=add\n}\n",
+            kShardings[sharded]);
+        HloModule *module = compiled_must_parse(text.data);
+        const HloComputation *gradient = checked_gradient("embeddings", module);
+        for (const HloInstruction *i = gradient->first; i; i = i->next) {
+            if (!hlo_is(i, HLO_OP_SCATTER)) continue;
+            cr_expect_eq(hlo_is(i->operands[0], HLO_OP_BROADCAST), sharded);
+        }
+        cr_expect_eq(count_of(gradient, HLO_OP_SCATTER), 1);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
 // Functions made of formulas for several ranges, where the slope of the one that is not chosen is infinite: each NaN
 // that a select hid would come back as 0 times infinity. The slopes are exact values.
 Test(derivatives, where_formulas_of_a_function_meet) {
