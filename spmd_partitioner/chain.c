@@ -11,6 +11,9 @@
 //     windows of a pad                   windows with that padding (padded_window.c)
 //     updates at a known place           a select of the update, moved (placed_window.c)
 //     concatenate(v …, slice(x), v …)    a pad, where v … are arrays of one value: a shift as jnp and models write it
+// A slice with strides whose elements another one takes too goes the other way: it becomes a slice of that one. Every
+// second element from 0 on lies on the devices that hold the elements, and those from 2 on are the same, shifted by one
+// (a level of an associative scan). Slice by slice both would be moved.
 #include "spmd_partitioner/chain.h"
 
 #include <assert.h>
@@ -87,9 +90,60 @@ static bool join_slice_of_pad(const HloInstruction *at, Joined *joined) {
     return true;
 }
 
+// The only dimension in which a slice takes not every element; -1 if there are several or none.
+static int32_t strided_dim(const HloInstruction *at) {
+    int32_t found = -1;
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        if (stride_of(HLO_ATTRIBUTES(at, Slice), d) == 1) continue;
+        if (found >= 0) return -1;
+        found = d;
+    }
+    return found;
+}
+
+// Whether a slice takes consecutive elements of `other`, another slice of the same array with the same strides, and
+// from which on.
+static bool is_part_of(const HloInstruction *at, const HloInstruction *other, int32_t dim, int64_t *from) {
+    if (other == at || !hlo_is(other, HLO_OP_SLICE) || !spmd_is_link(other)) return false;
+    const HloSliceAttributes *part = HLO_ATTRIBUTES(at, Slice), *all = HLO_ATTRIBUTES(other, Slice);
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        if (stride_of(part, d) != stride_of(all, d)) return false;
+        if (d != dim && (part->starts.items[d] != all->starts.items[d] || at->shape->dims[d] != other->shape->dims[d]))
+            return false;
+    }
+    const int64_t offset = part->starts.items[dim] - all->starts.items[dim], stride = stride_of(part, dim);
+    *from = offset / stride;
+    return offset >= 0 && offset % stride == 0 && at->shape->dims[dim] < other->shape->dims[dim] &&
+           *from + at->shape->dims[dim] <= other->shape->dims[dim];
+}
+
+// Users of an array that are looked through for such a slice, at most.
+enum { MOST_USERS = 64 };
+
+static bool join_strided(const HloInstruction *at, Joined *joined) {
+    const int32_t dim = strided_dim(at);
+    HloInstruction *array = at->operands[0];
+    if (dim < 0) return false;
+    for (int64_t i = 0; i < array->users.count && i < MOST_USERS; i++) {
+        HloInstruction *other = array->users.items[i];
+        int64_t from;
+        if (!is_part_of(at, other, dim, &from)) continue;
+        for (int32_t d = 0; d < at->shape->rank; d++) {
+            joined->starts[d] = d == dim ? from : 0;
+            joined->limits[d] = joined->starts[d] + at->shape->dims[d];
+            joined->strides[d] = 1;
+        }
+        joined->operand = other;
+        joined->value = NULL;
+        return true;
+    }
+    return false;
+}
+
 static bool join_slices(const HloInstruction *at, Joined *joined) {
     const HloInstruction *inner = at->operands[0];
     const HloSliceAttributes *outer = HLO_ATTRIBUTES(at, Slice), *first = HLO_ATTRIBUTES(inner, Slice);
+    if (strided_dim(at) < 0 && strided_dim(inner) >= 0 && inner->users.count > 1) return false;
     for (int32_t d = 0; d < at->shape->rank; d++) {
         const int64_t stride = stride_of(first, d), count = at->shape->dims[d];
         joined->starts[d] = first->starts.items[d] + outer->starts.items[d] * stride;
@@ -185,7 +239,8 @@ static bool join(const HloInstruction *at, Joined *joined) {
         case HLO_OP_PAD: return hlo_is(inner, HLO_OP_PAD) && spmd_is_link(inner) && join_pads(at, joined);
         case HLO_OP_SLICE:
             if (hlo_is(inner, HLO_OP_PAD)) return spmd_is_link(inner) && join_slice_of_pad(at, joined);
-            return hlo_is(inner, HLO_OP_SLICE) && spmd_is_link(inner) && join_slices(at, joined);
+            if (hlo_is(inner, HLO_OP_SLICE) && spmd_is_link(inner) && join_slices(at, joined)) return true;
+            return join_strided(at, joined);
         default: return false;
     }
 }
@@ -231,6 +286,9 @@ static HloInstruction *emit(HloInstruction *at, const Joined *joined) {
         HloPadAttributes attributes = {{dims, rank}};
         made = hlo_instruction_new(at->parent, HLO_OP_PAD, at->shape, operands, 2, &attributes, at->name);
     } else {
+        // What a slice shares its operand with may come later.
+        if (joined->operand->operand_count && joined->operand->operands[0] == at->operands[0])
+            hlo_instruction_move_after(joined->operand, at->operands[0]);
         HloSliceAttributes attributes = {hlo_ints(arena, joined->starts, rank), hlo_ints(arena, joined->limits, rank),
                                          hlo_ints(arena, joined->strides, rank)};
         made = hlo_instruction_new(at->parent, HLO_OP_SLICE, at->shape, operands, 1, &attributes, at->name);

@@ -15,6 +15,7 @@ typedef struct SpmdConsequences {
     double *iterations;  // by computation id: how often it runs; 0 where that is not known yet
     HloIntMap known;     // by array, dimension and first axis: a position in `answers`
     HLO_VECTOR(double) answers;
+    bool sent_only;  // the work that is divided does not count
 } SpmdConsequences;
 
 // The worth, in bytes on a link, of sharding dimension `dim` of an array by `axes`: the local work that this divides,

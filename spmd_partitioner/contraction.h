@@ -15,6 +15,8 @@ double spmd_local_points(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdA
 // True if the sum that `op` leaves on each device is added up by the loop around it, so that one collective after the
 // loop finishes it (passes/accumulate.c).
 bool spmd_sum_waits(const HloInstruction *op);
+// The largest array, in bytes, that a device carries whole through a loop for the sake of fewer reduce-scatters.
+enum { SPMD_CARRIED_WHOLE = 64 << 20 };
 // Whether everything that is made of a result leaves the program, or the iteration of a loop, at most rearranged or
 // combined element by element: a gradient, or the update of a weight. Nothing says then that its parts may be apart:
 // what is saved before would be sent after it, and people expect the one all-reduce of data parallelism.

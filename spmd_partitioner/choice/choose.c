@@ -147,6 +147,15 @@ static int64_t largest_use(const HloInstruction *source, int64_t leaf) {
     return largest < own ? largest : own;
 }
 
+// How often the loop around `op` runs while the sum that it leaves waits for the end of the loop (passes/accumulate.c);
+// 1 where it does not.
+static int64_t waits_for(const HloInstruction *op, const HloShape *shape, const SpmdSharding *wanted) {
+    const bool scattered = !spmd_sharding_is_replicated(wanted);
+    if (!spmd_sum_waits(op) || (scattered && hlo_shape_bytes(shape) > SPMD_CARRIED_WHOLE)) return 1;
+    const int64_t trips = hlo_trip_count(op->parent->callers.items[0]);
+    return trips > 1 ? trips : 1;
+}
+
 // Bytes to reshard a result from what the factors give to what the plan wants. Where the plan has no axes only because
 // nothing asked for any, an array that all its users make smaller is better gathered after them.
 static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdSharding *given, SpmdAtomSet partial) {
@@ -157,6 +166,7 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     const HloShape *shape = rule->tensors[tensor].shape;
     const SpmdSharding *wanted = choice->now[tensor];
     int64_t bytes = spmd_path(partitioner, shape, given, partial, wanted)->cost;
+    if (partial) bytes /= waits_for(rule->op, shape, wanted);
     bool asked = spmd_plan_array(partitioner->plan, rule->op, leaf)->annotated || !spmd_sharding_is_replicated(wanted);
     int64_t whole = hlo_shape_bytes(shape);
     if (asked || partial || whole == 0) return bytes;
@@ -267,10 +277,21 @@ static bool drop_windows(const SpmdRule *rule, SpmdAxes *factors) {
     return dropped;
 }
 
+// Whether both operands of a product have a factor: a batch dimension, unless it is summed.
+static bool is_batch(const SpmdRule *rule, int32_t factor) {
+    bool has[2] = {false, false};
+    for (int32_t t = 0; t < 2; t++)
+        for (int32_t d = 0; d < rule->tensors[t].shape->rank; d++)
+            for (int32_t i = 0; i < rule->tensors[t].dims[d].count; i++)
+                has[t] |= rule->tensors[t].dims[d].items[i] == factor;
+    return has[0] && has[1];
+}
+
 // The axes of a product's summed factors, moved to each of the other factors in turn: operands that have it exchange
 // their shards, others are gathered, and nothing has to be added up. That takes more messages, so it must send a tenth
 // less. Where the result must be whole it also takes more memory for operands, so it must send much less (gathering the
-// result is half of an all-reduce). That it also divides the work on the result does not count.
+// result is half of an all-reduce). That it also divides the work on the result does not count. A result that leaves is
+// only exchanged for batch dimensions, for which no operand is gathered: the gradient of a weight has none.
 static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdMesh *mesh = choice->partitioner->mesh;
@@ -278,13 +299,13 @@ static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
     const size_t bytes = (size_t)rule->factors.count * sizeof(*factors);
     const SpmdSharding *wanted = choice->now[spmd_rule_result(rule, 0)];
     const bool scatters = (spmd_sharding_used(wanted) & spmd_partial_axes(rule, factors)) != 0;
-    if (!scatters && spmd_only_leaves(rule->op)) return;
+    const bool leaves = !scatters && spmd_only_leaves(rule->op);
     const double most = (scatters ? 0.9 : 0.6) * (double)sent_cost(choice, factors);
     for (int32_t from = 0; from < (int32_t)rule->factors.count; from++) {
         if (rule->factors.items[from].kind != SPMD_REDUCE || !factors[from].count) continue;
         for (int32_t to = 0; to < (int32_t)rule->factors.count; to++) {
             const int64_t shards = spmd_axes_product(mesh, &factors[from]) * spmd_axes_product(mesh, &factors[to]);
-            if (!can_take(&rule->factors.items[to], shards, false)) continue;
+            if (!can_take(&rule->factors.items[to], shards, false) || (leaves && !is_batch(rule, to))) continue;
             SpmdAxes *moved = hlo_arena_copy(choice->partitioner->arena, factors, bytes);
             spmd_axes_append(&moved[to], &factors[from]);
             moved[from] = (SpmdAxes){0};

@@ -97,6 +97,15 @@ static int32_t dim_of_factor(const SpmdTensor *tensor, int32_t factor) {
     return -1;
 }
 
+// How often an op reads or writes a tensor. Of an array of which it takes or changes a slice it only touches that.
+static double touches(const SpmdRule *rule, int32_t tensor) {
+    switch (rule->op->opcode) {
+        case HLO_OP_DYNAMIC_SLICE: return tensor == 0 ? 0 : tensor == spmd_rule_result(rule, 0) ? 2 : 1;
+        case HLO_OP_DYNAMIC_UPDATE_SLICE: return tensor == 1 ? 2 : 0;
+        default: return 1;
+    }
+}
+
 // The local work of an op as bytes on a link: what it reads and writes, and the points of a product.
 static double work_of(const Search *search, const SpmdNode *node) {
     const SpmdRule *rule = node->rule;
@@ -106,7 +115,7 @@ static double work_of(const Search *search, const SpmdNode *node) {
         if (node->arrays[t] < 0) continue;
         const SpmdArray *array = &search->consequences->plan->arrays.items[node->arrays[t]];
         others |= spmd_sharding_used(array->sharding) & ~search->atoms;
-        bytes += bytes_beside(search, array);
+        bytes += touches(rule, t) * bytes_beside(search, array);
     }
     const SpmdCosts *costs = search->consequences->plan->costs;
     if (!spmd_is_product(rule->op)) return spmd_work_price(costs, bytes, 0);
@@ -189,7 +198,7 @@ static void visit_factor(Search *search, const SpmdNode *node, int32_t factor, i
     }
     search->worth -= sent;
     if (kind->kind == SPMD_REPLICATE || kind->blocked) return;
-    search->worth += iterations * work_of(search, node) * share(search);
+    if (!search->consequences->sent_only) search->worth += iterations * work_of(search, node) * share(search);
     for (int32_t t = rule->operand_count; t < node->count; t++) {
         const int32_t dim = node->arrays[t] < 0 ? -1 : dim_of_factor(&rule->tensors[t], factor);
         if (dim >= 0) reach(search, (Place){node->arrays[t], dim}, iterations);

@@ -8,7 +8,8 @@
 //        by what follows from them (contest.h)
 //     3  also summed and windowed dimensions
 //     4  broadcast from operand to result too
-// After the last one, results of products are sharded where that sends less than adding up parts (contraction.h).
+// After the last one, loops that go along a sharded dimension get their arrays sharded along another one where that
+// costs less (stack.h), and results of products are sharded where that sends less than adding up parts (contraction.h).
 // All stages run once for each priority: dimensions of a lower priority (a higher number, as in `{"x"}p1`) neither give
 // nor take axes before their turn, so that the higher priority wins.
 //
@@ -29,6 +30,7 @@
 #include "spmd_partitioner/contest.h"
 #include "spmd_partitioner/contraction.h"
 #include "spmd_partitioner/custom_call.h"
+#include "spmd_partitioner/stack.h"
 
 enum { CONTEST_STAGE = 1, CONFLICT_STAGE = 2, REDUCE_STAGE = 3, BROADCAST_STAGE = 4, LAST_STAGE = 4 };
 
@@ -392,6 +394,42 @@ static void undo_contractions(Work *work) {
     }
 }
 
+// Takes the axes off a dimension of an array, which keeps away from them until it is opened again.
+static void close_without_axes(Work *work, SpmdStackDim at) {
+    SpmdArray *array = &work->plan->arrays.items[at.array];
+    array->sharding->dims[at.dim] = (SpmdAxes){0};
+    array->open[at.dim] = false;
+    enqueue_users(work, at.array);
+}
+
+// Moves the axes of a stack to another dimension, and lets those that its loop builds follow. What does not follow gets
+// its axes back.
+static void move_stack(Work *work, const SpmdStack *stack) {
+    SpmdArray *arrays = work->plan->arrays.items;
+    const SpmdAtomSet atoms = spmd_axes_set(&stack->axes);
+    for (int32_t i = 0; i < stack->built_count; i++) close_without_axes(work, stack->built[i]);
+    arrays[stack->from.array].sharding->dims[stack->from.dim] = (SpmdAxes){0};
+    SpmdAxes axes = arrays[stack->from.array].sharding->dims[stack->to];
+    spmd_axes_append(&axes, &stack->axes);
+    offer(work, stack->from.array, stack->to, &axes);
+    run_queue(work);
+    for (int32_t i = 0; i < stack->built_count; i++) {
+        const SpmdStackDim built = stack->built[i];
+        arrays[built.array].open[built.dim] = true;
+        if (!(spmd_sharding_used(arrays[built.array].sharding) & atoms))
+            offer(work, built.array, built.dim, &stack->axes);
+    }
+    run_queue(work);
+}
+
+// Loops that go along a sharded dimension: where it costs less to have their inputs sharded along another one.
+static void move_stacks(Work *work) {
+    for (int64_t n = 0; n < work->plan->nodes.count && !work->status; n++) {
+        SpmdStack stack;
+        if (spmd_find_stack(&work->consequences, (int32_t)n, &stack)) move_stack(work, &stack);
+    }
+}
+
 // The next priority of any dimension, -1 if there is none.
 static int32_t next_priority(const SpmdPlan *plan, int32_t priority_level) {
     int32_t next = -1;
@@ -426,6 +464,7 @@ static HloStatus propagate_plan(SpmdPlan *plan) {
     }
     work.stage = LAST_STAGE;
     work.priority_level = INT32_MAX;
+    move_stacks(&work);
     undo_contractions(&work);
     hlo_arena_free(work.scratch);
     return work.status;

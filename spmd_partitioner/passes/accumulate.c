@@ -10,18 +10,19 @@
 //
 // A sum may be scaled by a constant, or its elements be rearranged, before it is added, and several sums may be added
 // in one iteration. Nothing else may see the element inside of the loop: neither the condition nor the body. A
-// reduce-scatter moves too, where the program has room: each device then carries parts of the whole array, instead of
-// its share of the sum (WHOLE_BYTES).
+// reduce-scatter moves too, transposed perhaps, where the program has room: each device then carries parts of the whole
+// array, instead of its share of the sum (SPMD_CARRIED_WHOLE).
 #include <assert.h>
 #include <math.h>
 
 #include "hlo/analysis/loop.h"
+#include "spmd_partitioner/contraction.h"
 #include "spmd_partitioner/passes/passes.h"
 
 enum {
-    TERMS = 16,             // sums that are added to one element in an iteration, at most
-    CHAIN = 8,              // ops between a sum and where it is added
-    WHOLE_BYTES = 64 << 20  // an array that a device carries whole for the sake of fewer reduce-scatters
+    TERMS = 16,          // sums that are added to one element in an iteration, at most
+    CHAIN = 8,           // ops between a sum and where it is added
+    MOST_SCATTERED = 8,  // collectives, each of another dimension, that finish one sum
 };
 
 // One element of a loop's tuple that is added to.
@@ -32,6 +33,7 @@ typedef struct Element {
     HloInstruction *adds[TERMS];  // from the read to the root
     HloInstruction *sums[TERMS];  // the collectives of the terms
     int32_t count;
+    int64_t dim;  // of the element, along which reduce-scatters divide it; -1 for all-reduces
 } Element;
 
 // The only instruction that reads element `index` of a tuple; NULL if there are several, or the tuple has other users.
@@ -96,28 +98,46 @@ static bool adds(const HloComputation *reducer) {
            reducer->root->operands[0] != reducer->root->operands[1];
 }
 
-// The collective that finishes the sum `term`, which nothing else uses; NULL if it is no such sum.
-static HloInstruction *sum_of(HloInstruction *term) {
-    bool direct = true;
-    for (int32_t i = 0; i < CHAIN && term && term->users.count == 1; i++) {
-        const bool scattered = hlo_is(term, HLO_OP_REDUCE_SCATTER);
-        if (scattered ? direct : hlo_is(term, HLO_OP_ALL_REDUCE)) {
-            const bool plain = hlo_shape_is_array(term->shape) && adds(term->called[0]) && spmd_may_replace(term);
-            return plain ? term : NULL;
+// The operand of an op whose result is divided as its operand is, along another dimension perhaps; NULL for others.
+static HloInstruction *scattered_operand(const HloInstruction *at) {
+    const bool keeps = hlo_is(at, HLO_OP_TRANSPOSE) || hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_NEGATE);
+    return keeps ? at->operands[0] : NULL;
+}
+
+// The dimension of `term` that dimension `dim` of `sum` is, where only scattered_operand() is between them.
+static int64_t dim_in(const HloInstruction *term, const HloInstruction *sum, int64_t dim) {
+    if (term == sum) return dim;
+    dim = dim_in(term->operands[0], sum, dim);
+    if (!hlo_is(term, HLO_OP_TRANSPOSE)) return dim;
+    const HloInts order = HLO_ATTRIBUTES(term, Dimensions)->dimensions;
+    int64_t d = 0;
+    while (order.items[d] != dim) d++;
+    return d;
+}
+
+// The collective that finishes the sum `term`, which nothing else uses; NULL if it is no such sum. *dim is the
+// dimension of `term` that a reduce-scatter divides, -1 for an all-reduce.
+static HloInstruction *sum_of(HloInstruction *term, int64_t *dim) {
+    HloInstruction *at = term;
+    bool rearranged = false;  // in a way that a reduce-scatter cannot follow
+    for (int32_t i = 0; i < CHAIN && at && at->users.count == 1; i++) {
+        const bool scattered = hlo_is(at, HLO_OP_REDUCE_SCATTER);
+        if (scattered ? !rearranged : hlo_is(at, HLO_OP_ALL_REDUCE)) {
+            const bool plain = hlo_shape_is_array(at->shape) && adds(at->called[0]) && spmd_may_replace(at);
+            if (!plain) return NULL;
+            *dim = scattered ? dim_in(term, at, HLO_ATTRIBUTES(at, Collective)->dimensions.items[0]) : -1;
+            return at;
         }
-        term = linear_operand(term);
-        direct = false;
+        rearranged |= !scattered_operand(at);
+        at = linear_operand(at);
     }
     return NULL;
 }
 
-// Whether one collective after the loop can do the work of both.
+// Whether one collective after the loop can do the work of both, which divide their terms along the same dimension.
 static bool same_kind(const HloInstruction *a, const HloInstruction *b) {
     const HloCollectiveAttributes *x = HLO_ATTRIBUTES(a, Collective), *y = HLO_ATTRIBUTES(b, Collective);
-    return a->opcode == b->opcode && hlo_ints_equal(x->dimensions, y->dimensions) &&
-           hlo_shape_equal(a->operands[0]->shape, b->operands[0]->shape, HLO_COMPARE_DIMS_ONLY) ==
-               hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_DIMS_ONLY) &&
-           x->use_global_device_ids == y->use_global_device_ids &&
+    return a->opcode == b->opcode && x->use_global_device_ids == y->use_global_device_ids &&
            hlo_replica_groups_equal(x->replica_groups, y->replica_groups);
 }
 
@@ -130,8 +150,10 @@ static bool follow(Element *element) {
         if (user == root) break;
         if (!hlo_is(user, HLO_OP_ADD) || user->operands[0] == user->operands[1] || element->count == TERMS)
             return false;
-        HloInstruction *sum = sum_of(user->operands[user->operands[0] == at]);
-        if (!sum || (element->count && !same_kind(element->sums[0], sum))) return false;
+        int64_t dim;
+        HloInstruction *sum = sum_of(user->operands[user->operands[0] == at], &dim);
+        if (!sum || (element->count && (dim != element->dim || !same_kind(element->sums[0], sum)))) return false;
+        element->dim = dim;
         element->adds[element->count] = user;
         element->sums[element->count++] = sum;
         at = user;
@@ -149,7 +171,7 @@ static bool can_wait(Element *element) {
     if (!is_unread(loop->called[0]->parameters.items[0], element->index) || !follow(element)) return false;
     const HloInstruction *sum = element->sums[0];
     if (hlo_is(sum, HLO_OP_ALL_REDUCE)) return true;
-    return hlo_trip_count(loop) > 1 && hlo_shape_bytes(sum->operands[0]->shape) <= WHOLE_BYTES;
+    return hlo_trip_count(loop) > 1 && hlo_shape_bytes(sum->operands[0]->shape) <= SPMD_CARRIED_WHOLE;
 }
 
 // ---- the change
@@ -198,9 +220,15 @@ static HloInstruction *begin_with_zeros(const Element *element, const HloShape *
 // Finishes the sum after the loop, in place of the element.
 static void finish(const Element *element, HloInstruction *sum, HloInstruction *before, HloInstruction *result) {
     const HloShape *shape = result->shape;
+    HloArena *arena = result->parent->module->arena;
     HloInstruction *parts = hlo_instruction_new(result->parent, HLO_OP_GET_TUPLE_ELEMENT, element->read->shape,
                                                 result->operands, 1, result->attributes, NULL);
     HloInstruction *whole = hlo_instruction_clone(result->parent, sum, shape, &parts, 1);
+    if (element->dim >= 0) {
+        HloCollectiveAttributes attributes = *HLO_ATTRIBUTES(sum, Collective);
+        attributes.dimensions = hlo_ints(arena, &element->dim, 1);
+        hlo_instruction_set_attributes(whole, &attributes);
+    }
     hlo_instruction_move_after(parts, result);
     hlo_instruction_move_after(whole, parts);
     if (!is_zero(before)) {
@@ -218,19 +246,46 @@ static void finish(const Element *element, HloInstruction *sum, HloInstruction *
     hlo_instruction_remove(result);
 }
 
+// The shape of the element where nothing divides it.
+static const HloShape *undivided(const Element *element) {
+    const HloShape *shape = element->read->shape;
+    if (element->dim < 0) return shape;
+    const HloInstruction *sum = element->sums[0];
+    const int64_t dim = HLO_ATTRIBUTES(sum, Collective)->dimensions.items[0];
+    const int64_t parts = sum->operands[0]->shape->dims[dim] / sum->shape->dims[dim];
+    HloArena *arena = element->loop->parent->module->arena;
+    int64_t *dims = hlo_arena_copy(arena, shape->dims, (size_t)shape->rank * sizeof(*dims));
+    dims[element->dim] *= parts;
+    return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank));
+}
+
+// Takes a collective out, so that what follows up to where it is added works on whole arrays.
+static void remove_sum(HloInstruction *sum, const HloInstruction *add) {
+    HloArena *arena = sum->parent->module->arena;
+    HloInstruction *operand = sum->operands[0];
+    const bool scattered = hlo_is(sum, HLO_OP_REDUCE_SCATTER);
+    HloInstruction *user = sum->users.items[0];
+    hlo_instruction_replace_uses(sum, operand);
+    hlo_instruction_remove(sum);
+    for (const HloShape *shape = operand->shape; scattered && user != add; user = user->users.items[0]) {
+        if (hlo_is(user, HLO_OP_TRANSPOSE)) {
+            const HloInts order = HLO_ATTRIBUTES(user, Dimensions)->dimensions;
+            int64_t *dims = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+            for (int32_t d = 0; d < shape->rank; d++) dims[d] = shape->dims[order.items[d]];
+            shape = hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank));
+        }
+        user->shape = shape;
+    }
+}
+
 static void wait_for(Element *element) {
     HloInstruction *sum = element->sums[0], *loop = element->loop;
     // An all-reduce of rearranged elements becomes one of what is carried.
-    const bool scattered = hlo_is(sum, HLO_OP_REDUCE_SCATTER);
-    const HloShape *shape = scattered ? sum->operands[0]->shape : element->read->shape;
-    HloInstruction *before = begin_with_zeros(element, shape);
+    HloInstruction *before = begin_with_zeros(element, undivided(element));
     HloInstruction *result = only_read(loop, element->index);
     assert(result); /* the caller has looked */
     finish(element, sum, before, result);
-    for (int32_t i = 0; i < element->count; i++) {
-        hlo_instruction_replace_uses(element->sums[i], element->sums[i]->operands[0]);
-        hlo_instruction_remove(element->sums[i]);
-    }
+    for (int32_t i = 0; i < element->count; i++) remove_sum(element->sums[i], element->adds[i]);
 }
 
 // Start and result must be written out as tuples, and the loop's computations be its own.
@@ -248,8 +303,12 @@ void spmd_accumulate_parts(HloModule *module, HloArena *scratch) {
         for (HloInstruction *at = order[c]->first; at; at = at->next) {
             if (!hlo_is(at, HLO_OP_WHILE) || !is_own_loop(at)) continue;
             for (int32_t i = 0; i < at->operands[0]->operand_count; i++) {
+                // Again for parts along another dimension, which a second collective scatters.
                 Element element = {.loop = at, .index = i};
-                if (only_read(at, i) && can_wait(&element)) wait_for(&element);
+                for (int32_t k = 0; k < MOST_SCATTERED && only_read(at, i) && can_wait(&element); k++) {
+                    wait_for(&element);
+                    element = (Element){.loop = at, .index = i};
+                }
             }
         }
     }

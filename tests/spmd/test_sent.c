@@ -15,6 +15,13 @@
     ",1,3] convolution(p, k), window={" Window "}, dim_labels=01bf_01io->01bf, sharding={devices=" Devices   \
     ",1,1]<=[4]}\n}\n"
 
+#define TOTALS(Shape, Devices, Window)                                                                 \
+    "HloModule m, num_partitions=16\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"        \
+    " ROOT c = f32[] add(a, b)\n}\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=" Devices \
+    "}\n z = f32[] constant(0)\n ROOT t = " Shape " reduce-window(p, z), window={" Window              \
+    "}, to_apply=sum, "                                                                                \
+    "sharding={devices=" Devices "}\n}\n"
+
 static const SentBytes programs[] = {
     {"three shifts",
      SPLIT("f32[16,3]",
@@ -110,6 +117,43 @@ static const SentBytes programs[] = {
      " f = c64[1,16] fft(p), fft_type=FFT, fft_length={16}\n n = c64[1,16] negate(f)\n"
      " ROOT t = c64[1,16] fft(n), fft_type=IFFT, fft_length={16}, sharding={devices=[1,4]<=[4]}\n}\n",
      3 * 4 * 8},
+    // Both operands by batches, 3 * 4 * 8 * 4 bytes in all for each, and the result gathered. Of an all-reduce it would
+    // be 2 * 3 * 4 * 64 * 4 / 4.
+    {"a contraction sharded on both sides, of batches",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[4,32,8] parameter(0), sharding={devices=[1,1,4]<=[4]}\n"
+     " q = f32[4,32,8] parameter(1), sharding={devices=[1,1,4]<=[4]}\n"
+     " ROOT t = f32[4,32,32] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={2}, sharding={replicated}\n}\n",
+     2 * 3 * 4 * 32 * 8 * 4 / 16 + 3 * 4 * 32 * 32 * 4 / 4},
+    {"a contraction sharded on both sides, uneven batches",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[23,32,8] parameter(0), sharding={devices=[1,1,4]<=[4]}\n"
+     " q = f32[23,32,8] parameter(1), sharding={devices=[1,1,4]<=[4]}\n"
+     " ROOT t = f32[23,32,32] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={2}, sharding={replicated}\n}\n",
+     2 * 3 * 24 * 32 * 8 * 4 / 16 + 3 * 24 * 32 * 32 * 4 / 4},
+    // The gradient of a weight: people expect one all-reduce.
+    {"a contraction sharded on both sides, without batches",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,16] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+     " q = f32[8,16] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT t = f32[16,16] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}, sharding={replicated}\n}\n",
+     2 * 3 * 16 * 16 * 4 / 4},
+    // Two levels of four groups: 3 rows in each. At once it would be 15.
+    {"a cumulative sum over many shards", TOTALS("f32[16,8]", "[16,1]<=[16]", "size=16x1 pad=15_0x0_0"), 2 * 3 * 8 * 4},
+    {"a cumulative sum over many shards, from the end", TOTALS("f32[32,8]", "[16,1]<=[16]", "size=32x1 pad=0_31x0_0"),
+     2 * 3 * 8 * 4},
+    {"a cumulative sum over many shards, uneven", TOTALS("f32[29,8]", "[16,1]<=[16]", "size=29x1 pad=28_0x0_0"),
+     2 * 3 * 8 * 4},
+    {"a cumulative sum over shards of two axes", TOTALS("f32[32,8]", "[16,1]<=[4,4]T(1,0)", "size=32x1 pad=31_0x0_0"),
+     2 * 3 * 8 * 4},
+    // Every second row from 0 on is where the rows are; those from 2 on are the same but one to the next device.
+    {"a level of an associative scan",
+     SPLIT("f32[16,3]",
+           " o = f32[8,3] slice(p), slice={[1:16:2],[0:3]}\n e = f32[8,3] slice(p), slice={[0:15:2],[0:3]}\n"
+           " s = f32[8,3] add(e, o)\n l = f32[7,3] slice(s), slice={[0:7],[0:3]}\n"
+           " r = f32[7,3] slice(p), slice={[2:16:2],[0:3]}\n a = f32[7,3] add(l, r)\n"
+           " f = f32[1,3] slice(p), slice={[0:1],[0:3]}\n c = f32[8,3] concatenate(f, a), dimensions={0}\n"
+           " ROOT t = f32[8,3] multiply(c, s), sharding={devices=[4,1]<=[4]}\n"),
+     3 * 4},
 };
 
 CaseList(sent, at_most_the_plan) {
