@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "hlo/pass/pass.h"
-#include "hlo/transform/transform.h"
 
 static const AdviceRepairInfo kRepairs[] = {
     [ADVICE_REPAIR_NONE] = {"", ""},
@@ -34,35 +33,20 @@ HloStatus advice_inlined(const HloModule *module, HloModule **inlined) {
     return status;
 }
 
-typedef struct Request {
-    HloModule *module;
-    AdviceRepair repair;
-    bool changed;
-} Request;
-
-static HloStatus make(void *argument) {
-    static const char *const kAfter[] = {"dce"};
-    static const HloRecompute kHow[] = {
-        [ADVICE_REPAIR_ELEMENTWISE] = HLO_RECOMPUTE_ELEMENTWISE,
-        [ADVICE_REPAIR_SCOPES] = HLO_RECOMPUTE_SCOPES,
-        [ADVICE_REPAIR_OFFLOAD] = HLO_RECOMPUTE_SCOPES_OFFLOADED,
-    };
-    Request *request = argument;
-    const HloPassOptions options = {.skip_verify = true};
-    request->changed = hlo_recompute(request->module->entry, kHow[request->repair]);
-    return request->changed ? hlo_run_passes(request->module, kAfter, HLO_COUNT_OF(kAfter), &options) : HLO_SUCCESS;
-}
-
 HloStatus advice_repair_make(const HloModule *module, AdviceRepair repair, HloModule **repaired) {
     assert(module && repair > ADVICE_REPAIR_NONE && repair < ADVICE_REPAIR_COUNT && repaired);
-    Request request = {.repair = repair};
+    const HloPass *const passes[] = {hlo_pass_find(kRepairs[repair].pass), hlo_pass_find("dce")};
+    const HloPassOptions options = {.skip_verify = true};
+    HloModule *copy;
+    bool changed = false, cleaned = false;
     *repaired = NULL;
     if (!module->entry || module->is_scheduled) return HLO_SUCCESS;
-    HLO_TRY(advice_inlined(module, &request.module));
-    HloStatus status = hlo_protect(make, &request);
-    if (status || !request.changed)
-        hlo_module_free(request.module);
+    HLO_TRY(advice_inlined(module, &copy));
+    HloStatus status = hlo_run_pass_list(copy, passes, 1, &options, &changed);
+    if (!status && changed) status = hlo_run_pass_list(copy, passes + 1, 1, &options, &cleaned);
+    if (status || !changed)
+        hlo_module_free(copy);
     else
-        *repaired = request.module;
+        *repaired = copy;
     return status;
 }

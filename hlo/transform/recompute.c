@@ -241,8 +241,7 @@ static Cuts find_cuts(const Places *places) {
 
 // ---- what is kept
 
-// True for work that costs much more than to read its operands and write its result.
-static bool is_expensive(const HloInstruction *i) {
+bool hlo_recompute_is_expensive(const HloInstruction *i) {
     if (hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE | HLO_OP_IS_REARRANGES)) return false;
     switch (i->opcode) {
         case HLO_OP_BROADCAST:
@@ -261,7 +260,7 @@ static bool is_expensive(const HloInstruction *i) {
 static HloIntMap keep_expensive(const Places *places) {
     HloIntMap kept = {0};
     for (int64_t p = 0; p <= places->boundary; p++)
-        if (is_expensive(places->list[p]))
+        if (hlo_recompute_is_expensive(places->list[p]))
             hlo_int_map_set(places->scratch, &kept, (uint64_t)places->list[p]->id, HLO_REMAT_KEPT);
     return kept;
 }

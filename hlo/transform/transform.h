@@ -117,8 +117,12 @@ typedef enum HloRecompute {
 // Makes a computation that has its backward part already, which uses values of the forward part, compute them again.
 // The results have the same bits. The forward part ends where the most bytes are held that have been used before;
 // scopes are cut where the least is passed on. Returns whether anything changed: false for programs without a backward
-// part. Calls are not looked into, and loops keep what they stack. Memory errors jump to hlo_protect().
+// part. Calls are not looked into, and loops keep what they stack, unlike in the passes of these names. Memory errors
+// jump to hlo_protect().
 HLO_EXPORT bool hlo_recompute(HloComputation *computation, HloRecompute how);
+// True for work that costs much more than to read its operands and write its result: what HLO_RECOMPUTE_ELEMENTWISE
+// keeps.
+HLO_EXPORT bool hlo_recompute_is_expensive(const HloInstruction *instruction);
 
 // How hlo_vmap() maps.
 typedef struct HloVmapOptions {

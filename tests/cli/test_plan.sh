@@ -169,6 +169,67 @@ exits 0 "plan: repairs: on four devices: it computes the same" meshlo run four.h
 exits 5 "plan: repairs: not even then" meshlo plan step.hlo --on tiny.xml
 says err "no plan was found that fits" "plan: repairs: not even then: why"
 
+# The same layers as a loop: what it stacks for the backward part.
+cat >loops.hlo <<'HLO'
+HloModule loops
+sum {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
+}
+body {
+  s = (s32[], f32[256,64], f32[8,64,256], f32[8,256,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[256,64] get-tuple-element(s), index=1
+  ws = f32[8,64,256] get-tuple-element(s), index=2
+  vs = f32[8,256,64] get-tuple-element(s), index=3
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  w1 = f32[1,64,256] dynamic-slice(ws, i, zero, zero), dynamic_slice_sizes={1,64,256}
+  w = f32[64,256] reshape(w1)
+  v1 = f32[1,256,64] dynamic-slice(vs, i, zero, zero), dynamic_slice_sizes={1,256,64}
+  v = f32[256,64] reshape(v1)
+  a = f32[256,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[256,256] tanh(a)
+  g = f32[256,256] sine(t)
+  b = f32[256,64] dot(g, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y = f32[256,64] add(x, b)
+  j = s32[] add(i, one)
+  ROOT r = (s32[], f32[256,64], f32[8,64,256], f32[8,256,64]) tuple(j, y, ws, vs)
+}
+condition {
+  s = (s32[], f32[256,64], f32[8,64,256], f32[8,256,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(8)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY main {
+  x = f32[256,64] parameter(0)
+  ws = f32[8,64,256] parameter(1)
+  vs = f32[8,256,64] parameter(2)
+  zero = s32[] constant(0)
+  state = (s32[], f32[256,64], f32[8,64,256], f32[8,256,64]) tuple(zero, x, ws, vs)
+  loop = (s32[], f32[256,64], f32[8,64,256], f32[8,256,64]) while(state), condition=condition, body=body
+  y = f32[256,64] get-tuple-element(loop), index=1
+  sq = f32[256,64] multiply(y, y)
+  nought = f32[] constant(0)
+  ROOT r = f32[] reduce(sq, nought), dimensions={0,1}, to_apply=sum
+}
+HLO
+exits 0 "plan: loops: a training step" meshlo grad loops.hlo --wrt 1,2 -o loops_step.hlo
+exits 5 "plan: loops: too large as it is" meshlo emulate loops_step.hlo --on one.xml
+exits 0 "plan: loops: made to fit" meshlo plan loops_step.hlo --on one.xml -o loops_repaired.hlo --json
+json "j['fits'] and j['repair'] == 'recompute-scopes'" "plan: loops: by computing again"
+cp out plan.json
+exits 0 "plan: loops: what was written fits" meshlo emulate loops_repaired.hlo --on one.xml --json
+json "j['hbm_peak_bytes'] == json.load(open('plan.json'))['hbm_peak_bytes']" "plan: loops: memory as promised"
+exits 0 "plan: loops: the numbers before" meshlo run loops_step.hlo --on cpu --seed 0 --output loops_before
+exits 0 "plan: loops: the numbers after" meshlo run loops_repaired.hlo --on cpu --seed 0 --output loops_after
+check "plan: loops: the same bits" diff -r loops_before loops_after
+exits 0 "plan: loops: the evaluator before" meshlo run loops_step.hlo --engine eval --seed 0 --output loops_eval
+exits 0 "plan: loops: the evaluator after" meshlo run loops_repaired.hlo --engine eval --seed 0 --output loops_eval_after
+check "plan: loops: the evaluator: the same bits" diff -r loops_eval loops_eval_after
+
 # Annotations of values inside, where the shardings of parameters that are kept meet.
 cat >conflict.hlo <<'HLO'
 HloModule conflict
