@@ -86,6 +86,7 @@ typedef struct CliVerb {
 typedef struct CliValue {
     const CliOption *option;
     const char *text;  // NULL for a flag
+    const char *name;  // as it was typed: of an option with a synonym either one
 } CliValue;
 
 // The thread of cli_ticker_start().
@@ -143,8 +144,9 @@ const CliOption *cli_find_option(const CliVerb *verb, const char *name);
 // True when the verb's tables have an option of this name.
 bool cli_has_option(const CliVerb *verb, const char *name);
 
-// What the verb's tables call an option that may have a synonym (--on, --topology); `name` itself where they lack it.
-const char *cli_option_name(const CliVerb *verb, const char *name);
+// What to call an option that may have a synonym (--on, --topology): as it was typed, else as the verb's tables have
+// it; `name` itself where they lack it.
+const char *cli_option_name(const CliContext *context, const char *name);
 
 // The last value of a CLI_TEXT option; NULL when it was not given. Asking for an option that the verb's tables lack is
 // a bug, here and below.

@@ -55,11 +55,6 @@ bool cli_has_option(const CliVerb *verb, const char *name) {
     return cli_find_option(verb, name) != NULL;
 }
 
-const char *cli_option_name(const CliVerb *verb, const char *name) {
-    const CliOption *option = find_option(verb, name, strlen(name));
-    return option ? option->name : name;
-}
-
 // The first verb that has an option of this name, or NULL.
 static const CliVerb *verb_with_option(const char *name, size_t length) {
     int64_t count;
@@ -89,7 +84,7 @@ static HloStatus unknown_option(CliContext *context, const char *argument, size_
 
 // `text` must be a whole number in range with nothing after it: strtoll() and strtod() report that by `end` and errno.
 // NaN fails the comparison with 0, infinity that with DBL_MAX.
-static HloStatus check_value(CliContext *context, const CliOption *option, const char *text) {
+static HloStatus check_value(CliContext *context, const CliOption *option, const char *name, const char *text) {
     char *end = NULL;
     double number = 0;
     errno = 0;
@@ -102,7 +97,7 @@ static HloStatus check_value(CliContext *context, const CliOption *option, const
     }
     bool out_of_range = errno == ERANGE || !(number >= 0 && number <= DBL_MAX);
     if (end == text || *end || out_of_range) {
-        return cli_usage_error(context, "--%s expects %s, not '%s'", option->name,
+        return cli_usage_error(context, "--%s expects %s, not '%s'", name,
                                option->kind == CLI_INTEGER ? "an integer" : "a number of at least 0", text);
     }
     return HLO_SUCCESS;
@@ -131,15 +126,15 @@ static HloStatus parse_option(CliContext *context, int count, char **arguments, 
     bool one_letter = argument[1] != '-';
     if (!option && *at < context->environment_count && skip_foreign(context, argument, length, at)) return HLO_SUCCESS;
     if (!option || one_letter != (option->name[1] == 0)) return unknown_option(context, argument, length);
-    const char *text = equals ? equals + 1 : NULL;
+    const char *text = equals ? equals + 1 : NULL, *typed = hlo_arena_string(context->arena, name, length);
     if (option->kind == CLI_FLAG) {
-        if (text) return cli_usage_error(context, "--%s takes no value", option->name);
+        if (text) return cli_usage_error(context, "--%s takes no value", typed);
     } else {
         if (!text && *at + 1 < count) text = arguments[++*at];
         if (!text) return cli_usage_error(context, "%s needs a value (%s)", argument, option->value);
-        HLO_TRY(check_value(context, option, text));
+        HLO_TRY(check_value(context, option, typed, text));
     }
-    hlo_vector_push(context->arena, &context->values, ((CliValue){option, text}));
+    hlo_vector_push(context->arena, &context->values, ((CliValue){option, text, typed}));
     return HLO_SUCCESS;
 }
 
@@ -174,6 +169,12 @@ static const CliValue *find_value(const CliContext *context, const char *name) {
         if (context->values.items[i].option == option) return &context->values.items[i];
     }
     return NULL;
+}
+
+const char *cli_option_name(const CliContext *context, const char *name) {
+    const CliOption *option = cli_find_option(context->verb, name);
+    const CliValue *value = option ? find_value(context, name) : NULL;
+    return value ? value->name : option ? option->name : name;
 }
 
 const char *cli_text(const CliContext *context, const char *name) {

@@ -97,7 +97,7 @@ HloStatus cli_numbers(CliContext *context, const char *option, bool has_none, co
 // `spec` NULL: MESHLO_TOPOLOGY, then `otherwise`. Errors in a name are wrong usage, with the nearest names in the
 // message; those in a pod's description, which have a position in its file, are errors of reading it.
 HloStatus cli_topology_open(CliContext *context, const char *spec, const char *otherwise, EmuTopology **topology) {
-    const char *given = cli_option_name(context->verb, "on");
+    const char *given = cli_option_name(context, "on");
     const char *source = !spec || !cli_has_option(context->verb, given) || cli_text(context, given) != spec
                              ? NULL
                              : hlo_arena_format(context->arena, "--%s", given);

@@ -49,6 +49,8 @@ HloStatus cli_budget(CliContext *context, double otherwise, double *seconds) {
 HloStatus cli_topologies_open(CliContext *context, const char *text, EmuTopology ***topologies, int64_t *count) {
     HLO_VECTOR(EmuTopology *) all = {0};
     HloStatus status = HLO_SUCCESS;
+    const char *source =
+        text ? hlo_arena_format(context->arena, "--%s", cli_option_name(context, "on")) : "MESHLO_TOPOLOGY";
     if (!text) text = getenv("MESHLO_TOPOLOGY");
     if (!text || !*text) return cli_usage_error(context, "no topology given, and MESHLO_TOPOLOGY is not set");
     for (const char *at = text; at && !status;) {
@@ -59,7 +61,7 @@ HloStatus cli_topologies_open(CliContext *context, const char *text, EmuTopology
         EmuTopology *topology = NULL;
         const char *name = hlo_arena_string(context->arena, at, length);
         status = cli_topology_open(context, name, NULL, &topology);
-        if (status) status = hlo_status_annotate(status, "--%s", cli_option_name(context->verb, "on"));
+        if (status) status = hlo_status_annotate(status, "%s", source);
         if (topology) hlo_vector_push(context->arena, &all, topology);
         at = at[length] ? at + length + 1 : NULL;
     }

@@ -94,6 +94,11 @@ done <<'CASES'
 2|a mesh has at most|topology v2-8 --mesh 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
 2|did you mean v2-8|devices V2-8
 2|did you mean v5e-8|devices v5f-8
+2|--on: |emulate dot.hlo --on 5ve-16
+2|--topology: |emulate dot.hlo --topology 5ve-16
+2|--topology: |run dot.hlo --topology 5ve-16
+2|--on: |sweep dot.hlo --on 5ve-16
+2|--topology: |plan dot.hlo --topology 5ve-16
 2|a number of devices is expected|devices cpu:0
 2|more than 32 numbers|shardings --mesh a=4 --shape 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1 --spec a
 2|unknown mesh axis 'c'; the mesh has: a, b|shardings --mesh a=4,b=2 --shape 8 --spec c

@@ -114,7 +114,7 @@ static HloStatus read_step(CliContext *context, double *seconds) {
     const char *text = cli_text(context, "max-step");
     *seconds = -1;
     if (!text || cli_duration_parse(text, seconds)) return HLO_SUCCESS;
-    return cli_usage_error(context, "--max-step expects a time like 20ms, 1.5s or 300us, not '%s'", text);
+    return cli_usage_error(context, "--max-step expects a time like 20ms, 1.5s or 300µs, not '%s'", text);
 }
 
 static HloStatus read_tolerance(CliContext *context, double *factor) {
