@@ -18,7 +18,7 @@ enum { EXACT_PLANS = 256, THOROUGH_WORK = 1 << 16, STARTS = 2, MORE_STARTS = 4, 
 
 // Parameters with one decision.
 typedef struct Group {
-    int32_t *leaves;  // numbers of flattened parameters
+    int32_t *leaves, *arrays;  // numbers of flattened parameters, and of their arrays in the search's plan
     int64_t leaf_count;
     const HloShape *shape;
     uint64_t hash;
@@ -27,6 +27,7 @@ typedef struct Group {
     // The first open_count choices leave dimensions without an axis to propagation, those after them keep these whole.
     int32_t choice_count, open_count;
 } Group;
+typedef HLO_VECTOR(Group) Groups;
 
 typedef struct Plan {
     int32_t *choice;  // by group
@@ -41,8 +42,9 @@ typedef struct Search {
     int32_t *first;        // by array: number of its first dimension
     int32_t *parent;       // union-find over dimensions
     uint64_t *hashes;      // by dimension: of the class, at its root
-    HLO_VECTOR(Group) groups;
+    Groups groups;
     HLO_VECTOR(Plan) known;  // every plan that was costed
+    HloIntMap place_of;      // by hash of choices: a place in `known`
     int64_t evaluated, instructions;
     bool over;
 } Search;
@@ -135,10 +137,12 @@ static void add_parameter(Search *search, int32_t leaf, int32_t array) {
         Group made = {.shape = shape, .hash = hash, .roots = HLO_ARENA_NEW(search->arena, int32_t, shape->rank)};
         for (int32_t d = 0; d < shape->rank; d++) made.roots[d] = find(search, search->first[array] + d);
         made.leaves = HLO_ARENA_NEW(search->arena, int32_t, search->plan->arrays.count);
+        made.arrays = HLO_ARENA_NEW(search->arena, int32_t, search->plan->arrays.count);
         hlo_vector_push(search->arena, &search->groups, made);
         group = &search->groups.items[search->groups.count - 1];
     }
-    group->leaves[group->leaf_count++] = leaf;
+    group->leaves[group->leaf_count] = leaf;
+    group->arrays[group->leaf_count++] = array;
 }
 
 // Whether the group's arrays can have their dimensions sharded so. Shards are even, as JAX requires of arguments.
@@ -258,12 +262,28 @@ static bool better(const Search *search, const Plan *a, const Plan *b) {
     return by_time ? a->cost.memory < b->cost.memory : a->cost.time < b->cost.time;
 }
 
+// The key of choices for place_of: the next one where others have the same hash. *place is where it leads, or -1.
+static uint64_t key_of(const Search *search, const int32_t *choice, int64_t *place) {
+    const size_t bytes = (size_t)search->groups.count * sizeof(int32_t);
+    for (uint64_t key = hlo_hash_bytes(choice, bytes);; key++) {
+        const int64_t *found = hlo_int_map_find(&search->place_of, key);
+        *place = found ? *found : -1;
+        if (!found || !bytes || !memcmp(search->known.items[*found].choice, choice, bytes)) return key;
+    }
+}
+
 // The plan with these choices, if it was costed; else NULL.
 static const Plan *find_known(const Search *search, const int32_t *choice) {
-    const size_t bytes = (size_t)search->groups.count * sizeof(int32_t);
-    for (int64_t i = 0; i < search->known.count; i++)
-        if (!bytes || !memcmp(search->known.items[i].choice, choice, bytes)) return &search->known.items[i];
-    return NULL;
+    int64_t place;
+    key_of(search, choice, &place);
+    return place < 0 ? NULL : &search->known.items[place];
+}
+
+static void add_known(Search *search, Plan plan) {
+    int64_t place;
+    const uint64_t key = key_of(search, plan.choice, &place);
+    hlo_int_map_set(search->arena, &search->place_of, key, search->known.count);
+    hlo_vector_push(search->arena, &search->known, plan);
 }
 
 // Costs plans, each once, all that are new in one call. Plans that are ruled out cost nothing that counts.
@@ -276,8 +296,7 @@ static HloStatus evaluate_part(Search *search, Plan *plans, int64_t count) {
         if (find_known(search, plans[i].choice)) continue;
         const HloStringVector shards = shards_of(search, plans[i].choice);
         trials[search->known.count - first] = (SpmdSearchTrial){.shards = shards.items, .shard_count = shards.count};
-        const Plan made = {.choice = plans[i].choice};
-        hlo_vector_push(search->arena, &search->known, made);
+        add_known(search, (Plan){.choice = plans[i].choice});
     }
     const int64_t new_count = search->known.count - first;
     if (new_count) options->cost(options->context, trials, new_count);
@@ -538,6 +557,73 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
     return HLO_SUCCESS;
 }
 
+// Choices of groups as those of the groups that these were split into. `from` has the old number by new one.
+static int32_t *split_choice(const Search *search, const int32_t *choice, const int32_t *from) {
+    int32_t *split = copy_choice(search, NULL);
+    for (int64_t g = 0; g < search->groups.count; g++) split[g] = choice[from[g]];
+    return split;
+}
+
+// Makes every parameter a decision of its own. Plans that were costed stay known.
+static void split_groups(Search *search, Plan *best) {
+    Groups split = {0};
+    HLO_VECTOR(int32_t) from = {0};
+    for (int32_t g = 0; g < (int32_t)search->groups.count; g++) {
+        for (int64_t i = 0; i < search->groups.items[g].leaf_count; i++) {
+            Group one = search->groups.items[g];
+            one.leaves += i;
+            one.arrays += i;
+            one.leaf_count = 1;
+            one.roots = HLO_ARENA_NEW(search->arena, int32_t, one.shape->rank);
+            for (int32_t d = 0; d < one.shape->rank; d++) one.roots[d] = find(search, search->first[one.arrays[0]] + d);
+            hlo_vector_push(search->arena, &split, one);
+            hlo_vector_push(search->arena, &from, g);
+        }
+    }
+    const Plan *known = search->known.items;
+    const int64_t known_count = search->known.count;
+    search->groups = split;
+    search->known.items = NULL;
+    search->known.count = search->known.capacity = 0;
+    search->place_of = (HloIntMap){0};
+    for (int64_t i = 0; i < known_count; i++) {
+        Plan plan = known[i];
+        plan.choice = split_choice(search, plan.choice, from.items);
+        add_known(search, plan);
+    }
+    best->choice = split_choice(search, best->choice, from.items);
+}
+
+// Changes a few decisions of the best plan and improves what comes of it, again and again. The numbers are the same in
+// each search.
+static HloStatus search_around(Search *search, Plan *best) {
+    enum { CHANGED = 3, MOST_IDLE = 64 };
+    uint64_t number = 0;
+    for (int idle = 0; idle < MOST_IDLE && !search->over && is_cheap(search, search->evaluated); idle++) {
+        const int64_t evaluated = search->evaluated;
+        Plan plan = {.choice = copy_choice(search, best->choice)};
+        for (int i = 0; i < CHANGED; i++) {
+            number = hlo_hash_mix(number, 1);
+            const int64_t g = (int64_t)(number % (uint64_t)search->groups.count);
+            plan.choice[g] = (int32_t)((number >> 32) % (uint64_t)search->groups.items[g].choice_count);
+        }
+        HLO_TRY(evaluate_all(search, &plan, 1));
+        HLO_TRY(descend(search, &plan));
+        if (better(search, &plan, best)) *best = plan;
+        if (search->evaluated > evaluated) idle = 0;
+    }
+    return HLO_SUCCESS;
+}
+
+// Small programs, whose plans are cheap to try: each parameter by itself, and plans that are not near.
+static HloStatus search_further(Search *search, Plan *best) {
+    if (!search->groups.count || search->options->starts_only || !is_cheap(search, search->evaluated))
+        return HLO_SUCCESS;
+    split_groups(search, best);
+    HLO_TRY(descend(search, best));
+    return search_around(search, best);
+}
+
 // Takes the program apart into decisions.
 static HloStatus begin(HloArena *arena, const HloModule *module, const SpmdSearchOptions *options, Search *search) {
     const SpmdOptions none = {.mesh = options->mesh, .mesh_axis_count = options->mesh_axis_count};
@@ -619,13 +705,15 @@ HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearch
     for (int64_t g = 0; g < search.groups.count && (space <= EXACT_PLANS || is_cheap(&search, space)); g++)
         space *= search.groups.items[g].choice_count;
     const bool exact = space <= EXACT_PLANS || is_cheap(&search, space);
+    const int64_t group_count = search.groups.count;
     HLO_TRY(exact ? search_all(&search, &best) : search_from_starts(&search, &best));
+    HLO_TRY(search_further(&search, &best));
     const HloStringVector shards = shards_of(&search, best.choice);
     *result = (SpmdSearchResult){.shards = shards.items,
                                  .shard_count = shards.count,
                                  .cost = best.cost,
                                  .evaluated = search.evaluated,
-                                 .group_count = search.groups.count,
+                                 .group_count = group_count,
                                  .is_exact = exact && !search.over};
     list_best(&search, &best, result);
     return HLO_SUCCESS;
