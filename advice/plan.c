@@ -38,8 +38,10 @@ typedef struct Candidate {
     int64_t shard_count;
     double price;                 // of a chip an hour
     bool refused;                 // the program cannot be laid out on this mesh
+    bool untried;                 // the budget ended before it
     bool is_whole;                // the numbers are those of the whole program
     bool is_closed;               // and of the plan with every parameter's sharding written out
+    bool is_refined;              // values inside were annotated, where that helps
     const SpmdSearchTrial *best;  // the search's best plans
     int64_t best_count;
 } Candidate;
@@ -57,6 +59,7 @@ typedef struct Planner {
     const Program *program;                    // that is searched now
     HloModule *remeshed;                       // the same on the mesh that is searched now, or NULL
     AdviceTrial trial;                         // the one that closes a plan
+    const void *closed;                        // the candidate whose plan that is, or NULL
     bool whole;                                // time the whole program now
     SpmdSearchCost reference, reference_less;  // of the best plan of this mesh that fits: estimate, and its shorter one
     double deadline;                           // of the mesh that is searched now, by now_seconds()
@@ -66,6 +69,9 @@ typedef struct Planner {
     CompileOptions compile;                    // of the trials on it, without shards
     HloStringMap known;                        // costs by mesh and shards
     double begin, end;                         // of the budget
+    bool is_nameless;                          // neither the program nor the kept shardings name an axis
+    double whole_seconds;                      // that a trial of the whole program takes
+    bool must_run;                             // the next trials, even when the budget has ended
     int64_t best_step;                         // so far, of what fits
     SpmdSearchObjective objective;
     Candidates candidates;
@@ -90,9 +96,23 @@ static void show_progress(Planner *planner) {
         planner->is_stopped = true;
 }
 
+// When the search must end: the plan is closed with two trials of the whole program.
+static double search_end(const Planner *planner) {
+    return planner->end - 2 * planner->whole_seconds;
+}
+
+static bool is_spent(const Planner *planner) {
+    return planner->is_stopped || now_seconds() > search_end(planner);
+}
+
+static bool is_over(void *argument) {
+    const Planner *planner = argument;
+    return is_spent(planner) || now_seconds() > planner->deadline;
+}
+
 // Trials of one program that threads take one by one.
 typedef struct Batch {
-    const Planner *planner;
+    Planner *planner;
     const HloModule *module;
     SpmdSearchTrial **trials;
     int64_t count;
@@ -102,11 +122,32 @@ typedef struct Batch {
 static void cost_one(const Batch *batch, SpmdSearchTrial *trial) {
     AdviceTrial result;
     CompileOptions compile = batch->planner->compile;
+    if (!batch->planner->must_run && is_over(batch->planner)) {
+        trial->status = hlo_error(HLO_DEADLINE_EXCEEDED, "the search is over");
+        return;
+    }
     compile.spmd.shards = trial->shards;
     compile.spmd.shard_count = trial->shard_count;
     trial->status = advice_trial_run(batch->module, &compile, batch->planner->mesh->topology, NULL, &result);
     if (!trial->status) trial->cost = (SpmdSearchCost){result.report->step_picoseconds, result.report->hbm_peak_bytes};
     advice_trial_free(&result);
+}
+
+static int64_t instruction_count(const HloModule *module) {
+    int64_t count = 0;
+    for (int64_t c = 0; c < module->computations.count; ++c) count += module->computations.items[c]->instruction_count;
+    return count;
+}
+
+// Learns from a batch how long a trial of the whole program takes; a shorter program takes less in proportion.
+static void learn_seconds(const Batch *batch, double seconds, int64_t threads) {
+    Planner *planner = batch->planner;
+    const double part = (double)instruction_count(batch->module) / (double)instruction_count(planner->program->module);
+    int64_t run = 0;
+    for (int64_t i = 0; i < batch->count; ++i)
+        run += hlo_status_code(batch->trials[i]->status) != HLO_DEADLINE_EXCEEDED;
+    const double each = run ? seconds * (double)(threads < run ? threads : run) / (double)run / part : 0;
+    if (each > planner->whole_seconds) planner->whole_seconds = each;
 }
 
 static void *cost_some(void *argument) {
@@ -116,17 +157,19 @@ static void *cost_some(void *argument) {
 }
 
 // Costs trials on as many threads as there are processors. Without a second thread the first does it all.
-static void cost_program(const Planner *planner, const HloModule *module, SpmdSearchTrial **trials, int64_t count) {
+static void cost_program(Planner *planner, const HloModule *module, SpmdSearchTrial **trials, int64_t count) {
     enum { kMostThreads = 16 };
     Batch batch = {.planner = planner, .module = module, .trials = trials, .count = count};
     pthread_t threads[kMostThreads];
     int64_t started = 0;
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const double begin = now_seconds();
     while (started + 1 < count && started + 1 < processors && started < kMostThreads &&
            !pthread_create(&threads[started], NULL, cost_some, &batch))
         started++;
     cost_some(&batch);
     for (int64_t i = 0; i < started; ++i) pthread_join(threads[i], NULL);
+    learn_seconds(&batch, now_seconds() - begin, started + 1);
 }
 
 // The cost of all layers: each has that by which one shorter program exceeds the other.
@@ -180,12 +223,43 @@ static void estimate(Planner *planner, SpmdSearchTrial **trials, int64_t count) 
     }
 }
 
-// The key of a plan on the mesh that is searched now.
+// Writes "p3=data,-" with the number of each axis among those of more than one device in place of its name.
+static void write_nameless(HloText *text, const AdvicePlanned *mesh, const char *shard) {
+    const char *at = strrchr(shard, '=') + 1;
+    hlo_text_append(text, shard, (size_t)(at - shard));
+    while (*at) {
+        const size_t length = strcspn(at, ",+");
+        int number = 0, found = -1;
+        for (int64_t a = 0; a < mesh->axis_count; ++a) {
+            if (mesh->axes[a].size == 1) continue;
+            if (strlen(mesh->axes[a].name) == length && !memcmp(mesh->axes[a].name, at, length)) found = number;
+            number++;
+        }
+        if (found >= 0)
+            hlo_text_format(text, "%d", found);
+        else
+            hlo_text_append(text, at, length);
+        at += length;
+        if (*at) hlo_text_char(text, *at++);
+    }
+}
+
+// The key of a plan on the mesh that is searched now. To a program without annotations the names of axes are nothing:
+// data=8,model=1 and data=1,model=8 are one mesh.
 static const char *key_of(const Planner *planner, const SpmdSearchTrial *trial) {
+    const AdvicePlanned *mesh = planner->mesh;
     HloText text = {0};
-    hlo_text_format(&text, "%s%s;%s;%s", planner->whole ? "whole;" : "", planner->mesh->pass,
-                    planner->mesh->topology->name, planner->mesh->mesh);
-    for (int64_t i = 0; i < trial->shard_count; ++i) hlo_text_format(&text, ";%s", trial->shards[i]);
+    hlo_text_format(&text, "%s%s;%s;", planner->whole ? "whole;" : "", mesh->pass, mesh->topology->name);
+    if (!planner->is_nameless) hlo_text_string(&text, mesh->mesh);
+    for (int64_t a = 0; planner->is_nameless && a < mesh->axis_count; ++a)
+        if (mesh->axes[a].size > 1) hlo_text_format(&text, "%lld,", (long long)mesh->axes[a].size);
+    for (int64_t i = 0; i < trial->shard_count; ++i) {
+        hlo_text_char(&text, ';');
+        if (planner->is_nameless)
+            write_nameless(&text, mesh, trial->shards[i]);
+        else
+            hlo_text_string(&text, trial->shards[i]);
+    }
     return hlo_text_to_arena(planner->arena, &text);
 }
 
@@ -207,19 +281,15 @@ static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
         estimate(planner, fresh, fresh_count);
     else
         cost_program(planner, planner->program->module, fresh, fresh_count);
+    planner->must_run = false;
     for (int64_t i = 0; i < fresh_count; ++i) {
+        planner->result->evaluated += hlo_status_code(fresh[i]->status) != HLO_DEADLINE_EXCEEDED;
         if (fresh[i]->status) continue;
         const char *key = key_of(planner, fresh[i]);
         SpmdSearchCost *kept = hlo_arena_copy(arena, &fresh[i]->cost, sizeof(fresh[i]->cost));
         hlo_string_map_set(arena, &planner->known, key, strlen(key), kept);
     }
-    planner->result->evaluated += fresh_count;
     show_progress(planner);
-}
-
-static bool is_over(void *argument) {
-    const Planner *planner = argument;
-    return planner->is_stopped || now_seconds() > planner->deadline;
 }
 
 // ---- one mesh
@@ -264,7 +334,7 @@ static HloStatus time_whole(Planner *planner, Candidate *candidate, int64_t most
         trials[i] =
             (SpmdSearchTrial){.shards = candidate->best[i].shards, .shard_count = candidate->best[i].shard_count};
     use_mesh(planner, candidate);
-    planner->whole = true;
+    planner->whole = planner->must_run = true;
     cost(planner, trials, count);
     planner->whole = false;
     for (int64_t i = 0; i < count; ++i) {
@@ -337,10 +407,12 @@ static HloStatus close_plan(Planner *planner, Candidate *candidate) {
         const char *shard = hlo_arena_format(planner->arena, "p%lld=%s", (long long)i, plan->parameters[i]);
         hlo_vector_push(planner->arena, &shards, shard);
     }
+    for (int64_t i = 0; i < plan->inner_count; ++i) hlo_vector_push(planner->arena, &shards, plan->inner[i]);
     candidate->shards = shards.items;
     candidate->shard_count = shards.count;
     HLO_TRY(time_closed(planner, candidate));
     candidate->is_whole = candidate->is_closed = true;
+    planner->closed = candidate;
     return HLO_SUCCESS;
 }
 
@@ -381,11 +453,12 @@ static void count_trial(void *context, int64_t tried, double share) {
     show_progress(context);
 }
 
-// Annotates values inside at which collectives say that shardings meet, as long as that helps. Of the best plan only,
-// and in a part of the budget: each trial is of the whole program.
+// Annotates values inside at which collectives say that shardings meet, as long as that helps. The candidate is the one
+// that was closed last. In a part of the budget: each trial is of the whole program.
 static HloStatus annotate_inside(Planner *planner, Candidate *candidate) {
     const double begin = now_seconds(), most = 0.2 * (planner->end - planner->begin);
-    const double end = begin + most < planner->end ? begin + most : planner->end;
+    const double latest = begin + most < planner->end ? begin + most : planner->end;
+    const double end = latest - 2 * planner->whole_seconds;  // the last trial, and that of the result
     HloModule *inlined;
     HLO_TRY(advice_inlined(planner->program->module, &inlined));
     HloStatus status = HLO_SUCCESS;
@@ -429,13 +502,18 @@ static HloStatus lay_out(Planner *planner, Candidate *candidate) {
 static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_only, const Candidate *example) {
     SpmdSearchResult found;
     const AdvicePlanOptions *options = planner->options;
+    HloStringVector kept = {0};
+    for (int64_t i = 0; i < options->kept_count; ++i) hlo_vector_push(planner->arena, &kept, options->kept[i]);
+    for (int64_t i = 0; i < candidate->plan.inner_count; ++i)
+        hlo_vector_push(planner->arena, &kept, candidate->plan.inner[i]);
     use_mesh(planner, candidate);
     HLO_TRY(lay_out(planner, candidate));
     if (candidate->refused) return HLO_SUCCESS;
+    planner->must_run = true;  // an error of the first trial ends the search
     const SpmdSearchOptions search = {.mesh = planner->mesh->axes,
                                       .mesh_axis_count = planner->mesh->axis_count,
-                                      .kept = options->kept,
-                                      .kept_count = options->kept_count,
+                                      .kept = kept.items,
+                                      .kept_count = kept.count,
                                       .memory_limit = memory_limit(planner->mesh->topology),
                                       .objective = planner->objective,
                                       .cost = cost,
@@ -452,7 +530,7 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
     candidate->is_whole = !planner->program->more;
     candidate->is_closed = false;
     take_cost(planner, candidate, &found.best[0], true);
-    if (!starts_only) HLO_TRY(time_whole(planner, candidate, 3));
+    if (!starts_only && !is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
     if (candidate->plan.fits && (!planner->best_step || candidate->plan.step_picoseconds < planner->best_step))
         planner->best_step = candidate->plan.step_picoseconds;
     return HLO_SUCCESS;
@@ -473,23 +551,30 @@ static bool better(const Planner *planner, const Candidate *a, const Candidate *
     return a->plan.step_picoseconds < b->plan.step_picoseconds;
 }
 
-// Forgets meshes on which the program cannot be laid out; an error if that is so for all.
+// Forgets meshes on which the program cannot be laid out, or for which there was no time; an error if that is so for
+// all.
 static HloStatus drop_refused(Planner *planner) {
     Candidates *all = &planner->candidates;
     int64_t kept = 0;
-    for (int64_t i = 0; i < all->count; ++i)
-        if (!all->items[i].refused) all->items[kept++] = all->items[i];
+    for (int64_t i = 0; i < all->count; ++i) {
+        planner->result->untried += all->items[i].untried;
+        if (!all->items[i].refused && !all->items[i].untried) all->items[kept++] = all->items[i];
+    }
     all->count = kept;
     HLO_FAIL_IF(!kept, HLO_INVALID_ARGUMENT, "%s", planner->result->reason);
     return HLO_SUCCESS;
 }
 
-// The starts of every mesh from the candidate `first`. Each may take an equal part of the time that is left.
+// The starts of every mesh from the candidate `first`. Each may take an equal part of the time that is left. One mesh
+// is tried whatever the budget is.
 static HloStatus look_at_all(Planner *planner, int64_t first) {
     for (int64_t i = first; i < planner->candidates.count; ++i) {
         const double now = now_seconds();
-        planner->deadline = now + (planner->end - now) / (double)(planner->candidates.count - i);
-        HLO_TRY(plan_mesh(planner, &planner->candidates.items[i], true, NULL));
+        Candidate *candidate = &planner->candidates.items[i];
+        candidate->untried = planner->result->evaluated && is_spent(planner);
+        if (candidate->untried) continue;
+        planner->deadline = now + (search_end(planner) - now) / (double)(planner->candidates.count - i);
+        HLO_TRY(plan_mesh(planner, candidate, true, NULL));
     }
     return drop_refused(planner);
 }
@@ -514,16 +599,17 @@ static HloStatus improve_some(Planner *planner) {
                           planner->objective == SPMD_SEARCH_MEMORY;
         if (next->plan.is_exact || (round >= 2 && !near)) continue;
         const double now = now_seconds();
-        if (now >= planner->end || planner->is_stopped) break;
-        planner->deadline = round + 1 < count ? now + (planner->end - now) / 2 : planner->end;
+        if (is_spent(planner)) break;
+        planner->deadline = round + 1 < count ? now + (search_end(planner) - now) / 2 : search_end(planner);
         HLO_TRY(plan_mesh(planner, next, false, round < 2 ? NULL : best));
     }
     return HLO_SUCCESS;
 }
 
-// The best candidate, after its plan was closed; all others have been timed with the whole program.
+// The best candidate, after its plan was closed; all others have been timed with the whole program, while there was
+// time.
 static HloStatus choose(Planner *planner, Candidate **chosen) {
-    for (int64_t i = 0; i < planner->candidates.count; ++i)
+    for (int64_t i = 0; i < planner->candidates.count && !is_spent(planner); ++i)
         HLO_TRY(time_whole(planner, &planner->candidates.items[i], 1));
     for (;;) {
         Candidate *best = NULL;
@@ -533,6 +619,44 @@ static HloStatus choose(Planner *planner, Candidate **chosen) {
         assert(best);
         if (best->is_closed) return HLO_SUCCESS;
         HLO_TRY(close_plan(planner, best));
+    }
+}
+
+// Annotates values inside of a closed plan, and searches the shardings of parameters again beside the annotations, in
+// turn, as long as that helps. Of a program with shorter forms the parameters are not searched again: these lack values
+// that are annotated.
+static HloStatus refine(Planner *planner, Candidate *candidate) {
+    candidate->is_refined = true;
+    for (;;) {
+        const int64_t annotations = candidate->plan.inner_count;
+        HLO_TRY(annotate_inside(planner, candidate));
+        if (candidate->plan.inner_count == annotations || planner->program->more || is_spent(planner)) break;
+        Candidate other = *candidate;
+        planner->deadline = search_end(planner);
+        HLO_TRY(plan_mesh(planner, &other, false, candidate));
+        HLO_TRY(close_plan(planner, &other));
+        planner->closed = NULL;
+        if (!better(planner, &other, candidate)) break;
+        *candidate = other;
+        planner->closed = candidate;
+    }
+    return HLO_SUCCESS;
+}
+
+// Refines the best plan, and those of other meshes that are nearly as good. Returns the best.
+static HloStatus refine_some(Planner *planner, Candidate **best) {
+    const double kNear = 1.03;
+    for (;;) {
+        Candidate *next = NULL;
+        HLO_TRY(choose(planner, best));
+        for (int64_t i = 0; i < planner->candidates.count; ++i) {
+            Candidate *one = &planner->candidates.items[i];
+            const bool near = (double)one->plan.step_picoseconds <= kNear * (double)(*best)->plan.step_picoseconds;
+            if (!one->is_refined && near && (!next || better(planner, one, next))) next = one;
+        }
+        if (!next || planner->objective != SPMD_SEARCH_TIME || is_spent(planner)) return HLO_SUCCESS;
+        if (planner->closed != next) HLO_TRY(close_plan(planner, next));
+        HLO_TRY(refine(planner, next));
     }
 }
 
@@ -580,8 +704,10 @@ static HloStatus repair_all(Planner *planner) {
 // One candidate for each mesh of the pattern on each slice.
 static HloStatus list_candidates(Planner *planner) {
     const AdvicePlanOptions *options = planner->options;
-    const char *pattern = options->mesh;
-    if (!pattern) HLO_TRY(advice_mesh_pattern(planner->arena, planner->module, &pattern));
+    const char *pattern;
+    HLO_TRY(advice_mesh_pattern(planner->arena, planner->module, &pattern));
+    planner->is_nameless = !pattern && !options->kept_count && !spmd_has_device_lists(planner->module);
+    if (options->mesh) pattern = options->mesh;
     if (!pattern) pattern = "data=*,model=*";
     for (int64_t t = 0; t < options->topology_count; ++t) {
         const EmuTopology *topology = options->topologies[t];
@@ -634,10 +760,13 @@ static HloStatus make_plan(void *argument) {
     HLO_TRY(list_candidates(planner));
     HLO_TRY(shorten(&planner->programs[ADVICE_REPAIR_NONE]));
     HLO_TRY(look_at_all(planner, 0));
-    if (!planner->is_stopped && !anything_fits(planner)) HLO_TRY(repair_all(planner));
+    const bool fits = anything_fits(planner);
+    if (!fits && !is_spent(planner))
+        HLO_TRY(repair_all(planner));
+    else if (!fits)
+        result->untried += (ADVICE_REPAIR_COUNT - 1) * planner->candidates.count;
     HLO_TRY(improve_some(planner));
-    HLO_TRY(choose(planner, &best));
-    HLO_TRY(annotate_inside(planner, best));
+    HLO_TRY(refine_some(planner, &best));
     list_results(planner, best);
     advice_plan_name(result, planner->module);
     return HLO_SUCCESS;

@@ -92,6 +92,7 @@ typedef struct AdvicePlan {
     int64_t evaluated;            // plans that were timed
     int64_t left_out;             // meshes on which the program cannot be laid out
     const char *reason;           // why not on the first of them; "" if there are none
+    int64_t untried;              // meshes, or repairs of the program on them, before which the budget ended
 } AdvicePlan;
 
 // Searches. `module` is verified and only read. INVALID_ARGUMENT for a pattern or kept sharding that is wrong, for a

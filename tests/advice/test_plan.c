@@ -73,6 +73,34 @@ Test(plan, the_caller_ends_the_search) {
     tear_down(&fixture);
 }
 
+// The first trial of every mesh, and a whole batch of them, were run after the end of the budget.
+Test(plan, bug_a_budget_that_had_ended_was_exceeded_on_every_mesh) {
+    Fixture fixture;
+    cr_assert_null(plan(&fixture, kProgram, "v5e-4", (AdvicePlanOptions){.budget_seconds = 1e-9}));
+    cr_expect_eq(fixture.plan->evaluated, 1, "%lld", (long long)fixture.plan->evaluated);
+    cr_expect_eq(fixture.plan->count, 1);
+    cr_expect_eq(fixture.plan->untried, 2);
+    cr_expect_str_not_empty(fixture.plan->best->parameters[0]);
+    tear_down(&fixture);
+}
+
+// Without annotations it is nothing what the axes are called: what has been timed for data=4,model=1 is not timed
+// again.
+Test(plan, meshes_that_differ_in_names_are_timed_once) {
+    Fixture both, one;
+    cr_assert_null(plan(&one, kProgram, "v5e-4", (AdvicePlanOptions){.mesh = "data=4", .budget_seconds = 60}));
+    cr_assert_null(plan(&both, kProgram, "v5e-4", (AdvicePlanOptions){.mesh = "data=4,model=1", .budget_seconds = 60}));
+    cr_expect_eq(both.plan->evaluated, one.plan->evaluated);
+    tear_down(&both);
+    cr_assert_null(plan(&both, kProgram, "v5e-4", (AdvicePlanOptions){.budget_seconds = 60}));
+    cr_assert_eq(both.plan->count, 3);
+    cr_expect_str_eq(both.plan->all[0].mesh, "data=4,model=1");
+    cr_expect_str_eq(both.plan->all[2].mesh, "data=1,model=4");
+    cr_expect_eq(both.plan->all[0].step_picoseconds, both.plan->all[2].step_picoseconds);
+    tear_down(&both);
+    tear_down(&one);
+}
+
 static bool stop(void *context, const AdvicePlanProgress *progress) {
     cr_expect(progress->evaluated > 0);
     ++*(int *)context;

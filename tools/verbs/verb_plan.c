@@ -92,6 +92,10 @@ static HloStatus finish(CliContext *context, const HloModule *module, const Advi
     if (plan->left_out)
         hlo_text_format(&context->complaint, "note: %lld of %lld meshes are left out: %s\n", (long long)plan->left_out,
                         (long long)(plan->left_out + plan->count), plan->reason);
+    if (plan->untried)
+        hlo_text_format(&context->complaint, "note: the budget ended before %lld other%s of mesh and repair %s tried\n",
+                        (long long)plan->untried, plan->untried > 1 ? " combinations" : " combination",
+                        plan->untried > 1 ? "were" : "was");
     HLO_TRY(write_plan(context, module, plan));
     if (plan->best->fits) return HLO_SUCCESS;
     context->exit_code = CLI_EXIT_OUT_OF_MEMORY;
