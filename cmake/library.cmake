@@ -49,8 +49,13 @@ configure_package_config_file(cmake/meshloConfig.cmake.in ${CMAKE_BINARY_DIR}/me
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/meshloConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/meshloConfig.cmake ${CMAKE_BINARY_DIR}/meshloConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo COMPONENT development)
-# Relative to the file itself, so that an installed tree can be moved.
-file(RELATIVE_PATH MESHLO_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-configure_file(cmake/meshlo.pc.in ${CMAKE_BINARY_DIR}/meshlo.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/meshlo.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+# Its prefix is absolute, as everybody's; of a tree that was moved, `pkg-config --define-prefix` finds the place. Which prefix
+# it is, is known when it is installed (`cmake --install --prefix`).
+set(prefix "@prefix@")
+configure_file(cmake/meshlo.pc.in ${CMAKE_BINARY_DIR}/meshlo.pc.in @ONLY)
+install(CODE "
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_PREFIX OUTPUT_VARIABLE prefix)
+  set(file \"\${prefix}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/meshlo.pc\")
+  configure_file(\"${CMAKE_BINARY_DIR}/meshlo.pc.in\" \"\$ENV{DESTDIR}\${file}\" @ONLY)
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${file}\")" COMPONENT development)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)

@@ -69,7 +69,7 @@ check "manual pages" test -e "$root/usr/share/man/man1/meshlo-emulate.1"
 check "a licence in each" test "$(ls "$root"/usr/share/doc/*/copyright | wc -l)" = 4
 write_program "$work"
 # shellcheck disable=SC2046
-with_pkg_config() { cc $(pkg-config --cflags meshlo) "$work/program.c" $(pkg-config --libs meshlo) -o "$work/program" && "$work/program"; }
+with_pkg_config() { cc $(pkg-config --define-prefix --cflags meshlo) "$work/program.c" $(pkg-config --define-prefix --libs meshlo) -o "$work/program" && "$work/program"; }
 check "a C program, by pkg-config" with_pkg_config
 cat >"$work/CMakeLists.txt" <<'EOF'
 cmake_minimum_required(VERSION 3.25)
