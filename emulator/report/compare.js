@@ -159,7 +159,7 @@ const drawMemory = () => {
     }
     pen.textAlign = "left";
     const ticks = niceStep(longest, Math.max(2, width / 160));
-    for (let t = 0; x(t) + 60 < width; t += ticks) pen.fillText(time(t), x(t), bottom + 12);
+    for (let t = 0; x(t) + 60 < width; t += ticks) pen.fillText(tick(t), x(t), bottom + 12);
     reports.forEach(({ data }, index) => {
       pen.strokeStyle = hueOf(index); pen.lineWidth = 2; pen.beginPath();
       data.curve.start.forEach((t, i) => { pen.lineTo(x(i ? t : 0), y(data.curve.bytes[Math.max(0, i - 1)])); pen.lineTo(x(i ? t : 0), y(data.curve.bytes[i])); });

@@ -14,8 +14,8 @@ const drawHeader = () => {
   const memory = data.memory, fits = memory.peak <= memory.capacity;
   byId("tiles").append(
     tile(time(data.step), `${fits ? "one step" : "one step, if it fitted"}, ${data.range}`),
-    tile(percent(data.mfu), !data.scopes ? "HFU, hardware FLOP utilisation" : "MFU, model FLOP utilisation" +
-      (data.hfu > data.mfu ? `; HFU, with recomputation, ${percent(data.hfu)}` : ""), data.mfu),
+    tile(percent(data.mfu), !data.scopes ? "HFU, hardware FLOP utilisation" : data.hfu > data.mfu ?
+      `MFU; ${percent(data.hfu)} with recomputation (HFU)` : "MFU, model FLOP utilisation", data.mfu),
     tile(percent(data.parts.exposed / data.step), "waiting for the network", data.parts.exposed / data.step),
     tile(bytes(data.sent), "sent by a device"),
     tile(bytes(memory.peak), `of ${bytes(memory.capacity)} HBM`, memory.peak / memory.capacity, !fits),

@@ -46,6 +46,11 @@ module @step {
 MLIR
 exits 5 "out of memory on a mesh" meshlo emulate wide.mlir --topology v5e-4
 says err "v5e-8 with data=8: 8.00G of 15.75G, fits" "out of memory on a mesh: a larger one is tried"
+# bug: larger meshes were tried without the shardings of the command line
+sed 's/65536,65536/131072,65536/' huge.hlo >huger.hlo
+exits 5 "out of memory with --shard" meshlo emulate huger.hlo --topology v5e-4 --mesh data=4 --shard p0=data,-
+says err "v5e-8 with data=8: 8.00G of 15.75G, fits" "out of memory with --shard: twice the devices"
+says err "v5e-16 with data=16: 4.00G of 15.75G, fits" "out of memory with --shard: four times the devices"
 exits 0 "it fits when it is sharded" meshlo emulate huge.hlo --topology v5e-16 --mesh a=16 --shard p0=a,-
 cat >waits.hlo <<'HLO'
 HloModule waits, num_partitions=4

@@ -95,7 +95,10 @@ static void try_meshes(CliContext *context, const CliProgram *program, const Emu
             EmuTopology *topology = slice_of(context, &slice->chip, mesh.devices * times);
             SpmdMeshAxis *axes = hlo_arena_copy(context->arena, mesh.axes, sizeof(*axes) * (size_t)mesh.count);
             axes[i].size *= times;
-            const CliTrialOptions options = {.topology = topology, .mesh = {axes, mesh.count, mesh.devices * times}};
+            const CliTrialOptions options = {.topology = topology,
+                                             .mesh = {axes, mesh.count, mesh.devices * times},
+                                             .shards = program->compile.spmd.shards,
+                                             .shard_count = program->compile.spmd.shard_count};
             CliTrial trial = {0};
             if (topology) status = cli_trial_run(context, program->original, &options, &trial);
             if (status && !told) {
