@@ -17,15 +17,26 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Edges
 
-// Removes an item; does nothing if it is not in the vector.
+// Removes an item; does nothing if it is not in the vector. Passes visit the users of an instruction in their order or
+// against it, so the search starts at both ends, and the shorter side moves: a broadcast with 100,000 users loses them
+// all in linear time.
 static void vector_remove(HloInstructionVector *vector, const HloInstruction *item) {
     assert(vector && item);
-    for (int64_t i = 0; i < vector->count; i++) {
-        if (vector->items[i] != item) continue;
-        memmove(&vector->items[i], &vector->items[i + 1], (size_t)(vector->count - i - 1) * sizeof(*vector->items));
-        vector->count--;
-        return;
+    int64_t low = 0, high = vector->count - 1;
+    while (low <= high && vector->items[low] != item && vector->items[high] != item) {
+        low++;
+        high--;
     }
+    if (low > high) return;
+    if (vector->items[low] == item) {
+        memmove(vector->items + 1, vector->items, (size_t)low * sizeof(*vector->items));
+        vector->items++;  // the memory is the arena's
+        vector->capacity--;
+    } else {
+        memmove(&vector->items[high], &vector->items[high + 1],
+                (size_t)(vector->count - high - 1) * sizeof(*vector->items));
+    }
+    vector->count--;
 }
 
 bool hlo_instruction_vector_contains(const HloInstructionVector *vector, const HloInstruction *item) {
