@@ -131,8 +131,9 @@ static void add_custom_call(Sum *sum, const HloInstruction *call) {
 // The members of a kernel share one pass over memory, so only their arithmetic is added up here; bytes are counted for
 // the kernel as a whole.
 static void add_member(Sum *sum, const HloInstruction *instruction) {
-    const double each = instruction->opcode == HLO_OP_DOT ? emu_instruction_vector_cost(instruction)
-                                                          : emu_chip_vector_cost(sum->chip, instruction->opcode);
+    const bool by_operands = instruction->opcode == HLO_OP_DOT || instruction->opcode == HLO_OP_DIVIDE;
+    const double each =
+        by_operands ? emu_instruction_vector_cost(instruction) : emu_chip_vector_cost(sum->chip, instruction->opcode);
     double elements = 0;
     switch (emu_instruction_class(instruction)) {
         case EMU_OP_MATRIX: add_product(sum, instruction); return;

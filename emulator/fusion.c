@@ -26,6 +26,8 @@
 #define MAX_GENERATED_COPIES 1024
 // Vector instructions per element that are worth repeating on every chip.
 #define CHEAP_COST 4
+// The most that products hide: exponentials and roots, but not sines.
+#define HIDDEN_COST 24
 // Cheap instructions between a conversion to fewer bits and the array that would be written without it.
 #define MAX_STEPS_TO_NARROW 8
 
@@ -47,8 +49,11 @@ typedef struct Planner {
     DraftVector drafts;
     Holders *holders;  // by position in the order
     int32_t *stages;   // by position: how many loops and branches must have run, one after the other
+    bool *epilogues;   // by position: computed from a product of the same size that nothing else uses
     HloIntMap positions;
-    double balance;  // vector instructions that the device executes in the time to move one byte
+    double balance;      // vector instructions that the device executes in the time to move one byte
+    bool spares_memory;  // expensive instructions are computed again where their results would take memory
+    bool is_scheduled;   // each instruction is a kernel: a compiler has fused them and fixed their order
 } Planner;
 
 // Vector instructions that start in the time in which HBM moves a byte; 0 without a machine model.
@@ -108,6 +113,13 @@ static bool narrows_new_array(const Planner *planner, const HloInstruction *inst
     return false;
 }
 
+// Whether an instruction reads at most one array that is as large as its result.
+static bool reads_little(const HloInstruction *instruction) {
+    int64_t large;
+    large_operand(instruction, &large);
+    return large <= 1 && instruction->opcode != HLO_OP_CONCATENATE;
+}
+
 // Whether computing an instruction again in every consumer costs no more than writing its result would: at most one
 // operand is as large as the result, and the vector unit finishes before HBM.
 static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instruction, int64_t consumers) {
@@ -116,11 +128,7 @@ static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instru
     const double bytes =
         hlo_shape_is_array(instruction->shape) ? hlo_type_info(instruction->shape->type)->bits / 8.0 : 0;
     if (cost > CHEAP_COST && cost * (double)(consumers - 1) > bytes * planner->balance) return false;
-    if (instruction->opcode == HLO_OP_CONCATENATE) return false;
-    if (narrows_new_array(planner, instruction, consumers)) return false;
-    int64_t large;
-    large_operand(instruction, &large);
-    return large <= 1;
+    return !narrows_new_array(planner, instruction, consumers) && reads_little(instruction);
 }
 
 // Lists of holders are short: at most MAX_COPIES.
@@ -141,6 +149,27 @@ static int32_t *stage_of(const Planner *planner, const HloInstruction *instructi
     const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
     assert(position);
     return &planner->stages[*position];
+}
+
+static bool is_epilogue(const Planner *planner, const HloInstruction *instruction) {
+    const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
+    assert(position);
+    return planner->epilogues[*position];
+}
+
+// Operands come before users in the order.
+static void mark_epilogues(Planner *planner, const EmuPlan *plan) {
+    planner->epilogues = HLO_ARENA_NEW(planner->arena, bool, plan->order_count);
+    for (int64_t i = 0; i < plan->order_count; i++) {
+        const HloInstruction *at = plan->order[i];
+        if (!fuses(emu_instruction_class(at))) continue;
+        for (int32_t o = 0; o < at->operand_count && !planner->epilogues[i]; o++) {
+            const HloInstruction *operand = at->operands[o];
+            if (operand->users.count != 1 || hlo_shape_elements(operand->shape) != hlo_shape_elements(at->shape))
+                continue;
+            planner->epilogues[i] = emu_instruction_class(operand) == EMU_OP_MATRIX || is_epilogue(planner, operand);
+        }
+    }
 }
 
 // Operands come before users in the order.
@@ -171,6 +200,20 @@ static bool collect_consumers(Planner *planner, const HloInstruction *instructio
     return consumers->count > 0;
 }
 
+// Whether the several consumers of an instruction may each compute it, whatever memory its result takes. Products
+// compute what they multiply and what is combined with their results again, since they hide it: an activation is kept
+// as what it is made from, unless that is a product which can write the activation itself. Other kernels do not repeat
+// expensive functions: the exponentials of a softmax are written, with their sum.
+static bool may_repeat(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
+    const double cost = emu_instruction_vector_cost(instruction);
+    bool only_products = cost <= HIDDEN_COST && !is_epilogue(planner, instruction);
+    for (int64_t i = 0; i < consumers->count; i++) only_products &= consumers->items[i]->kind == EMU_OP_MATRIX;
+    if (only_products && !planner->spares_memory)
+        return instruction->opcode != HLO_OP_CONCATENATE && !narrows_new_array(planner, instruction, consumers->count);
+    if (!planner->spares_memory && cost > CHEAP_COST) return false;
+    return cheap_to_repeat(planner, instruction, consumers->count);
+}
+
 // Whether an instruction may be computed inside all of its consumers.
 static bool may_join(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
     assert(consumers);
@@ -186,7 +229,7 @@ static bool may_join(const Planner *planner, const HloInstruction *instruction, 
                consumers->items[0]->stage == *stage_of(planner, instruction);
     if (!fuses(op_class)) return false;
     if (consumers->count == 1) return true;
-    return cheap_to_repeat(planner, instruction, consumers->count);
+    return may_repeat(planner, instruction, consumers);
 }
 
 // Puts an instruction into its consumers' kernels or into a new one.
@@ -194,8 +237,8 @@ static void place(Planner *planner, HloInstruction *instruction, Holders *holder
     Holders consumers = {0};
     const EmuOpClass op_class = emu_instruction_class(instruction);
     if (op_class == EMU_OP_FREE) return;
-    if ((fuses(op_class) || op_class == EMU_OP_MATRIX) && collect_consumers(planner, instruction, &consumers) &&
-        may_join(planner, instruction, &consumers)) {
+    const bool may_fuse = !planner->is_scheduled && (fuses(op_class) || op_class == EMU_OP_MATRIX);
+    if (may_fuse && collect_consumers(planner, instruction, &consumers) && may_join(planner, instruction, &consumers)) {
         for (int64_t i = 0; i < consumers.count; i++) {
             hlo_vector_push(planner->arena, &consumers.items[i]->members, instruction);
             if (op_class == EMU_OP_MATRIX) consumers.items[i]->kind = EMU_OP_MATRIX;
@@ -256,19 +299,24 @@ static HloInstruction **order_from_root(const HloComputation *computation, HloAr
 
 // Drafts are made from the last instruction to the first and numbered in reverse, so that kernels are in program order
 // by their roots.
-EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip, int32_t *kernel_of) {
+EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip, bool spares_memory,
+                  int32_t *kernel_of) {
     assert(computation->root && chip && kernel_of);
     EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);
     plan->computation = computation;
     plan->order = computation->module->is_scheduled ? hlo_computation_post_order(computation, arena, &plan->order_count)
                                                     : order_from_root(computation, arena, &plan->order_count);
-    Planner planner = {
-        .arena = arena, .holders = HLO_ARENA_NEW(arena, Holders, plan->order_count), .balance = vector_balance(chip)};
+    Planner planner = {.arena = arena,
+                       .holders = HLO_ARENA_NEW(arena, Holders, plan->order_count),
+                       .balance = vector_balance(chip),
+                       .spares_memory = spares_memory,
+                       .is_scheduled = computation->module->is_scheduled};
     for (int64_t i = 0; i < plan->order_count; i++) {
         hlo_int_map_set(arena, &planner.positions, (uint64_t)plan->order[i]->id, i);
         kernel_of[plan->order[i]->id] = -1;
     }
     count_stages(&planner, plan);
+    mark_epilogues(&planner, plan);
     for (int64_t i = plan->order_count - 1; i >= 0; i--) place(&planner, plan->order[i], &planner.holders[i]);
     plan->kernel_count = planner.drafts.count;
     plan->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
@@ -279,6 +327,6 @@ EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuC
         stages[i] = draft->stage;
     }
     emu_plan_number(plan, kernel_of);
-    emu_join_outputs(arena, plan, stages, kernel_of);
+    if (!planner.is_scheduled) emu_join_outputs(arena, plan, stages, kernel_of);
     return plan;
 }

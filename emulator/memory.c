@@ -22,6 +22,7 @@
 
 #include "emulator/layout.h"
 #include "emulator/program.h"
+#include "emulator/schedule/multi_output.h"
 #include "hlo/base/vector.h"
 
 // A buffer of one computation.
@@ -223,9 +224,40 @@ static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
     return true;
 }
 
-// Whether every result of a kernel depends on the elements of its operands at the same place only, its sums aside.
-static bool is_elementwise(const EmuKernel *kernel) {
-    if (kernel->kind != EMU_OP_VECTOR) return false;
+static int64_t index_of_member(const EmuKernel *kernel, const HloInstruction *instruction) {
+    for (int64_t m = 0; m < kernel->member_count; m++)
+        if (kernel->members[m] == instruction) return m;
+    return -1;
+}
+
+// Marks the members that the products of a kernel are, and that they are made from: all of what these read must be
+// there until the last result is written. Other members work on the elements of a product as they come.
+static void mark_inputs(const EmuKernel *kernel, bool *inputs) {
+    bool changed = kernel->kind == EMU_OP_MATRIX;
+    for (int64_t m = 0; m < kernel->member_count; m++)
+        inputs[m] = emu_instruction_class(kernel->members[m]) == EMU_OP_MATRIX;
+    while (changed) {
+        changed = false;
+        for (int64_t m = 0; m < kernel->member_count; m++)
+            for (int32_t i = 0; inputs[m] && i < kernel->members[m]->operand_count; i++) {
+                const int64_t operand = index_of_member(kernel, kernel->members[m]->operands[i]);
+                if (operand < 0 || inputs[operand]) continue;
+                inputs[operand] = changed = true;
+            }
+    }
+}
+
+static bool is_read_by_inputs(const EmuKernel *kernel, const bool *inputs, const HloInstruction *value) {
+    for (int64_t m = 0; m < kernel->member_count; m++)
+        for (int32_t i = 0; inputs[m] && i < kernel->members[m]->operand_count; i++)
+            if (kernel->members[m]->operands[i] == value) return true;
+    return false;
+}
+
+// Whether every result of a kernel depends on the elements of its products, and of what else than their inputs it
+// reads, at the same place only, its sums aside.
+static bool is_elementwise(const EmuKernel *kernel, const bool *inputs) {
+    if (kernel->kind != EMU_OP_VECTOR && kernel->kind != EMU_OP_MATRIX) return false;
     int64_t elements = 0;
     for (int64_t r = 0; r < kernel->root_count; r++) {
         const int64_t count = hlo_shape_elements(kernel->members[r]->shape);
@@ -238,6 +270,7 @@ static bool is_elementwise(const EmuKernel *kernel) {
         const bool is_small = hlo_shape_elements(member->shape) < elements;
         if (generated || (is_small && member->opcode == HLO_OP_RESHAPE)) continue;
         const EmuOpClass op_class = emu_instruction_class(member);
+        if (inputs[i]) continue;
         if (op_class != EMU_OP_VECTOR && !(op_class == EMU_OP_REDUCE && i < kernel->root_count)) return false;
     }
     return true;
@@ -269,12 +302,16 @@ static bool ends_with(const Liveness *liveness, const HloInstruction *value, int
     return true;
 }
 
-// The array that an elementwise kernel reads for the last time and may overwrite with its result, as XLA's fusions do:
+// The array that an elementwise kernel, or what follows a product in its kernel, reads for the last time and may
+// overwrite with its result, as XLA's fusions do:
 // one of the same size that another kernel has made and nothing uses later. NULL if there is none.
 static const HloInstruction *overwritten_operand(Liveness *liveness, const HloInstruction *instruction) {
     const int32_t number = liveness->program->kernel_of[instruction->id];
     const EmuKernel *kernel = number >= 0 ? &liveness->plan->kernels[number] : NULL;
-    if (!kernel || !is_elementwise(kernel)) return NULL;
+    bool inputs[EMU_MAX_MEMBERS];
+    if (!kernel || kernel->member_count > EMU_MAX_MEMBERS) return NULL;
+    mark_inputs(kernel, inputs);
+    if (!is_elementwise(kernel, inputs)) return NULL;
     const int64_t bytes = emu_hbm_bytes(liveness->chip, instruction->shape);
     for (int64_t m = 0; m < kernel->member_count; m++)
         for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
@@ -286,6 +323,7 @@ static const HloInstruction *overwritten_operand(Liveness *liveness, const HloIn
             Live *live = leaves->count == 1 && ends_with(liveness, operand, number) ? leaves->items[0] : NULL;
             if (!live || live->buffer.kind != EMU_BUFFER_TEMPORARY || live->buffer.bytes != bytes) continue;
             if (live->overwritten_by == number + 1) continue;  // with another result
+            if (is_read_by_inputs(kernel, inputs, operand)) continue;
             live->overwritten_by = number + 1;
             return operand;
         }
@@ -411,8 +449,7 @@ static Liveness *analyse(EmuProgram *program, HloArena *arena, const HloComputat
     return liveness;
 }
 
-// The temporaries inside the computations that a kernel calls.
-static int64_t called_peak(EmuProgram *program, const EmuKernel *kernel) {
+int64_t emu_program_called_peak(EmuProgram *program, const EmuKernel *kernel) {
     int64_t most = 0;
     if (kernel->kind != EMU_OP_CONTROL) return 0;
     for (int32_t i = 0; i < kernel->members[0]->called_count; i++) {
@@ -448,7 +485,7 @@ static int64_t *bytes_alive(const Liveness *liveness) {
     for (int64_t kernel = 0; kernel < count; kernel++) {
         alive += change[kernel];
         assert(alive >= 0);
-        change[kernel] = alive + called_peak(liveness->program, &liveness->plan->kernels[kernel]);
+        change[kernel] = alive + emu_program_called_peak(liveness->program, &liveness->plan->kernels[kernel]);
     }
     return change;
 }
@@ -567,7 +604,9 @@ static void place_in_results(Liveness *liveness) {
     const Leaves *results = leaves_of(liveness, entry->root);
     HLO_VECTOR(Room) rooms = {0};
     LiveVector guests = {0};
-    for (int64_t i = 0; i < results->count; i++)
+    // A root whose leaves are not those of its shape has no aliases that could be told.
+    const int64_t count = hlo_shape_leaf_count(entry->root->shape);
+    for (int64_t i = 0; i < results->count && i < count; i++)
         if (results->items[i]->buffer.kind == EMU_BUFFER_OUTPUT && !aliased[i])
             hlo_vector_push(liveness->arena, &rooms, ((Room){results->items[i], {0}}));
     for (int64_t i = 0; rooms.count && i < liveness->buffers.count; i++) {
@@ -597,6 +636,13 @@ int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {
         analyse(program, program->arena, plan->computation, plan->computation == program->module->entry);
     place(liveness);
     return find_peak(liveness, bytes_alive(liveness), &where);
+}
+
+const int64_t *emu_program_alive(EmuProgram *program, const HloComputation *computation) {
+    assert(computation != program->module->entry);
+    Liveness *liveness = analyse(program, program->arena, computation, false);
+    place(liveness);
+    return bytes_alive(liveness);
 }
 
 static int64_t temp_peak(EmuProgram *program, const HloComputation *computation) {

@@ -130,8 +130,17 @@ double emu_chip_vector_cost(const EmuChip *chip, HloOpcode opcode) {
     return rows[opcode].vector_cost * (rows[opcode].is_transcendental ? chip->transcendental_scale : 1);
 }
 
+// Whether an instruction divides by one constant, which compilers multiply by its reciprocal.
+static bool divides_by_constant(const HloInstruction *instruction) {
+    if (instruction->opcode != HLO_OP_DIVIDE || !hlo_type_is_float(instruction->shape->type)) return false;
+    const HloInstruction *divisor = instruction->operands[1];
+    if (hlo_is(divisor, HLO_OP_BROADCAST)) divisor = divisor->operands[0];
+    return hlo_is(divisor, HLO_OP_CONSTANT) && hlo_shape_elements(divisor->shape) == 1;
+}
+
 // A product on the vector unit multiplies each element, and adds it where it is a reduction.
 double emu_instruction_vector_cost(const HloInstruction *instruction) {
+    if (divides_by_constant(instruction)) return emu_op_vector_cost(HLO_OP_MULTIPLY);
     if (instruction->opcode != HLO_OP_DOT) return emu_op_vector_cost(instruction->opcode);
     switch (class_of_dot(instruction)) {
         case EMU_OP_VECTOR: return emu_op_vector_cost(HLO_OP_MULTIPLY);

@@ -31,6 +31,7 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
     program->chip = topology->chip;
     program->tight = HLO_ARENA_NEW(arena, EmuPlan *, module->computation_limit);
     program->ahead = AHEAD[0];
+    program->spares_memory = HLO_ARENA_NEW(arena, bool, module->computation_limit);
     emu_program_forget_peaks(program);
     return program;
 }
@@ -98,7 +99,8 @@ EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation
     const EmuChip *chip = &program->topology->chip;
     EmuPlan **plan = &program->plans[computation->id];
     if (*plan) return *plan;
-    EmuPlan *walked = *plan = emu_plan(program->arena, computation, chip, program->kernel_of);
+    EmuPlan *walked = *plan =
+        emu_plan(program->arena, computation, chip, program->spares_memory[computation->id], program->kernel_of);
     emu_plan_estimate(walked, chip);
     if (!may_reorder(program, walked)) return walked;
     EmuPlan *listed = emu_plan_list_schedule(program->arena, walked, chip, program->kernel_of);
@@ -110,7 +112,8 @@ EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation
     return *plan = spread(program, listed);
 }
 
-void emu_program_choose_ahead(EmuProgram *program) {
+// Whether the program fits with transfers that start as far ahead as it allows, or not at all.
+static bool fits_with_transfers(EmuProgram *program) {
     EmuMemory memory;
     for (size_t i = 0; i < HLO_COUNT_OF(AHEAD); i++) {
         program->ahead = AHEAD[i];
@@ -118,8 +121,26 @@ void emu_program_choose_ahead(EmuProgram *program) {
             if (program->tight[c]) program->plans[c] = spread(program, program->tight[c]);
         emu_program_forget_peaks(program);
         emu_program_memory(program, &memory);
-        if (memory.peak_bytes <= program->capacity) return;
+        if (memory.peak_bytes <= program->capacity) return true;
     }
+    return false;
+}
+
+// Plans a computation anew, with less memory.
+static void spare_memory(EmuProgram *program, const HloComputation *computation) {
+    program->spares_memory[computation->id] = true;
+    program->plans[computation->id] = program->tight[computation->id] = NULL;
+}
+
+void emu_program_fit_memory(EmuProgram *program) {
+    if (fits_with_transfers(program) || program->module->is_scheduled) return;
+    program->ahead = AHEAD[0];
+    spare_memory(program, program->module->entry);
+    if (fits_with_transfers(program)) return;
+    program->ahead = AHEAD[0];
+    for (int64_t c = 0; c < program->module->computations.count; c++)
+        spare_memory(program, program->module->computations.items[c]);
+    fits_with_transfers(program);
 }
 
 // Seconds that the systolic arrays work in a computation, with what it calls. Calls nest as deep as the simulation

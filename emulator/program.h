@@ -15,6 +15,7 @@ typedef struct EmuProgram {
     EmuPlan **plans;       // by computation id
     EmuPlan **tight;       // the same before transfers are spread out; NULL for plans whose order is fixed
     double ahead;          // of emu_plan_spread()
+    bool *spares_memory;   // by computation id: of emu_plan()
     int32_t *kernel_of;    // by instruction id
     int64_t *position_of;  // by instruction id: position in the order of its plan that was analysed last (memory.c)
     bool *resident;        // by instruction id: the array is in VMEM (memory.c) and its use costs no HBM traffic
@@ -32,9 +33,10 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
 // spread out to run beside kernels.
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation);
 
-// Chooses how far ahead of their use transfers start: as far as leaves the program within the device's memory. Call
+// Chooses how far ahead of their use transfers start, as far as leaves the program within the device's memory, and what
+// is computed again to save memory: nothing, else what the entry would keep, else what all computations would. Call
 // once before the first plan is used.
-void emu_program_choose_ahead(EmuProgram *program);
+void emu_program_fit_memory(EmuProgram *program);
 
 // Sets the rate of the systolic arrays: a chip runs one product, or a few, at its clock's rate, but heats up and slows
 // down in programs whose products take longer than this in all (assumed: published products take milliseconds,
@@ -90,6 +92,11 @@ HLO_NODISCARD HloStatus emu_program_write_proto(EmuProgram *program, const EmuMe
 
 // The most bytes of temporaries alive at the same time in a called computation that runs by `plan`, its current plan.
 int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan);
+
+// Bytes of temporaries while each kernel of a called computation runs, in the order of its plan.
+const int64_t *emu_program_alive(EmuProgram *program, const HloComputation *computation);
+// The most temporaries inside of what a loop, branch or call runs; 0 for other kernels.
+int64_t emu_program_called_peak(EmuProgram *program, const EmuKernel *kernel);
 
 // Forgets the peaks of computations, because extra_bytes have changed.
 void emu_program_forget_peaks(EmuProgram *program);

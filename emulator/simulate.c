@@ -29,6 +29,7 @@
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"
+#include "emulator/report/memory_curve.h"
 #include "emulator/report/parameters.h"
 #include "emulator/report/range.h"
 #include "emulator/schedule/pipelining.h"
@@ -45,8 +46,9 @@
 #define MAX_OPS 1000000
 // The first of the resources that copies between memories occupy: the network's have lower numbers.
 #define FIRST_COPY_ENGINE 29
-// Buffers of the memory report.
-#define MAX_BUFFERS 20
+// Buffers of the memory report: the largest that have this share of the peak together, and no fewer than that many.
+#define LISTED_SHARE 0.99
+#define LEAST_BUFFERS 20
 
 // Work of the network that was started and not yet waited for.
 typedef struct Flight {
@@ -71,7 +73,6 @@ typedef struct Loop {
     bool is_copy_bound;         // whether copies between memories, not the network, determine `longest`
 } Loop;
 
-// A simulation in progress.
 // The mesh that the program was partitioned for: names and sizes of its axes.
 typedef struct MeshAxes {
     const char **names;
@@ -79,6 +80,7 @@ typedef struct MeshAxes {
     int64_t count;
 } MeshAxes;
 
+// A simulation in progress.
 typedef struct Simulation {
     EmuProgram *program;
     EmuNetwork *network;
@@ -93,7 +95,7 @@ typedef struct Simulation {
     double *transfer_bytes;  // by link, all 0 between transfers
     int64_t free_at[32];     // the time when each resource of the network (bits of EmuTransfer.resources) is free again
     int64_t now;             // of the device
-    int64_t *entry_starts;   // of the kernels of the entry computation
+    int64_t **starts;        // by computation id: when its kernels started the last time, and when the last one ended
     double slowness;         // of the slowest device, which the others wait for
     EmuKernelCosts kernel_costs;
     double repeat;     // how often the current computation runs
@@ -597,26 +599,28 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
     }
 }
 
-// Walks a computation kernel by kernel in the order of the program, which is its schedule. The start times of the
-// entry's kernels are kept for the curve of memory.
+// Walks a computation kernel by kernel in the order of the program, which is its schedule. The times at which kernels
+// start are kept for the curve of memory.
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation) {
     assert(computation->root);
     HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_UNIMPLEMENTED,
                 "%s: loops, branches and calls nest more than %d levels deep", computation->name, MAX_DEPTH);
     const EmuPlan *plan = emu_program_plan(simulation->program, computation);
     const bool entry = simulation->depth == 0;
-    if (entry) simulation->entry_starts = HLO_ARENA_NEW(simulation->program->arena, int64_t, plan->kernel_count);
+    int64_t **starts = &simulation->starts[computation->id];
+    if (!*starts) *starts = HLO_ARENA_NEW(simulation->program->arena, int64_t, plan->kernel_count + 1);
     simulation->depth++;
     HloStatus status = HLO_SUCCESS;
     for (int64_t i = 0; i < plan->kernel_count && !status; i++) {
+        (*starts)[i] = simulation->now;
         if (entry) {
             const EmuMemory *memory = &simulation->memory;
             const int64_t held = memory->peak_bytes - memory->temp_bytes + memory->alive[i];
-            simulation->entry_starts[i] = simulation->now;
             simulation->headroom = simulation->program->capacity - held;
         }
         status = run_step(simulation, &plan->kernels[i]);
     }
+    (*starts)[plan->kernel_count] = simulation->now;
     simulation->depth--;
     assert(simulation->depth >= 0);
     return status;
@@ -644,25 +648,6 @@ static void collect_links(Simulation *simulation) {
     report->link_count = links.count;
 }
 
-// The curve of memory: one point for each time at which it changes.
-static void collect_curve(Simulation *simulation, const EmuMemory *memory) {
-    EmuReport *report = simulation->report;
-    const EmuPlan *plan = emu_program_plan(simulation->program, simulation->program->module->entry);
-    const int64_t always = memory->peak_bytes - memory->temp_bytes;
-    HLO_VECTOR(EmuMemoryPoint) points = {0};
-    for (int64_t k = 0; k < plan->kernel_count; k++) {
-        const EmuMemoryPoint point = {simulation->entry_starts[k], always + memory->alive[k]};
-        EmuMemoryPoint *last = points.count ? &points.items[points.count - 1] : NULL;
-        if (last && last->bytes == point.bytes) continue;
-        if (last && last->start == point.start)
-            last->bytes = point.bytes > last->bytes ? point.bytes : last->bytes;
-        else
-            hlo_vector_push(report->arena, &points, point);
-    }
-    report->memory = points.items;
-    report->memory_count = points.count;
-}
-
 // The layout with the tiles that the machine model counts for an array without any.
 static const HloLayout *layout_of(HloArena *arena, const EmuChip *chip, const HloShape *shape) {
     HloLayout *layout = hlo_arena_copy(arena,
@@ -674,6 +659,16 @@ static const HloLayout *layout_of(HloArena *arena, const EmuChip *chip, const Hl
     return layout;
 }
 
+// How many of the largest buffers the report has.
+static int64_t count_listed(const EmuMemory *memory) {
+    double listed = 0;
+    int64_t count = 0;
+    while (count < memory->largest_count &&
+           (count < LEAST_BUFFERS || listed < LISTED_SHARE * (double)memory->peak_bytes))
+        listed += (double)memory->largest[count++].bytes;
+    return count;
+}
+
 // Copies the memory section of the report out of the scratch arena.
 static void collect_memory(Simulation *simulation) {
     static const char *const kinds[] = {"argument", "output", "temporary", "output"};
@@ -683,7 +678,7 @@ static void collect_memory(Simulation *simulation) {
     emu_program_forget_peaks(simulation->program);
     emu_program_memory(simulation->program, &memory);
     assert(memory.temp_bytes >= 0 && memory.peak_bytes >= memory.temp_bytes);
-    collect_curve(simulation, &memory);
+    emu_memory_curve(simulation->program, simulation->starts, &memory, report);
     report->argument_bytes = memory.argument_bytes;
     report->output_bytes = memory.output_bytes;
     report->alias_bytes = memory.alias_bytes;
@@ -691,7 +686,7 @@ static void collect_memory(Simulation *simulation) {
     report->hbm_peak_bytes = memory.peak_bytes;
     report->hbm_reserved_bytes = chip->hbm_reserved_bytes_per_device;
     report->hbm_capacity_bytes = simulation->program->capacity;
-    report->buffer_count = memory.largest_count < MAX_BUFFERS ? memory.largest_count : MAX_BUFFERS;
+    report->buffer_count = count_listed(&memory);
     EmuBufferUse *buffers = HLO_ARENA_NEW(report->arena, EmuBufferUse, report->buffer_count);
     for (int64_t i = 0; i < report->buffer_count; i++) {
         const EmuBuffer *buffer = &memory.largest[i];
@@ -773,6 +768,21 @@ typedef struct SimulateCall {
     EmuReport *report;
 } SimulateCall;
 
+// Sets the share of the peak that the step reaches, with and without what is computed again.
+static void find_utilisation(Simulation *simulation, const EmuOptions *options, int64_t participants) {
+    EmuReport *report = simulation->report;
+    const EmuChip *chip = &simulation->program->topology->chip;
+    const double peak = chip->bf16_flops_per_chip / (double)chip->devices_per_chip;
+    const double possible = peak * (double)simulation->now * 1e-12;
+    const bool is_given = options && options->model_flops > 0;
+    report->tokens = options ? options->tokens : 0;
+    report->model_flops_per_device = is_given ? options->model_flops / (double)participants
+                                              : report->matrix_flops_per_device - report->recomputed_flops_per_device;
+    if (is_given) report->names_scopes = true;
+    if (possible > 0) report->hfu = report->matrix_flops_per_device / possible;
+    if (possible > 0) report->mfu = report->model_flops_per_device / possible;
+}
+
 static void describe_devices(const SimulateCall *call, const int64_t *places, int64_t count) {
     int64_t *ids = HLO_ARENA_NEW(call->report->arena, int64_t, count);
     for (int64_t i = 0; i < count; i++) ids[i] = call->topology->devices[places[i]].id;
@@ -826,6 +836,7 @@ static HloStatus simulate(void *argument) {
                                           module->num_partitions, faults);
     emu_network_remember(simulation->network, call->scratch);
     HLO_TRY(emu_mail_new(call->scratch, module, &simulation->mail));
+    simulation->starts = HLO_ARENA_NEW(call->scratch, int64_t *, module->computation_limit);
     simulation->kernel_costs = call->options ? call->options->kernel_costs : EMU_KERNEL_COSTS_BODY;
     simulation->slowness = 1;
     report->slowest_device = report->fastest_device = -1;
@@ -838,7 +849,7 @@ static HloStatus simulate(void *argument) {
     simulation->repeat = 1;
     simulation->now = chip->launch_picoseconds;
     emu_program_choose_rate(simulation->program);
-    emu_program_choose_ahead(simulation->program);
+    emu_program_fit_memory(simulation->program);
     emu_program_memory(simulation->program, &simulation->memory);
     HLO_TRY(run_computation(simulation, module->entry));
     assert(simulation->depth == 0 && simulation->repeat == 1);
@@ -855,10 +866,7 @@ static HloStatus simulate(void *argument) {
     report->launch_picoseconds = chip->launch_picoseconds;
     report->step_picoseconds = report->healthy_step_picoseconds = simulation->now;
     report->faults = copy_string(arena, call->options ? call->options->faults : NULL);
-    const double peak = chip->bf16_flops_per_chip / (double)chip->devices_per_chip;
-    const double possible = peak * (double)simulation->now * 1e-12;
-    if (possible > 0) report->hfu = report->matrix_flops_per_device / possible;
-    if (possible > 0) report->mfu = (report->matrix_flops_per_device - report->recomputed_flops_per_device) / possible;
+    find_utilisation(simulation, call->options, participants);
     report->ops = simulation->ops.items;
     report->op_count = simulation->ops.count;
     collect_links(simulation);

@@ -19,6 +19,9 @@ typedef struct EmuOptions {
     int64_t device_assignment_count;
     const char *faults;  // faults to simulate (emulator/fault.h); NULL: none
     EmuKernelCosts kernel_costs;
+    // What all devices do in a step by the author's count, for the utilisation: operations of the model, and tokens (or
+    // samples). 0: the operations are counted from the program, and tokens are not reported.
+    double model_flops, tokens;
     // What the report says of the program's mesh, as "data=4,model=2", and who named it; NULL: nothing.
     const char *mesh, *mesh_source;
     bool keeps_program;  // the report has EmuReport.program
@@ -116,7 +119,11 @@ typedef struct EmuReport {
     double recomputed_flops_per_device;  // of products that are made again for the backward pass (jax.checkpoint)
     double hfu;                          // matrix operations over what the device could do in a step at its bf16 peak
     double mfu;                          // the same without what is recomputed: model FLOP utilisation
-    bool names_scopes;  // products have scopes (op_name), so that recomputed ones are recognised; without, mfu is hfu
+    double model_flops_per_device;       // the operations of mfu: counted, or those of EmuOptions.model_flops
+    double tokens;                       // as in EmuOptions
+    // Products have scopes (op_name), so that recomputed ones are recognised, or the model's operations were given;
+    // without, mfu is hfu.
+    bool names_scopes;
     int64_t argument_bytes, output_bytes, alias_bytes, temp_bytes;
     int64_t hbm_peak_bytes, hbm_capacity_bytes, hbm_reserved_bytes;
     int64_t collective_bytes_per_device;  // sum of what one device sends, ring algorithm
@@ -135,9 +142,9 @@ typedef struct EmuReport {
     int64_t op_count;
     const EmuLinkUse *links;  // those with traffic
     int64_t link_count;
-    const EmuBufferUse *buffers;  // the largest of those that are held at the peak, also inside of loops
+    const EmuBufferUse *buffers;  // the largest that are held at the peak, also inside of loops: 99 % of its bytes
     int64_t buffer_count;
-    const EmuMemoryPoint *memory;  // by time; loops and calls count with their peak
+    const EmuMemoryPoint *memory;  // by time; of loops, the first, middle and last iteration
     int64_t memory_count;
     const EmuParameter *parameters;
     int64_t parameter_count;

@@ -139,6 +139,9 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_member_double(writer, "recomputed_flops_per_device", report->recomputed_flops_per_device);
     hlo_json_member_double(writer, "hfu", report->hfu);
     hlo_json_member_double(writer, "mfu", report->mfu);
+    emu_json_count(writer, "model_flops_per_device", report->model_flops_per_device);
+    if (report->tokens > 0 && report->step_picoseconds)
+        hlo_json_member_double(writer, "tokens_per_second", report->tokens / seconds(report->step_picoseconds));
     hlo_json_member_int64(writer, "hbm_peak_bytes", report->hbm_peak_bytes);
     hlo_json_member_int64(writer, "hbm_capacity_bytes", report->hbm_capacity_bytes);
     hlo_json_member_bool(writer, "fits", !emu_report_out_of_memory(report));
@@ -328,6 +331,19 @@ static void print_busiest_link(const EmuReport *report, HloText *text) {
                     100 * (double)busiest->busy / (double)(report->step_picoseconds ? report->step_picoseconds : 1));
 }
 
+// The rate of the model's operations, as training frameworks print it, and what it is of the peak.
+static void print_utilisation(const EmuReport *report, HloText *text) {
+    const double step = seconds(report->step_picoseconds);
+    hlo_text_string(text, " a device, ");
+    if (report->model_flops_per_device > 0 && step > 0) {
+        print_flops(report->model_flops_per_device / step, text);
+        hlo_text_string(text, "/s, ");
+    }
+    hlo_text_format(text, "%s %.1f %%", emu_utilisation_name(report->names_scopes), 100 * report->mfu);
+    if (report->hfu > report->mfu) hlo_text_format(text, ", with recomputation HFU %.1f %%", 100 * report->hfu);
+    if (report->tokens > 0 && step > 0) hlo_text_format(text, ", %.4g tokens/s", report->tokens / step);
+}
+
 // Notes at the end report the model's assumptions: loops counted once, calls counted by their arrays.
 void emu_report_write_summary(const EmuReport *report, HloText *text) {
     assert(report && text);
@@ -363,10 +379,7 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     }
     hlo_text_string(text, "work: ");
     print_flops(report->flops_per_device, text);
-    hlo_text_string(text, " a device, ");
-    hlo_text_format(text, "%s %.1f %%", emu_utilisation_name(report->names_scopes), 100 * report->mfu);
-    if (report->recomputed_flops_per_device > 0)
-        hlo_text_format(text, ", with recomputation HFU %.1f %%", 100 * report->hfu);
+    print_utilisation(report, text);
     hlo_text_string(text, "\nmemory: ");
     emu_print_size(report->hbm_peak_bytes, text);
     hlo_text_string(text, " of ");

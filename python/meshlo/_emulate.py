@@ -35,14 +35,14 @@ class Emulation:
     `as_dict()` has every number, as `meshlo emulate --json` prints them; the most wanted ones are properties.
     """
 
-    def __init__(self, partitioned: Partitioned, topology: Topology, faults: str | None):
+    def __init__(self, partitioned: Partitioned, topology: Topology, faults: str | None, model_flops: float = 0, tokens: float = 0):
         self.partitioned = partitioned
         self._topology = topology
         ids = partitioned.device_assignment(topology._topology) if topology.is_tpu else ffi.NULL
         arena, mesh, source = partitioned.describe_mesh()
         texts = {"faults": c_string(faults, "faults"), "mesh": mesh, "mesh_source": source}
-        options = ffi.new("EmuOptions *", {"device_assignment": ids, "device_assignment_count": len(ids) if ids != ffi.NULL else 0,
-                                         "keeps_program": True, **texts})
+        amounts = {"model_flops": model_flops, "tokens": tokens, "device_assignment_count": len(ids) if ids != ffi.NULL else 0}
+        options = ffi.new("EmuOptions *", {"device_assignment": ids, "keeps_program": True, **amounts, **texts})
         self._report = made("EmuReport", lib.emu_report_free, lib.emu_simulate, partitioned._module, topology._topology, options)
         self._values = json.loads(written(lib.emu_report_write_json, self._report))
 
@@ -236,15 +236,16 @@ def explain(program: Any, *, on: str | Topology | None = None, mesh: Any = None,
 
 
 def emulate(program: Any, on: str | Topology | None = None, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0,
-            faults: str | None = None, overlap: bool | None = None) -> Emulation:
+            faults: str | None = None, overlap: bool | None = None, model_flops: float = 0, tokens: float = 0) -> Emulation:
     """Times one step of a program on a slice of the real machine: see `partition()` for mesh and shard.
 
     `on` names the slice (`v5e-16`; default: MESHLO_TOPOLOGY). `faults` asks what if: `link:0-1:0.5`, `straggler:3:1.2`,
-    `dead:5`. `overlap` says whether computation runs beside collectives; by default where the chip can.
+    `dead:5`. `overlap` says whether computation runs beside collectives; by default where the chip can. `model_flops` are the
+    operations of the model in a step of all devices, for `mfu` (default: counted); `tokens` those of a step, for tokens a second.
     """
     where = _slice(on)
     if overlap is None:
         overlap = where.is_tpu and bool(where._topology.chip.overlaps_collectives)
     one = program if isinstance(program, Partitioned) else partition(
         program, mesh=mesh, shard=shard, num_partitions=num_partitions, overlap=overlap)
-    return Emulation(one, where, faults)
+    return Emulation(one, where, faults, model_flops, tokens)

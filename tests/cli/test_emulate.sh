@@ -96,6 +96,13 @@ exits 0 "utilisation without scopes" meshlo emulate no_scopes.hlo --on v5e-1
 says out " a device, HFU " "utilisation without scopes: the hardware's"
 says out "the program names no scopes" "utilisation without scopes: why"
 
+exits 0 "operations of the model and tokens" meshlo emulate no_scopes.hlo --on v5e-1 --model-flops 1e12 --tokens 4096
+says out "/s, MFU " "operations of the model: the utilisation is the model's"
+says out " tokens/s" "tokens: a second"
+exits 0 "operations of the model and tokens, as JSON" meshlo emulate no_scopes.hlo --on v5e-1 --model-flops 1e12 --tokens 4096 --json
+json "abs(j['mfu'] - 1e12 / j['step_seconds'] / 197e12) < 1e-6 and j['model_flops_per_device'] == 1e12 and abs(j['tokens_per_second'] * j['step_seconds'] - 4096) < 1e-6" "operations of the model and tokens: in JSON"
+exits 2 "tokens below 0" meshlo emulate no_scopes.hlo --on v5e-1 --tokens -3
+
 # The predictions of docs/machine-model.md for the programs of examples/ are
 # what the command says, to 1 %.
 cat >documented.py <<'PYTHON'

@@ -95,6 +95,21 @@ Test(buffers, those_in_loops_are_listed) {
     emu_report_free(report);
 }
 
+// The curve has the first, the middle and the last of the iterations of a loop, in order of time.
+Test(buffers, the_curve_shows_what_loops_hold) {
+    EmuReport *report = simulate(kLayers, "v4-8");
+    int64_t highest = 0, changes = 0;
+    for (int64_t i = 0; i < report->memory_count; i++) {
+        if (i) cr_expect_gt(report->memory[i].start, report->memory[i - 1].start);
+        if (report->memory[i].bytes > highest) highest = report->memory[i].bytes;
+        changes += i && report->memory[i].bytes < report->memory[i - 1].bytes;
+    }
+    cr_expect_eq(highest, report->hbm_peak_bytes);
+    cr_expect_geq(changes, 2, "%lld falls in %lld points", (long long)changes, (long long)report->memory_count);
+    cr_expect_leq(report->memory[report->memory_count - 1].start, report->step_picoseconds);
+    emu_report_free(report);
+}
+
 // A gathered array is a copy of its operand, also after a conversion and inside a loop that does not change it.
 Test(buffers, gathers_are_copies_of_their_parameter) {
     EmuReport *report = simulate(

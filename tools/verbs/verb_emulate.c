@@ -24,6 +24,9 @@ static const CliOption kOptions[] = {
     {"sync", CLI_FLAG, NULL, "Do not split collectives, not even on chips that overlap them with computation."},
     {"kernel-costs", CLI_TEXT, "body|stated",
      "Price kernels by their own program (default), or by the cost that they state."},
+    {"model-flops", CLI_NUMBER, "N",
+     "Operations of the model in a step of all devices, as its author counts them, for MFU (default: counted)."},
+    {"tokens", CLI_NUMBER, "N", "Tokens (or samples) in a step of all devices, for tokens a second."},
     {"json", CLI_FLAG, NULL, "Print the results as JSON."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
@@ -179,6 +182,8 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     options.device_assignment_count = options.device_assignment ? program->device_count : 0;
     options.faults = cli_text(context, "fault");
     HLO_TRY(kernel_costs(context, &options.kernel_costs));
+    options.model_flops = cli_number(context, "model-flops", 0);
+    options.tokens = cli_number(context, "tokens", 0);
     options.mesh = program->mesh;
     options.mesh_source = program->mesh_source;
     options.keeps_program = cli_text(context, "xplane") != NULL;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which results of a computation are kept in memory, and which are computed again or written over others. The sizes are
+// those that libtpu 0.0.42 states for the same programs.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "emulator/emulator.h"
+#include "hlo/text/text.h"
+
+static EmuReport *simulate(const char *text, const char *spec) {
+    HloModule *module = NULL;
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
+    if (!status) status = emu_topology_parse(spec, &topology);
+    if (!status) status = emu_simulate(module, topology, NULL, &report);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    emu_topology_free(topology);
+    hlo_module_free(module);
+    return report;
+}
+
+static int64_t temporaries(const char *text, const char *spec) {
+    EmuReport *report = simulate(text, spec);
+    const int64_t bytes = report->temp_bytes;
+    emu_report_free(report);
+    return bytes;
+}
+
+#define MIB 1048576
+
+// bug: the exponentials of a softmax were computed twice, once for their sum, and nothing but scores was kept.
+#define SOFTMAX(batch)                                                                                 \
+    "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n" \
+    "most { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a,b) }\n"         \
+    "ENTRY e { q = bf16[" batch ",1024,128] parameter(0)\n k = bf16[" batch                            \
+    ",1024,128] parameter(1)\n"                                                                        \
+    " v = bf16[" batch                                                                                 \
+    ",1024,128] parameter(2)\n"                                                                        \
+    " s = bf16[" batch                                                                                 \
+    ",1024,1024] dot(q,k), lhs_batch_dims={0}, rhs_batch_dims={0}, "                                   \
+    "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n w = f32[" batch                              \
+    ",1024,1024] convert(s)\n"                                                                         \
+    " root = f32[] constant(11.3)\n roots = f32[" batch                                                \
+    ",1024,1024] broadcast(root), dimensions={}\n"                                                     \
+    " scaled = f32[" batch                                                                             \
+    ",1024,1024] divide(w,roots)\n low = f32[] constant(-inf)\n"                                       \
+    " m = f32[" batch                                                                                  \
+    ",1024] reduce(scaled,low), dimensions={2}, to_apply=most\n"                                       \
+    " mb = f32[" batch                                                                                 \
+    ",1024,1024] broadcast(m), dimensions={0,1}\n"                                                     \
+    " d = f32[" batch ",1024,1024] subtract(scaled,mb)\n x = f32[" batch                               \
+    ",1024,1024] exponential(d)\n"                                                                     \
+    " zero = f32[] constant(0)\n sum = f32[" batch                                                     \
+    ",1024] reduce(x,zero), dimensions={2}, to_apply=add\n"                                            \
+    " sums = f32[" batch                                                                               \
+    ",1024,1024] broadcast(sum), dimensions={0,1}\n"                                                   \
+    " p = f32[" batch ",1024,1024] divide(x,sums)\n n = bf16[" batch                                   \
+    ",1024,1024] convert(p)\n"                                                                         \
+    " ROOT o = bf16[" batch                                                                            \
+    ",1024,128] dot(n,v), lhs_batch_dims={0}, rhs_batch_dims={0}, "                                    \
+    "lhs_contracting_dims={2}, rhs_contracting_dims={1} }"
+
+Test(emulator_kept, bug_exponentials_of_a_softmax_are_kept) {
+    // The scores in bf16 and the exponentials in f32.
+    cr_assert_eq(temporaries(SOFTMAX("64"), "v6e-1"), (128 + 256) * MIB);
+}
+
+// Where the exponentials do not fit, they are made again: beside the scores, 12 GiB, there is room for little more.
+Test(emulator_kept, exponentials_are_made_again_without_memory) {
+    EmuReport *report = simulate(SOFTMAX("6144"), "v6e-1");
+    cr_assert(!emu_report_out_of_memory(report));
+    cr_assert_geq(report->temp_bytes, INT64_C(6144) * 2 * MIB);
+    cr_assert_lt(report->temp_bytes, INT64_C(6144) * 3 * MIB);
+    emu_report_free(report);
+}
+
+// bug: what follows a product was never written over an array of its size that it reads: the gradients of a chain of
+// layers had an array too many.
+Test(emulator_kept, bug_a_product_writes_over_what_its_epilogue_reads) {
+#define SIZES "f32[8192,8192]"
+#define PRODUCT(result, x, y) \
+    " " result " = " SIZES " dot(" x "," y "), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    static const char program[] =
+        "HloModule t\nENTRY e { x = " SIZES " parameter(0)\n w = " SIZES " parameter(1)\n" PRODUCT("a", "x", "w")
+            PRODUCT("b", "w", "x") PRODUCT("c", "x", "b") " d = " SIZES
+                                                          " multiply(c,a)\n" PRODUCT("f", "d", "w") " ROOT r = " SIZES
+                                                                                                    " negate(f) }";
+    // a and b are alive when c is multiplied by a, which needs a no more.
+    cr_assert_eq(temporaries(program, "v4-8"), 2 * 256 * MIB);
+    static const char operand[] =
+        "HloModule t\nENTRY e { x = " SIZES " parameter(0)\n w = " SIZES " parameter(1)\n" PRODUCT("a", "x", "w")
+            PRODUCT("c", "a", "x") " d = " SIZES " multiply(c,a)\n" PRODUCT("f", "d", "w") " ROOT r = " SIZES
+                                                                                           " negate(f) }";
+    // Here the product reads the whole of a until its end.
+    cr_assert_eq(temporaries(operand, "v4-8"), 2 * 256 * MIB);
+#undef PRODUCT
+#undef SIZES
+}
+
+// bug: kernels of a program that a compiler has scheduled were joined, and instructions fused anew.
+Test(emulator_kept, bug_scheduled_programs_are_taken_as_they_are) {
+    static const char program[] =
+        "HloModule t, is_scheduled=true\nENTRY e { x = f32[4096,4096] parameter(0)\n"
+        " a = f32[4096,4096] negate(x)\n b = f32[4096,4096] exponential(a)\n c = f32[4096,4096] sine(x)\n"
+        " ROOT t = (f32[4096,4096], f32[4096,4096]) tuple(b,c) }";
+    EmuReport *report = simulate(program, "v5e-1");
+    cr_assert_eq(report->op_count, 3);
+    cr_assert_eq(report->hbm_bytes_per_device, 6 * 4096.0 * 4096 * 4);
+    emu_report_free(report);
+}
