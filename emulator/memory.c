@@ -23,6 +23,7 @@
 #include "emulator/layout.h"
 #include "emulator/program.h"
 #include "emulator/schedule/multi_output.h"
+#include "emulator/stored.h"
 #include "hlo/base/vector.h"
 
 // A buffer of one computation.
@@ -31,8 +32,11 @@ typedef struct Live {
     int64_t first, last;     // kernels (numbers in the plan) between which it is alive
     int64_t overwritten_by;  // one more than the kernel that writes a result over it; 0: none
     bool is_pinned;          // in HBM, because of who makes or reads it
+    bool is_changed;         // by the body of a loop whose state it is
     bool in_vmem;
     bool in_result;  // in the memory of a result that is made later
+    // Of a copy in another layout, which a kernel needs beside the array: the bytes of the latter; else 0.
+    int64_t copied_bytes;
 } Live;
 
 typedef HLO_VECTOR(Live *) LiveVector;
@@ -104,12 +108,29 @@ static Leaves new_leaves(Liveness *liveness, int64_t count) {
     return (Leaves){HLO_ARENA_NEW(liveness->arena, Live *, count), count};
 }
 
-// New buffers for all leaves.
+// New buffers for all leaves, with the layouts in which kernels make them.
 static Leaves define(Liveness *liveness, const HloInstruction *instruction) {
     Leaves leaves = new_leaves(liveness, hlo_shape_leaf_count(instruction->shape));
-    for (int64_t i = 0; i < leaves.count; i++)
-        leaves.items[i] = new_buffer(liveness, instruction, hlo_shape_leaf(instruction->shape, i), i);
+    const int32_t number = liveness->program->kernel_of[instruction->id];
+    const EmuKernel *kernel = liveness->chip && number >= 0 ? &liveness->plan->kernels[number] : NULL;
+    for (int64_t i = 0; i < leaves.count; i++) {
+        const HloShape *shape = hlo_shape_leaf(instruction->shape, i);
+        if (kernel && shape == instruction->shape)
+            shape = emu_made_shape(liveness->arena, liveness->chip, kernel, instruction);
+        leaves.items[i] = new_buffer(liveness, instruction, shape, i);
+    }
     return leaves;
+}
+
+// Adds a copy of an array, or an array of which the value in `live` is a copy, that is there while kernels `first` to
+// `last` run.
+static void add_copy(Liveness *liveness, const Live *live, const HloShape *shape, int64_t first, int64_t last,
+                     bool is_pinned) {
+    Live *copy = new_buffer(liveness, live->buffer.instruction, shape, live->buffer.leaf);
+    copy->is_pinned = is_pinned;
+    copy->first = first;
+    copy->last = last;
+    copy->copied_bytes = emu_hbm_bytes(liveness->chip, live->buffer.shape);
 }
 
 // A part of another value's leaves. Shares the list with the whole, which outlives it in the arena.
@@ -180,8 +201,21 @@ static bool passes_unchanged(const HloInstruction *root, int64_t leaf) {
     return hlo_is(value, HLO_OP_PARAMETER) && place == leaf;
 }
 
+// Whether the buffer with which leaf `leaf` of a loop's state begins is that of another leaf too, or has already been
+// changed by another loop: stacks that begin as one array of zeros.
+static bool begins_shared(const HloInstruction *loop, const Leaves *initial, int64_t leaf) {
+    const Live *live = initial->items[leaf];
+    for (int64_t other = 0; other < initial->count; other++)
+        if (other != leaf && initial->items[other] == live &&
+            (other < leaf || passes_unchanged(loop->called[1]->root, other)))
+            return true;
+    const HloInstruction *tuple = loop->operands[0];
+    if (!live->is_changed || !hlo_is(tuple, HLO_OP_TUPLE)) return false;
+    return tuple->operands[hlo_shape_element_of_leaf(tuple->shape, leaf)] == live->buffer.instruction;
+}
+
 // The state of a loop is updated in place, but a leaf that the body changes is copied first if it is an argument of the
-// program or still needed elsewhere.
+// program, or begins as another one does.
 static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     const Leaves initial = *leaves_of(liveness, loop->operands[0]);
@@ -190,8 +224,10 @@ static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     Leaves leaves = new_leaves(liveness, initial.count);
     for (int64_t i = 0; i < initial.count; i++) {
         leaves.items[i] = initial.items[i];
-        if (initial.items[i]->buffer.kind == EMU_BUFFER_ARGUMENT && !passes_unchanged(root, i))
+        if (passes_unchanged(root, i)) continue;
+        if (initial.items[i]->buffer.kind == EMU_BUFFER_ARGUMENT || begins_shared(loop, &initial, i))
             leaves.items[i] = new_buffer(liveness, loop, hlo_shape_leaf(loop->shape, i), i);
+        leaves.items[i]->is_changed = true;
     }
     return leaves;
 }
@@ -392,6 +428,14 @@ static void touch(Liveness *liveness, const HloInstruction *instruction) {
             leaves->items[j]->is_pinned |= pins;
         }
     }
+    if (!liveness->chip || !instruction->operand_count) return;
+    const Leaves *read = leaves_of(liveness, instruction->operands[0]);
+    if (read->count != 1 || !hlo_shape_is_array(read->items[0]->buffer.shape)) return;
+    const HloShape *stored = read->items[0]->buffer.shape;
+    const HloShape *wanted = emu_read_shape(liveness->arena, liveness->chip, instruction, stored);
+    if (!emu_same_minor(liveness->arena, liveness->chip, stored, wanted))
+        add_copy(liveness, read->items[0], wanted, liveness->now, liveness->now,
+                 hlo_is(instruction, HLO_OP_REDUCE_WINDOW));
 }
 
 // The shape of a parameter of the entry with its layout: the module's, which is what callers see, or its own.
@@ -503,22 +547,48 @@ static int64_t find_peak(const Liveness *liveness, const int64_t *alive, int64_t
     return most;
 }
 
+// Makes a result of the entry a copy, where the kernel makes it in another layout than the caller expects.
+static void copy_result(Liveness *liveness, Live *result) {
+    const HloShape *made = result->buffer.shape, *wanted = result->buffer.instruction->shape;
+    if (!hlo_shape_is_array(wanted) || emu_same_minor(liveness->arena, liveness->chip, made, wanted)) return;
+    result->buffer.shape = wanted;
+    result->buffer.bytes = emu_hbm_bytes(liveness->chip, wanted);
+    add_copy(liveness, result, made, result->first, result->last, false);
+}
+
 // The results of a called computation are buffers of the caller and do not count here.
 static void mark_results(Liveness *liveness) {
     const Leaves *results = leaves_of(liveness, liveness->plan->computation->root);
-    for (int64_t i = 0; i < results->count; i++)
-        if (results->items[i]->buffer.kind == EMU_BUFFER_TEMPORARY) results->items[i]->buffer.kind = EMU_BUFFER_OUTPUT;
+    const bool is_entry = liveness->plan->computation == liveness->program->module->entry;
+    for (int64_t i = 0; i < results->count; i++) {
+        Live *result = results->items[i];
+        if (result->buffer.kind != EMU_BUFFER_TEMPORARY) continue;
+        result->buffer.kind = EMU_BUFFER_OUTPUT;
+        if (is_entry && liveness->chip) copy_result(liveness, result);
+    }
+}
+
+// Notes the traffic of copies for the kernels that need them: what is read or written in HBM beside the kernel's own.
+static void note_copies(Liveness *liveness) {
+    EmuProgram *program = liveness->program;
+    for (int64_t i = 0; i < liveness->plan->order_count; i++) program->copied_bytes[liveness->plan->order[i]->id] = 0;
+    for (int64_t i = 0; i < liveness->buffers.count; i++) {
+        const Live *live = liveness->buffers.items[i];
+        if (!live->copied_bytes || live->first >= liveness->plan->kernel_count) continue;
+        const double copy = live->in_vmem ? 0 : 2 * (double)live->buffer.bytes;
+        program->copied_bytes[liveness->plan->kernels[live->first].members[0]->id] += (double)live->copied_bytes + copy;
+    }
 }
 
 // The most kernels that an array stays in VMEM: the compiler evicts what waits longer.
 #define LONGEST_RESIDENCE 256
 
-// Shortest lives first, larger ones first among equals: these save the most traffic for the room that they take.
+// Shortest lives first, smaller ones first among equals: these save the most traffic for the room that they take.
 static int compare_lives(const void *left, const void *right) {
     const Live *a = *(Live *const *)left, *b = *(Live *const *)right;
     const int64_t length_a = a->last - a->first, length_b = b->last - b->first;
     if (length_a != length_b) return length_a < length_b ? -1 : 1;
-    if (a->buffer.bytes != b->buffer.bytes) return a->buffer.bytes > b->buffer.bytes ? -1 : 1;
+    if (a->buffer.bytes != b->buffer.bytes) return a->buffer.bytes < b->buffer.bytes ? -1 : 1;
     if (a->first != b->first) return a->first < b->first ? -1 : 1;
     return (a->buffer.instruction->id > b->buffer.instruction->id) -
            (a->buffer.instruction->id < b->buffer.instruction->id);
@@ -628,6 +698,7 @@ static void place(Liveness *liveness) {
     mark_results(liveness);
     place_in_vmem(liveness);
     place_in_results(liveness);
+    note_copies(liveness);
 }
 
 int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {

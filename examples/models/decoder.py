@@ -10,7 +10,7 @@ batches over data, fsdp and expert, positions over sequence, parameters over fsd
 slices are the data axis (its devices are the outermost). Nothing here needs the memory of the model, or a TPU.
 
 Attention is JAX's splash attention, a Pallas kernel for TPUs. Where positions are cut over a mesh axis, or are more than
-LONGEST_MASK, it is a kernel that only states its work, with a placeholder as its body: such a program can be partitioned
+LONGEST_MASK, or with `stated_attention`, it is a kernel that only states its work, with a placeholder as its body: such a program can be partitioned
 and timed, but not run.
 """
 import dataclasses
@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.experimental import pallas as pl
+from jax.experimental.pallas.ops.tpu.megablox import gmm
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
@@ -53,13 +54,18 @@ class Decoder:
     shared: int = 0  # experts that all tokens visit
     dense_layers: int = 0  # first layers, which have an MLP of `dense_hidden` instead of experts
     dense_hidden: int = 0
+    expert_biases: bool = False
+    tiles: tuple = ()  # rows, depth, columns of the tiles of grouped products as a kernel; without, XLA makes them
     capacity: float = 0  # of an expert, as a multiple of its even share; 0: dropless, with grouped products
     recompute: str = "all"  # "all", "products" (kept: those without batches), or "names" (kept: the next two)
-    keep: tuple = ()  # of "input", "query", "key", "value", "out": kept on the device
+    # What is kept on the device: of "input", "query", "key", "value", "attention" (the kernel's results), "out" (projected
+    # back), "expert_out" (what the experts return).
+    keep: tuple = ()
     offload: tuple = ()  # kept in the host's memory
     scanned: bool = True  # one loop over layers, or all written out
     weights: object = jnp.float32
     first_moment: object = None  # the type of Adam's mean of gradients; None: that of the weights
+    stated_attention: bool = False  # a kernel that only states its work, also where JAX's could be used
     fp8: bool = False  # products of layers in float8_e4m3fn, gradients in float8_e5m2
     loss_tiles: int = 1  # parts in which logits are made
 
@@ -161,7 +167,7 @@ def splash_attention(window, query, key, value):
                                                 block_kv_dkv=size, block_kv_dkv_compute=size,
                                                 use_fused_bwd_kernel=True)
     kernel = splash_attention_kernel.make_splash_mha_single_device(
-        splash_attention_mask.MultiHeadMask([mask] * heads), block_sizes=blocks)
+        splash_attention_mask.MultiHeadMask([mask] * heads), block_sizes=blocks, residual_checkpoint_name="attention")
     query = query * jnp.bfloat16(query.shape[3]**-0.5)
     heads_first = (array.swapaxes(1, 2) for array in (query, key, value))
     return jax.vmap(kernel)(*heads_first).swapaxes(1, 2)
@@ -205,9 +211,16 @@ def queries_keys_values(model, h, w):
 
 
 def expert_mlp(model, x, w, multiply):
-    up = multiply(x, w["up"])
-    up = jax.nn.silu(multiply(x, w["gate"])) * up if model.gated else jax.nn.gelu(up)
-    return multiply(up, w["down"])
+    """`multiply` takes an array and the name of a matrix."""
+    up = multiply(x, "up")
+    up = jax.nn.silu(multiply(x, "gate")) * up if model.gated else jax.nn.gelu(up)
+    return checkpoint_name(multiply(up, "down"), "expert_out")
+
+
+def grouped_product(model, x, w, sizes):
+    if not model.tiles:
+        return jax.lax.ragged_dot(x, w, sizes)
+    return gmm(x, w, sizes, preferred_element_type=x.dtype, tiling=model.tiles)
 
 
 def chosen(model, x, router):
@@ -220,12 +233,13 @@ def chosen(model, x, router):
 def dropless_experts(model, mesh, x, w):
     """Tokens sorted by expert, and grouped products. With experts on several devices, each computes what its experts
     have to do for all tokens of the group, and the sums are scattered."""
-    names = ("up", "gate", "down") if model.gated else ("up", "down")
+    matrices = ("up", "gate", "down") if model.gated else ("up", "down")
+    names = matrices + tuple(f"{name}_bias" for name in matrices if model.expert_biases)
     parallel = mesh.shape["expert"]
     rows = P(BATCH, "sequence", None)
 
-    def local(x, router, *matrices):
-        w = dict(zip(names, matrices))
+    def local(x, router, *arrays):
+        w = dict(zip(names, arrays))
         batch, length, width = x.shape
         tokens = x.reshape(-1, width)
         if parallel > 1:
@@ -239,7 +253,14 @@ def dropless_experts(model, mesh, x, w):
         rows_of = tokens[order // model.active]
         if parallel > 1:  # twice an even share of rows
             rows_of = rows_of[:2 * order.shape[0] // parallel]
-        result = expert_mlp(model, rows_of, w, lambda a, b: jax.lax.ragged_dot(a, b, sizes.astype(jnp.int32)))
+        sizes = sizes.astype(jnp.int32)
+        expert_of = jnp.repeat(jnp.arange(sizes.size), sizes, total_repeat_length=rows_of.shape[0])
+
+        def multiply(x, name):
+            result = grouped_product(model, x, w[name], sizes)
+            return result + w[f"{name}_bias"][expert_of] if model.expert_biases else result
+
+        result = expert_mlp(model, rows_of, w, multiply)
         if parallel > 1:
             result = jnp.pad(result, ((0, order.shape[0] - result.shape[0]), (0, 0)))
         result = jnp.zeros_like(result).at[order].set(result, unique_indices=True)
@@ -265,7 +286,7 @@ def capacity_experts(model, mesh, x, w):
     dispatch = (combine > 0).astype(jnp.bfloat16)
     spread = NamedSharding(mesh, P(("data", "fsdp"), "expert", None, None))
     rows = jax.lax.with_sharding_constraint(jnp.einsum("bsec,bsd->becd", dispatch, x), spread)
-    result = expert_mlp(model, rows, w, lambda a, b: product(model, "becd,edf->becf", a, b))
+    result = expert_mlp(model, rows, w, lambda x, name: product(model, "becd,edf->becf", x, w[name]))
     return jnp.einsum("becd,bsec->bsd", jax.lax.with_sharding_constraint(result, spread), combine)
 
 
@@ -288,7 +309,7 @@ def mlp(model, mesh, x, w):
 
 def make_layer(model, mesh, hidden_state, window):
     heads, keys = P(BATCH, "sequence", "tensor", None), P(BATCH, None, "tensor", None)
-    is_stated = mesh.shape["sequence"] > 1 or model.sequence > LONGEST_MASK
+    is_stated = model.stated_attention or mesh.shape["sequence"] > 1 or model.sequence > LONGEST_MASK
     kernel = fused_attention if is_stated else splash_attention
     attention = jax.shard_map(functools.partial(kernel, window), mesh=mesh, in_specs=(heads, keys, keys),
                               out_specs=heads, check_vma=False)
@@ -299,7 +320,7 @@ def make_layer(model, mesh, hidden_state, window):
         query, key, value = queries_keys_values(model, h, w)
         query, key, value = (checkpoint_name(array, name)
                              for array, name in ((query, "query"), (key, "key"), (value, "value")))
-        h = product(model, "bshk,hkd->bsd", checkpoint_name(attention(query, key, value), "out"), w["out"])
+        h = checkpoint_name(product(model, "bshk,hkd->bsd", attention(query, key, value), w["out"]), "out")
         if model.post_norms:
             h = normalised(model, h, w["attention_post_norm"])
         x = jax.lax.with_sharding_constraint(x + h, hidden_state)
@@ -400,6 +421,9 @@ def layer_shapes(model, is_dense):
     e, s = model.experts, model.shared * f
     shapes |= {"router": ((d, e), (None, None)), "up": ((e, d, f), ("expert", "fsdp", "tensor")),
                "down": ((e, f, d), ("expert", "tensor", "fsdp"))}
+    if model.expert_biases:
+        shapes |= {f"{name}_bias": ((e, size), ("expert", None)) for name, size in (("up", f), ("gate", f), ("down", d))
+                   if model.gated or name != "gate"}
     if s:
         shapes |= {"shared_up": ((d, s), ("fsdp", "tensor")), "shared_down": ((s, d), ("tensor", "fsdp"))}
         shapes |= {"shared_gate": shapes["shared_up"]} if model.gated else {}
@@ -437,7 +461,7 @@ def parameter_count(model):
             size = count * math.prod(shape)
             total += size
             is_expert = len(shape) == 3 and shape[0] == model.experts and name in ("up", "gate", "down")
-            active += 0 if len(shape) == 1 else size * model.active // model.experts if is_expert else size
+            active += 0 if len(shape) == 1 or name.endswith("_bias") else size * model.active // model.experts if is_expert else size
     embedding = model.width * model.vocabulary
     return total + (1 if model.tied else 2) * embedding + model.width, active + embedding
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published training steps as programs of our own: `python3 examples/models/steps.py [NAME…]` writes NAME.mlir.xz, and
-steps.tsv (name, slice, measured seconds, source of each), which benchmarks/fidelity reads. Seconds follow from operations a second and chip by the source's own count (decoder.py,
+"""Published training steps as programs of our own: `python3 examples/models/steps.py [NAME…]` writes NAME.mlir.xz (those of STATED
+into examples/), and steps.tsv (name, slice, measured seconds, source of each), which benchmarks/fidelity reads. Seconds follow from operations a second and chip by the source's own count (decoder.py,
 model_flops) where no step time was published. TR: AI-Hypercomputer/tpu-recipes; MX: MaxText's README tables, with the
 arguments of its scripts. The recipes' own programs differ in detail; recomputation that is not published is assumed
 (SOURCE with a question mark).
@@ -70,16 +70,26 @@ STEPS = {
     "decoder_16b_v5e_256": (scaled(16, 6, {"fsdp": 256}), "v5e-256", None, 120, "MX"),
     "decoder_16b_4xv5e_256": (scaled(16, 6, {"data": 4, "fsdp": 256}), "4xv5e-256", None, 117, "MX"),
     "decoder_32b_v5e_256": (scaled(32, 4, {"fsdp": 256}), "v5e-256", None, 132, "MX"),
-    "llama_70b_v7_64": (llama_70b(128, 2, recompute="names", keep=("input",)), "tpu7x:4x4x4", 12.2, None, "TR?"),
+    "llama_70b_v7_64": (llama_70b(128, 2, recompute="names", keep=("input", "query", "key", "value", "attention")),
+                        "tpu7x:4x4x4", 12.2, None, "TR?"),
     "gpt_oss_120b_v7_64": (Decoder(layers=36, width=2880, heads=64, key_heads=8, head_width=64, hidden=2880,
                                    vocabulary=201088, sequence=8192, batch=1280, mesh={"data": 2, "fsdp": 64},
-                                   windows=(128, 0), experts=128, active=4, recompute="names", offload=("input",)),
+                                   windows=(128, 0), experts=128, active=4, expert_biases=True, tiles=(128, 2880, 1408),
+                                   recompute="names", offload=("input", "expert_out")),
                            "tpu7x:4x4x4", 17.1, None, "TR?"),
     "deepseek_v3_v7_128": (Decoder(layers=61, width=7168, heads=128, hidden=2048, vocabulary=129280, sequence=4096,
                                    batch=2048, mesh={"fsdp": 256}, latent=(1536, 512, 64), experts=256, active=8,
                                    shared=1, dense_layers=3, dense_hidden=18432, first_moment=jnp.bfloat16,
                                    recompute="names", offload=("input",)),
                            "tpu7x:4x4x8", 27.02, None, "TR?"),
+}
+
+
+# Steps for tests and documents, in the folder above. Their attention only states its work.
+STATED = {
+    "llama_8b_step": llama_8b(8, 3, stated_attention=True),
+    "decoder_16b_step": scaled(16, 6, {"fsdp": 256}, stated_attention=True),
+    "decoder_32b_step": scaled(32, 6, {"fsdp": 16, "tensor": 4}, stated_attention=True, **PRODUCTS),
 }
 
 
@@ -96,9 +106,10 @@ def seconds_of(name):
 def main():
     rows = [f"{name}\t{place}\t{seconds_of(name):.4g}\t{source}\n" for name, (_, place, _, _, source) in STEPS.items()]
     (FOLDER / "steps.tsv").write_text("name\tslice\tseconds\tsource\n" + "".join(rows))
-    for name in sys.argv[1:] or STEPS:
-        text = lower(STEPS[name][0])
-        (FOLDER / f"{name}.mlir.xz").write_bytes(lzma.compress(text.encode(), preset=9))
+    for name in sys.argv[1:] or [*STEPS, *STATED]:
+        text = lower(STEPS[name][0] if name in STEPS else STATED[name])
+        folder = FOLDER if name in STEPS else FOLDER.parent
+        (folder / f"{name}.mlir.xz").write_bytes(lzma.compress(text.encode(), preset=9))
         print(name, len(text))
 
 

@@ -89,11 +89,11 @@ ENTRY main {
 }
 HLO
 exits 0 "utilisation with scopes" meshlo emulate scopes.hlo --on v5e-1
-says out " a device, MFU " "utilisation with scopes: the model's"
+says out "TFLOP/s, MFU " "utilisation with scopes: the model's"
 says out ", with recomputation HFU " "utilisation with scopes: and with recomputation"
 sed 's/, metadata={[^}]*}//' scopes.hlo >no_scopes.hlo
 exits 0 "utilisation without scopes" meshlo emulate no_scopes.hlo --on v5e-1
-says out " a device, HFU " "utilisation without scopes: the hardware's"
+says out "TFLOP/s, HFU " "utilisation without scopes: the hardware's"
 says out "the program names no scopes" "utilisation without scopes: why"
 
 exits 0 "operations of the model and tokens" meshlo emulate no_scopes.hlo --on v5e-1 --model-flops 1e12 --tokens 4096

@@ -11,7 +11,7 @@
 #include "spmd_partitioner/spmd.h"
 #include "tests/support/cases.h"
 
-// A step of examples/language_model_steps.py, and the work of a device in it.
+// A step of examples/models/steps.py, and the work of a device in it.
 typedef struct Step {
     char file[32];
     char topology[16];
