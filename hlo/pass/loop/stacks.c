@@ -140,6 +140,68 @@ static bool finds_stacks(Pair *pair) {
     return pair->stacks.count > 0;
 }
 
+// ---- where the backward loop reads
+
+typedef struct Bounds {
+    int64_t low, high;
+} Bounds;
+
+static bool find_bounds(const HloInstruction *i, const HloCountedLoop *counted, int depth, Bounds *bounds);
+
+static bool bounds_of_op(const HloInstruction *i, const HloCountedLoop *counted, int depth, Bounds *bounds) {
+    Bounds b;
+    if (!i->operand_count || depth == 0) return false;
+    const int32_t from = hlo_is(i, HLO_OP_SELECT) ? 2 : 0;
+    if (i->operand_count <= from || !find_bounds(i->operands[from], counted, depth - 1, bounds)) return false;
+    switch (i->opcode) {
+        case HLO_OP_CONVERT:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_COPY: return true;
+        case HLO_OP_ADD:
+        case HLO_OP_SUBTRACT:
+            if (!find_bounds(i->operands[1], counted, depth - 1, &b)) return false;
+            if (hlo_is(i, HLO_OP_SUBTRACT)) b = (Bounds){-b.high, -b.low};
+            *bounds = (Bounds){bounds->low + b.low, bounds->high + b.high};
+            return true;
+        case HLO_OP_SELECT: {  // of x + n where x < 0, else of x
+            const HloInstruction *test = i->operands[0];
+            return bounds->low >= 0 && hlo_is(test, HLO_OP_COMPARE) &&
+                   HLO_ATTRIBUTES(test, Compare)->direction == HLO_ComparisonDirection_LT &&
+                   test->operands[0] == i->operands[2] && is_zero(test->operands[1]);
+        }
+        default: return false;
+    }
+}
+
+// Bounds of an integer in the backward body: what JAX makes of the counter of a loop that goes up or down. False where
+// nothing is known of it, and for numbers that might wrap.
+static bool find_bounds(const HloInstruction *i, const HloCountedLoop *counted, int depth, Bounds *bounds) {
+    const HloType type = i->shape->type;
+    if (!hlo_shape_is_array(i->shape) || !hlo_type_is_integer(type) || hlo_type_bytes(type) < 4) return false;
+    if (hlo_pass_integer_value(i, &bounds->low)) {
+        bounds->high = bounds->low;
+    } else if (element_of(i) == counted->index) {
+        const int64_t last = counted->start + (counted->trip_count - 1) * counted->step;
+        *bounds = counted->step > 0 ? (Bounds){counted->start, last} : (Bounds){last, counted->start};
+    } else if (!bounds_of_op(i, counted, depth, bounds)) {
+        return false;
+    }
+    return bounds->low >= (type == HLO_U32 || type == HLO_U64 ? 0 : INT32_MIN) && bounds->high <= INT32_MAX;
+}
+
+// Whether every position that the backward loop reads is one that the forward loop wrote. Reads elsewhere are moved to
+// the first or last position, where the position itself is another.
+static bool reads_what_is_written(const Pair *pair) {
+    enum { DEPTH = 8 };
+    const int64_t most = INT32_MAX, count = pair->counted.trip_count;
+    HloCountedLoop counted;
+    Bounds bounds;
+    if (!hlo_counted_loop(pair->backward, &counted) || counted.index < 0 || counted.trip_count < 1) return false;
+    if (counted.trip_count > most || counted.start > most || counted.start < -most) return false;
+    if (counted.step > most || counted.step < -most) return false;
+    return find_bounds(pair->read_at, &counted, DEPTH, &bounds) && bounds.low >= 0 && bounds.high < count;
+}
+
 // ---- what is computed again
 
 // Whether a stack that stays has this value.
@@ -357,6 +419,7 @@ static bool recompute_pair(HloArena *scratch, HloInstruction *forward, HloInstru
     if (!hlo_pass_is_plain_loop(forward) || !hlo_pass_is_plain_loop(backward)) return false;
     if (!hlo_counted_loop(forward, &pair.counted) || pair.counted.index < 0) return false;
     if (pair.counted.start || pair.counted.step != 1 || !finds_stacks(&pair)) return false;
+    if (!reads_what_is_written(&pair)) return false;
     for (int64_t s = 0; s < pair.stacks.count; s++) {
         Stack *stack = &pair.stacks.items[s];
         stack->stays |= element_of(stack->value) >= 0 || (cheap && !may_repeat(stack->value, true));
