@@ -39,6 +39,9 @@ static Case kCases[] = {
     {3, 2, 3, 1, 2, 1, 1, 0, {5, 40, 3}, {50, 1}, {5, 50, 3}, {0, 2}, {1}, {1}, {0}, {0}, {5, 1, 3}},
     {3, 2, 4, 1, 3, 0, 2, 0, {6, 30, 31}, {20, 2}, {6, 20, 2, 3}, {0, 2, 3}, {0}, {1, 2}, {0}, {0}, {6, 2, 3}},
     {3, 3, 3, 2, 1, 1, 1, 1, {3, 6, 30}, {3, 18, 1}, {3, 6, 18}, {1}, {2}, {2}, {0}, {0}, {1, 6, 1}},
+    // Columns of many rows, more of them than positions are computed at once; the last start is not the last column.
+    {2, 2, 2, 1, 1, 1, 1, 0, {40, 30}, {1100, 1}, {40, 1100}, {0}, {1}, {1}, {0}, {0}, {40, 1}},
+    {2, 2, 3, 1, 2, 0, 1, 0, {50, 40}, {200, 1}, {50, 200, 5}, {0, 2}, {0}, {1}, {0}, {0}, {50, 5}},
     // One-dimensional, many updates of one element.
     {1, 2, 1, 1, 0, 1, 1, 0, {100}, {40000, 1}, {40000}, {0}, {0}, {0}, {0}, {0}, {1}},
 };
@@ -126,13 +129,15 @@ CaseList(cpu_gather, gathers) {
 
 CaseTest(Case *c, cpu_gather, gathers) {
     const CpuIndexing x = indexing_of(c);
-    CpuPool *pool;
-    cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
-    fill_case(c);
-    cr_assert_null(cpu_gather(pool, &x, 4, result, operand, (const void *[]){indices}));
-    for (int64_t i = 0; i < product(c->result, c->result_rank); i++)
-        cr_assert_eq(result[i], operand[operand_element(c, indices, i, true)], "element %lld", (long long)i);
-    cpu_pool_free(pool);
+    for (int form = 2 * levels_first(); form <= 2 * levels_last() + 1; form++) {  // every set, alone and shared
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, (CpuFeatures)(form / 2), &pool));
+        fill_case(c);
+        cr_assert_null(cpu_gather(pool, &x, 4, result, operand, (const void *[]){indices}));
+        for (int64_t i = 0; i < product(c->result, c->result_rank); i++)
+            cr_assert_eq(result[i], operand[operand_element(c, indices, i, true)], "element %lld", (long long)i);
+        cpu_pool_free(pool);
+    }
 }
 
 // Each component of the index vectors in an array of its own.

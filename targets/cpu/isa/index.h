@@ -14,6 +14,7 @@ typedef enum CpuIndexKind {
     CPU_INDEX_S32,     // one index per slice, of this type
     CPU_INDEX_U32,     // the same
     CPU_INDEX_PLACES,  // precomputed int64_t element offsets; scatters drop those below 0
+    CPU_INDEX_STEPS,   // the same for gathers whose result has its slices result_step apart
     CPU_INDEX_KIND_COUNT
 } CpuIndexKind;
 
@@ -22,8 +23,8 @@ typedef struct CpuIndexLine {
     int64_t count, columns;
     const void *indices;
     int64_t index_step;            // from one slice's index to the next one's
-    int64_t largest;               // index at which a slice still fits; PLACES: ignored
-    int64_t stride;                // of the operand for one index; PLACES: ignored
+    int64_t largest;               // index at which a slice still fits; PLACES, STEPS: ignored
+    int64_t stride;                // of the operand for one index; PLACES, STEPS: ignored
     int64_t result_step;           // from slice to slice in the gather's result or the scatter's updates
     const int64_t *result_places;  // PLACES: instead of result_step
     int64_t ahead;                 // number of slices to prefetch, 0 if caches hold the array

@@ -29,12 +29,14 @@ ALWAYS_INLINE int64_t dropped(const CpuIndexLine *line, int64_t index) {
 #define CLAMPED_S32(line, i) clamped(line, INDEX_S32(line, i))
 #define CLAMPED_U32(line, i) clamped(line, INDEX_U32(line, i))
 #define CLAMPED_PLACES(line, i) INDEX_PLACES(line, i)
+#define CLAMPED_STEPS(line, i) INDEX_PLACES(line, i)
 #define DROPPED_S32(line, i) dropped(line, INDEX_S32(line, i))
 #define DROPPED_U32(line, i) dropped(line, INDEX_U32(line, i))
 #define DROPPED_PLACES(line, i) INDEX_PLACES(line, i)
 #define RESULT_S32(line, i) ((i) * (line)->result_step)
 #define RESULT_U32(line, i) ((i) * (line)->result_step)
 #define RESULT_PLACES(line, i) (line)->result_places[i]
+#define RESULT_STEPS(line, i) ((i) * (line)->result_step)
 
 // ---- gather
 
@@ -92,6 +94,7 @@ ALWAYS_INLINE void ask_for(const char *from, int64_t bytes) {
 GATHER_RUNS(S32)
 GATHER_RUNS(U32)
 GATHER_RUNS(PLACES)
+GATHER_RUNS(STEPS)
 
 // Products of 32-bit numbers, which the compiler turns into vectors.
 static void add_places(const int32_t *indices, int32_t largest, int32_t stride, int64_t n, int64_t *places) {
@@ -192,7 +195,10 @@ SCATTER_KERNELS(maximum_f64, double, larger_f64(x, y))
                  [CPU_INDEX_MAXIMUM] = ARGMINMAX_ROW(maximum, KIND)}
 
 const CpuIndexKernels CPU_ISA_NAME(cpu_index_kernels) = {
-    .gather = {[CPU_INDEX_S32] = gather_S32, [CPU_INDEX_U32] = gather_U32, [CPU_INDEX_PLACES] = gather_PLACES},
+    .gather = {[CPU_INDEX_S32] = gather_S32,
+               [CPU_INDEX_U32] = gather_U32,
+               [CPU_INDEX_PLACES] = gather_PLACES,
+               [CPU_INDEX_STEPS] = gather_STEPS},
     .add_places = add_places,
     .scatter = {SCATTER_TABLE(S32), SCATTER_TABLE(U32), SCATTER_TABLE(PLACES)},
 };

@@ -21,6 +21,7 @@ typedef struct GatherJob {
     CpuIndexPlan plan;
     CpuIndexKind kind;  // of the line
     CpuIndexLine line;  // all slices where they are lines
+    bool shares;        // all lines have the same indices, for which there is add_places()
     int width;
     char *result;
     const char *operand;
@@ -91,12 +92,50 @@ static void gather_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// Copies slices that are lines.
+// Copies `lines` whole lines with the same indices, from slice number `first` on: the positions are computed once for
+// all of them.
+static void copy_lines(const GatherJob *job, int64_t first, int64_t lines) {
+    enum { kPlaces = 1024 };
+    const int64_t count = job->line.count;
+    for (int64_t at = 0; at < count; at += kPlaces) {
+        const int64_t n = count - at < kPlaces ? count - at : kPlaces;
+        int64_t places[kPlaces] = {0};
+        const int32_t *indices = (const int32_t *)job->line.indices + at;
+        job->kernels->add_places(indices, (int32_t)job->line.largest, (int32_t)job->line.stride, n, places);
+        for (int64_t i = 0; i < lines; i++) {
+            const int64_t slice = first + i * count + at;
+            int64_t result, operand;
+            CpuIndexLine part = cpu_index_line_part(&job->plan, &job->line, slice, slice + n, &result, &operand);
+            part.indices = places;
+            job->kernels->gather[CPU_INDEX_STEPS](&part, job->width, job->result + result * job->width,
+                                                  job->operand + operand * job->width);
+        }
+    }
+}
+
+// Whether copy_lines() can copy the lines.
+static bool shares_indices(const GatherJob *job) {
+    const CpuIndexLine *line = &job->line;
+    bool same = job->plan.batch_rank > 1 && job->kind == CPU_INDEX_S32 && line->index_step == 1;
+    for (int d = 1; d < job->plan.batch_rank; d++) same = same && job->plan.batch[d].indices == 0;
+    return same && line->largest >= 0 && line->largest <= INT32_MAX && line->stride <= INT32_MAX;
+}
+
+// Copies slices that are lines. A long line's part of the operand leaves the caches while many others are copied, so
+// that lines with the same indices are copied a few at a time.
 static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const GatherJob *job = argument;
+    enum { kLines = 16 };
+    const int64_t count = job->line.count;
     (void)worker;
     for (int64_t i = begin; i < end;) {
+        const int64_t whole = i % count == 0 ? (end - i) / count : 0, lines = whole < kLines ? whole : kLines;
+        if (job->shares && lines > 1) {
+            copy_lines(job, i, lines);
+            i += lines * count;
+            continue;
+        }
         int64_t result, operand;
         const CpuIndexLine part = cpu_index_line_part(&job->plan, &job->line, i, end, &result, &operand);
         job->kernels->gather[job->kind](&part, job->width, job->result + result * job->width,
@@ -120,6 +159,7 @@ HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void
     const int64_t bytes = job.plan.slice_count * width;
     const int64_t elements = cpu_index_elements(indexing->operand_rank, indexing->operand_sizes);
     const bool is_line = cpu_index_line(&job.plan, elements, width, &job.kind, &job.line);
+    job.shares = is_line && shares_indices(&job);
     job.fetch = cpu_index_plan_fetch(&job.plan, operand, elements, width);
     cpu_pool_parallel_for_grain(job.plan.batch_count * (bytes + 8) < kParallelBytes ? NULL : pool, job.plan.batch_count,
                                 kParallelBytes / 4 / (bytes + 8) + 1, is_line ? line_task : gather_task, &job);
