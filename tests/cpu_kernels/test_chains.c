@@ -137,10 +137,15 @@ typedef struct Form {
 static const Form kForms[] = {
     {"elements", 1, 0, 0, {0}},              // of any number
     {"matrix", 2, 0, 0, {13, 41}},           // with rows and columns
+    {"long matrix", 2, 0, 0, {11, 131}},     // whose rows code reads and writes in the arrays
+    {"whole vectors", 2, 0, 0, {40, 64}},    // the same, without parts of vectors
     {"short rows", 1, 1, 0, {70, 9}},        // many to a block
+    {"some rows", 1, 1, 0, {13, 200}},       // some to a block
     {"rows", 1, 1, 0, {5, 517}},             // one to a block
+    {"rows of vectors", 1, 1, 0, {5, 528}},  // the same, which code can sum
     {"rows in chunks", 1, 1, 0, {2, 1500}},  // in phases
-    {"long rows", 1, 1, 0, {1, 5003}},       // only reduced
+    {"chunks of vectors", 1, 1, 0, {2, 1520}},
+    {"long rows", 1, 1, 0, {1, 5003}},  // only reduced
     {"columns", 0, 1, 1, {37, 23}},
     {"few columns", 0, 1, 1, {300, 3}},
 };
@@ -194,9 +199,13 @@ static CpuLoop *build(const Form *form, int64_t elements, int set, HloArena *are
     for (int i = 0; i < 3 && (!form->reduced || whole_rows); i++) {
         const int which = p.count - 1 - (int)draw(6);
         const int64_t contiguous[2] = {form->dims[1] ? dims[1] : 1, 1}, turned[2] = {1, dims[0]};
+        const int64_t apart[2] = {dims[1] + 5, 1};
+        const uint32_t way = form->dims[1] && !form->reduced ? draw(4) : 3;
         result_types[i] = p.types[which];
         cpu_loop_store(p.builder, kInputs + i, p.values[which],
-                       &(CpuIndexMap){0, form->dims[1] && !form->reduced && draw(4) == 0 ? turned : contiguous});
+                       &(CpuIndexMap){0, way == 0   ? turned
+                                         : way == 1 ? apart
+                                                    : contiguous});
     }
     CpuLoop *loop = NULL;
     const HloStatus status = cpu_loop_finish(p.builder, &loop);
@@ -295,6 +304,88 @@ static void check_number_of_a_row(CpuFeatures set) {
 Test(cpu_chains, read_the_number_of_a_row_before_its_register_is_reused) {
     for (int set = CPU_FEATURES_AVX2; set <= levels_last(); set++)
         if (levels_include((CpuFeatures)set)) check_number_of_a_row((CpuFeatures)set);
+}
+
+// Whether a value of this kind has the flag after its loop got code.
+static bool any(const CpuLoop *loop, CpuValueKind kind) {
+    bool found = false;
+    for (int v = 0; v < loop->value_count; v++) {
+        const CpuLoopValue *value = &loop->values[v];
+        if (value->kind != kind) continue;
+        found |= kind == CPU_VALUE_LOAD ? value->in_rows : kind == CPU_VALUE_STORE ? value->is_written : value->in_sums;
+    }
+    return found;
+}
+
+// Computes (a + b) * a, and stores it over a. Rows of 131 elements end with a part of a vector, whose elements must not
+// be computed twice.
+static void check_in_place(CpuFeatures set, int64_t apart, float *result) {
+    enum { kRows = 11, kRow = 131 };
+    const int64_t dims[2] = {kRows, kRow};
+    const CpuIndexMap map = {1, (int64_t[]){apart, 1}}, other = {0, (int64_t[]){0, 1}};
+    HloArena *memory = hlo_arena_new(), *scratch = hlo_arena_new();
+    CpuLoopBuilder *b = cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 2, .dims = dims}, set);
+    const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map), y = cpu_loop_load(b, 1, HLO_F32, &other);
+    const CpuValue sum = cpu_loop_op(b, CPU_OP_MAXIMUM, cpu_loop_op(b, CPU_OP_ADD, x, y, -1), y, -1);
+    cpu_loop_store(b, 2, cpu_loop_op(b, CPU_OP_MULTIPLY, sum, x, -1), &map);
+    CpuLoop *loop = NULL;
+    cr_assert_null(cpu_loop_finish(b, &loop));
+    CpuChains *chains = cpu_chains_of_loop(memory, scratch, loop);
+    cr_assert_not_null(chains);
+    cr_assert(any(loop, CPU_VALUE_LOAD));
+    cr_assert_eq(any(loop, CPU_VALUE_STORE), apart != kRow);
+    float row[kRow];
+    for (int i = 0; i < kRow; i++) row[i] = (float)i - 50;
+    for (int i = 0; i < kRoom; i++) result[i] = (float)(i % 89) - 40;
+    cr_assert_null(cpu_loop_run(loop, NULL, (void *[]){result, row, result}));
+    for (int i = 0; i < kRoom; i++) {
+        const float old = (float)(i % 89) - 40;
+        const int64_t at = i - 1, column = at % apart;
+        const bool inside = at >= 0 && at / apart < kRows && column < kRow;
+        const float added = inside && old > 0 ? old + row[column] : inside ? row[column] : 0;
+        cr_assert_eq(result[i], inside ? added * old : old, "%lld apart, element %d", (long long)apart, i);
+    }
+    cpu_chains_free(chains);
+    hlo_arena_free(scratch);
+    hlo_arena_free(memory);
+}
+
+Test(cpu_chains, write_rows_over_those_they_read) {
+    static float result[kRoom];
+    for (int set = CPU_FEATURES_AVX2; set <= levels_last(); set++)
+        for (int64_t apart = 131; apart < 140 && levels_include((CpuFeatures)set); apart += 5)
+            check_in_place((CpuFeatures)set, apart, result);
+}
+
+// Sums the squares of rows' differences from a number of each row, which code adds up on the way.
+static void check_sums(CpuFeatures set, int64_t length) {
+    const int64_t dims[2] = {3, length};
+    const CpuIndexMap map = {0, (int64_t[]){length, 1}}, each = {0, (int64_t[]){1, 0}};
+    const float zero = 0;
+    HloArena *memory = hlo_arena_new();
+    CpuLoopBuilder *b = cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 1, .reduced = 1, .dims = dims}, set);
+    const CpuValue init = cpu_loop_constant(b, HLO_F32, &zero);
+    const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map);
+    const CpuValue d = cpu_loop_op(b, CPU_OP_SUBTRACT, x, cpu_loop_reduce(b, CPU_REDUCE_MAXIMUM, x, init), -1);
+    const CpuValue sum = cpu_loop_reduce(b, CPU_REDUCE_ADD, cpu_loop_op(b, CPU_OP_MULTIPLY, d, d, -1), init);
+    const CpuValue most = cpu_loop_op(b, CPU_OP_MAXIMUM, cpu_loop_op(b, CPU_OP_MULTIPLY, d, sum, -1), x, -1);
+    cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_MINIMUM, most, d, -1), &map);
+    cpu_loop_store(b, kInputs + 1, sum, &each);
+    CpuLoop *loop = NULL;
+    cr_assert_null(cpu_loop_finish(b, &loop));
+    check_bits(loop, memory, "sums");
+    cr_assert_eq(any(loop, CPU_VALUE_REDUCE), set >= CPU_FEATURES_AVX512, "rows of %lld", (long long)length);
+    hlo_arena_free(memory);
+}
+
+Test(cpu_chains, sum_rows_in_the_order_of_the_interpreter) {
+    for (int i = 0; i < kRoom; i++) {
+        const float number = (float)(i % 37) / 37;
+        memcpy(inputs[0] + i * sizeof number, &number, sizeof number);
+    }
+    for (int set = CPU_FEATURES_AVX2; set <= levels_last(); set++)
+        for (int64_t length = 528; length < 3000 && levels_include((CpuFeatures)set); length += 496)
+            check_sums((CpuFeatures)set, length);
 }
 
 // Fills an input with numbers, or with numbers and NaNs, whose bits identify them.

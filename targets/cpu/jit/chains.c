@@ -10,6 +10,10 @@
 //     steps    t = x * 0.5   u = x > 0   e = exp(x)   s = t + y   r = select(u, s, e)   store r
 //     chains   {t, u} -> t, u            e            {s, r}: reads t, y, u, e, writes r
 //
+// The code reads and writes arrays where they are, also those whose rows are apart in memory or begin anywhere (slices,
+// rows that are broadcast), one row after the other. With AVX-512 a chain may end with the sum of a row: the code then
+// has the lanes of the reduction's tree in registers, and the interpreter adds these up.
+//
 // Steps between two kernels that do not depend on the chain (e above, if it came second) move in front of it. Registers
 // were assigned for the steps as they were (loop/plan.c), so a chain ends where that order matters: where a moved step
 // would overwrite something that the chain still reads, or where a result would overwrite operands of another width
@@ -57,6 +61,12 @@ typedef struct Replaced {
     CpuLoopSteps by;
 } Replaced;
 
+// A load or store whose array code reads or writes itself.
+typedef struct Rows {
+    CpuLoopValue *values;  // of its loop
+    CpuValue value;
+} Rows;
+
 // What the kernel of a step is for code. Finding that out takes a search through all kernels, so it is kept.
 typedef struct Known {
     CpuBlockKernel *kernel;
@@ -71,7 +81,10 @@ typedef struct Maker {
     HLO_VECTOR(uint8_t) code;
     HLO_VECTOR(Placed) placed;
     HLO_VECTOR(Replaced) replaced;
-    HLO_VECTOR(CpuLoopValue *) few;  // values of which code reads the first elements only
+    HLO_VECTOR(CpuLoopValue *) few;   // values of which code reads the first elements only
+    HLO_VECTOR(CpuLoopValue *) sums;  // reductions whose lanes code computes
+    HLO_VECTOR(Rows) rows;
+    bool *in_rows;  // by value of the loop: a load that is assumed to become one of `rows`
     CpuJitBlock block;
     int64_t kernels;
 } Maker;
@@ -87,6 +100,7 @@ typedef struct Chain {
     int depths[kMostMembers];            // how many members one after the other lead to this one
     CpuJitKernel kernels[kMostMembers];  // of members that are kernels, not other names
     int member_count, kernel_count;
+    CpuValue sum;  // the reduction of a member that ends the chain, or -1
     CpuValue lists[CPU_CHAIN_LISTS];
     bool ones[CPU_CHAIN_LISTS];
     int list_count, read_count;
@@ -94,6 +108,23 @@ typedef struct Chain {
 
 static const CpuLoopValue *value_of(const Chain *chain, CpuValue v) {
     return &chain->loop->values[v];
+}
+
+// Returns the lanes of the code for a loop with these kernels, 0 if there is none.
+static int lanes_of(const CpuLoop *loop) {
+    if (loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_BASELINE)) return 0;
+    return loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_AVX512) ? 16 : 8;
+}
+
+// Returns whether a load or store has rows of `row` elements (of any number if that is 0) that code can reach one after
+// another.
+static bool has_rows(const CpuLoop *loop, const CpuLoopValue *value, int64_t row) {
+    const CpuWalk *walk = &value->walk;
+    const CpuLevel level = loop->reduced > 1 ? CPU_LEVEL_FULL : CPU_LEVEL_KEPT;
+    if (loop->reduced > 1 && loop->block == 1) return false;  // a block is a run already
+    if (value->level != level || walk->contiguous || walk->count != 2 || walk->strides[0] != 1 || value->streams)
+        return false;
+    return walk->sizes[0] == (row ? row : walk->sizes[0]) && walk->sizes[0] >= CPU_CHAIN_LEAST_ROW;
 }
 
 // ---- members
@@ -164,8 +195,11 @@ static bool add_reads(Chain *chain, const CpuLoopValue *value, const CpuJitKerne
 static int64_t slot_of(const Chain *chain, CpuValue v) {
     const CpuLoopValue *value = value_of(chain, v);
     while (value->kind == CPU_VALUE_ALIAS ||
-           (value->kind == CPU_VALUE_EXPAND && cpu_loop_expands_in_place(chain->loop, value)))
-        value = value_of(chain, value->operands[0]);
+           (value->kind == CPU_VALUE_EXPAND && cpu_loop_expands_in_place(chain->loop, value))) {
+        v = value->operands[0];
+        value = value_of(chain, v);
+    }
+    if (chain->maker->in_rows[v]) return -1;
     return value->slot > 0 && value->stored_by < 0 ? value->slot : -1;
 }
 
@@ -244,6 +278,7 @@ static bool is_result(const Chain *chain, int member) {
     if (value_of(chain, v)->stored_by >= 0) return true;
     for (int i = member + 1; i < chain->member_count; i++)
         for (int k = 0; k < 3; k++) inside += value_of(chain, chain->members[i])->operands[k] == v;
+    if (chain->sum >= 0) inside += value_of(chain, chain->sum)->operands[0] == v;
     return chain->uses[v] > inside;
 }
 
@@ -264,23 +299,53 @@ static bool add_results(Chain *chain) {
         chain->ones[chain->list_count] = false;
         chain->lists[chain->list_count++] = chain->members[i];
     }
+    if (chain->sum < 0) return true;
+    if (chain->list_count == CPU_CHAIN_LISTS) return false;
+    chain->ones[chain->list_count] = true;
+    chain->lists[chain->list_count++] = chain->sum;
     return true;
+}
+
+// Returns whether the value is the sum of a member over the block, whose lanes code can compute: over one leaf of the
+// reduction's tree, which has no part of a vector.
+static bool is_sum(const Chain *chain, CpuValue v) {
+    const CpuLoop *loop = chain->loop;
+    const CpuLoopValue *value = value_of(chain, v);
+    if (value->kind != CPU_VALUE_REDUCE || value->reduce != loop->kernels->reduce[CPU_REDUCE_ADD][CPU_REGISTER_F32])
+        return false;
+    if (loop->reduced < CPU_REDUCE_LANES || (loop->reduced > CPU_REDUCE_CHUNK && !loop->phases)) return false;
+    return lanes_of(loop) == 16 && loop->mode == CPU_MODE_ROWS && loop->block == 1 && loop->reduced % 16 == 0 &&
+           member_of(chain, value->operands[0]) >= 0;
+}
+
+// Returns how many members are functions.
+static int function_count(const Chain *chain) {
+    int count = 0;
+    for (int i = 0; i < chain->member_count; i++)
+        count +=
+            value_of(chain, chain->members[i])->kind == CPU_VALUE_KERNEL && chain->kernels[i].kind == CPU_JIT_FUNCTION;
+    return count;
 }
 
 // Takes the steps from `begin` on that can be one chain, at most `most` kernels. Returns whether they are worth it.
 static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int most) {
     chain->member_count = chain->kernel_count = chain->read_count = 0;
+    chain->sum = -1;
     chain->level = value_of(chain, steps->items[begin].value)->level;
     chain->end = begin;
     if (value_of(chain, steps->items[begin].value)->kind != CPU_VALUE_KERNEL) return false;
     if (chain->loop->reduced > 1 && chain->level != CPU_LEVEL_FULL) return false;
-    for (int64_t i = begin; i < steps->count && i - begin < kMostSteps && chain->kernel_count < most; i++) {
+    for (int64_t i = begin; i < steps->count && i - begin < kMostSteps && chain->sum < 0; i++) {
         const CpuValue v = steps->items[i].value;
-        if (add_member(chain, v))
+        if (is_sum(chain, v)) {
+            chain->sum = v;
+            chain->end = i + 1;
+        } else if (chain->kernel_count < most && add_member(chain, v))
             chain->end = i + 1;
         else if (i == begin || !may_move(chain, v))
             break;
     }
+    if (chain->sum >= 0 && function_count(chain) == 0) return true;  // functions take longer than loads and stores
     return chain->kernel_count >= (chain->loop->reduced > 1 ? kLeastReducedKernels : kLeastKernels);
 }
 
@@ -318,17 +383,15 @@ static void make_block(Chain *chain) {
         numbers[i] = cpu_jit_kernel_apply(block, kernel, operands, value->immediate);
     }
     for (int i = chain->read_count; i < chain->list_count; i++) {
+        if (chain->lists[i] == chain->sum) continue;
         CpuJitValue *store = cpu_jit_effect(block, CPU_EFFECT_STORE);
         store->operands[0] = numbers[member_of(chain, chain->lists[i])];
         store->width = value_of(chain, chain->lists[i])->width;
         store->address = (CpuJitAddress){.base = i, .moved = -1};
     }
-}
-
-// Returns the lanes of the code for a loop with these kernels, 0 if there is none.
-static int lanes_of(const CpuLoop *loop) {
-    if (loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_BASELINE)) return 0;
-    return loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_AVX512) ? 16 : 8;
+    if (chain->sum >= 0)
+        cpu_jit_effect(block, CPU_EFFECT_SUM)->operands[0] =
+            numbers[member_of(chain, value_of(chain, chain->sum)->operands[0])];
 }
 
 // Appends the code of the chain and returns it as the interpreter calls it; NULL if it does not fit.
@@ -337,7 +400,8 @@ static const CpuLoopChain *emit(Chain *chain) {
     CpuJitEmitter emitter = {.fits = true};
     CpuJitList lists[CPU_JIT_LISTS];
     emitter.x86.arena = maker->scratch;
-    for (int i = 0; i < chain->list_count; i++) lists[i] = (CpuJitList){.one = chain->ones[i]};
+    for (int i = 0; i < chain->list_count; i++)
+        lists[i] = (CpuJitList){.one = chain->ones[i], .sum = chain->lists[i] == chain->sum};
     make_block(chain);
     cpu_jit_emit_vectors(&emitter, &maker->block, lists, chain->list_count, lanes_of(chain->loop));
     if (!emitter.fits || !maker->block.fits) return NULL;
@@ -348,6 +412,9 @@ static const CpuLoopChain *emit(Chain *chain) {
     made->read_count = chain->read_count;
     made->lanes = lanes_of(chain->loop);
     made->kernel_count = chain->kernel_count;
+    made->slow_count = function_count(chain);
+    made->sums = chain->sum >= 0;
+    if (chain->sum >= 0) hlo_vector_push(maker->scratch, &maker->sums, &chain->loop->values[chain->sum]);
     made->full = chain->level == CPU_LEVEL_FULL;
     while (maker->code.count % kCodeAlignment) hlo_vector_push(maker->scratch, &maker->code, (uint8_t)0xcc);
     const Placed placed = {made, maker->code.count};
@@ -365,7 +432,7 @@ static void write_steps(const Chain *chain, const CpuLoopChain *made, const CpuL
     for (int names = 0; names < 2; names++) {
         for (int64_t i = begin; i < chain->end; i++) {
             const CpuLoopStep *step = &steps->items[i];
-            const bool is_member = member_of(chain, step->value) >= 0;
+            const bool is_member = member_of(chain, step->value) >= 0 || step->value == chain->sum;
             if (is_member && value_of(chain, step->value)->kind == CPU_VALUE_KERNEL) continue;
             if (is_member == (names != 0)) to[(*count)++] = *step;
         }
@@ -415,36 +482,156 @@ static int *count_uses(Maker *maker, const CpuLoop *loop) {
     return uses;
 }
 
-// Marks the values that exist once and are read by code, or for such values, only. `wide` gets those that something
-// else reads.
-static void mark_read(const CpuLoop *loop, const CpuLoopStep *step, bool *wide) {
-    if (step->chain) return;
-    for (int k = 0; k < 3; k++)
-        if (loop->values[step->value].operands[k] >= 0) wide[loop->values[step->value].operands[k]] = true;
+// Returns the steps of a list that it will have.
+static const CpuLoopSteps *new_steps(const Maker *maker, CpuLoopSteps *old, int64_t first_replaced) {
+    for (int64_t r = first_replaced; r < maker->replaced.count; r++)
+        if (maker->replaced.items[r].steps == old) return &maker->replaced.items[r].by;
+    return old;
 }
 
-static void find_few(Maker *maker, const CpuLoop *loop, int64_t first_replaced) {
-    bool *wide = HLO_ARENA_NEW(maker->scratch, bool, loop->value_count + 1);
-    bool *in_steps = HLO_ARENA_NEW(maker->scratch, bool, loop->value_count + 1);
+// How often each value is read: `interpreted` by steps of a kernel, and by what is no step at all, `generated` by
+// chains. Steps are numbered from 1 on.
+typedef struct Readers {
+    int *interpreted, *generated;
+    bool *in_steps;
+    int64_t *made_at;   // the step of the chain whose result the value is, or 0
+    int64_t last_load;  // the last step that reads a load
+} Readers;
+
+static void count_reader(const CpuLoop *loop, CpuValue v, const Readers *readers) {
+    for (int k = 0; k < 3; k++)
+        if (loop->values[v].operands[k] >= 0) readers->interpreted[loop->values[v].operands[k]]++;
+}
+
+// Returns whether the value's elements may be those of an array.
+static bool is_loaded(const CpuLoop *loop, CpuValue v) {
+    while (loop->values[v].kind == CPU_VALUE_ALIAS || loop->values[v].kind == CPU_VALUE_EXPAND)
+        v = loop->values[v].operands[0];
+    return loop->values[v].kind == CPU_VALUE_LOAD && loop->values[v].level != CPU_LEVEL_UNIFORM;
+}
+
+static void count_step(const CpuLoop *loop, const CpuLoopStep *step, int64_t number, Readers *readers) {
+    const CpuLoopChain *chain = step->chain;
+    if (!chain) count_reader(loop, step->value, readers);
+    for (int k = 0; k < 3 && !chain; k++) {
+        const CpuValue operand = loop->values[step->value].operands[k];
+        if (operand >= 0 && is_loaded(loop, operand)) readers->last_load = number;
+    }
+    for (int i = 0; chain && i < chain->list_count; i++) {
+        const CpuValue v = chain->lists[i];
+        readers->generated[v] += i < chain->read_count;
+        if (i >= chain->read_count) readers->made_at[v] = number;
+        if (i < chain->read_count && is_loaded(loop, v)) readers->last_load = number;
+    }
+}
+
+static Readers count_readers(Maker *maker, const CpuLoop *loop, int64_t first_replaced) {
+    Readers readers = {.interpreted = HLO_ARENA_NEW(maker->scratch, int, loop->value_count + 1),
+                       .generated = HLO_ARENA_NEW(maker->scratch, int, loop->value_count + 1),
+                       .in_steps = HLO_ARENA_NEW(maker->scratch, bool, loop->value_count + 1),
+                       .made_at = HLO_ARENA_NEW(maker->scratch, int64_t, loop->value_count + 1)};
     const int lists = loop->phases ? loop->phase_count : 1;
     for (int p = 0; p < lists; p++) {
         CpuLoopSteps *old = loop->phases ? &loop->phases[p].steps : loop->steps;
-        const CpuLoopSteps *steps = old;
-        for (int64_t r = first_replaced; r < maker->replaced.count; r++)
-            if (maker->replaced.items[r].steps == old) steps = &maker->replaced.items[r].by;
-        for (int64_t i = 0; i < old->count; i++) in_steps[old->items[i].value] = true;
-        for (int64_t i = 0; i < steps->count; i++) mark_read(loop, &steps->items[i], wide);
+        const CpuLoopSteps *steps = new_steps(maker, old, first_replaced);
+        for (int64_t i = 0; i < old->count; i++) readers.in_steps[old->items[i].value] = true;
+        for (int64_t i = 0; i < steps->count; i++) count_step(loop, &steps->items[i], i + 1, &readers);
     }
-    for (int i = 0; i < loop->combine_count; i++)
-        wide[loop->combine_values[i]] = wide[loop->combined[i]] = wide[loop->combine_inits[i]] = true;
+    for (int i = 0; i < loop->combine_count; i++) {
+        readers.interpreted[loop->combine_values[i]]++;
+        readers.interpreted[loop->combined[i]]++;
+        readers.interpreted[loop->combine_inits[i]]++;
+    }
+    return readers;
+}
+
+// Finds the values that exist once and are read by code, or for such values, only.
+static void find_few(Maker *maker, const CpuLoop *loop, const Readers *readers) {
     for (CpuValue v = (CpuValue)loop->value_count - 1; v >= 0; v--) {
         CpuLoopValue *value = &loop->values[v];
         if (value->kind == CPU_VALUE_DROPPED) continue;
-        const bool few = value->level == CPU_LEVEL_UNIFORM && !wide[v] && value->width <= 4;
-        if (few) hlo_vector_push(maker->scratch, &maker->few, value);
-        for (int k = 0; k < 3 && !few && !in_steps[v]; k++)
-            if (value->operands[k] >= 0) wide[value->operands[k]] = true;
+        const bool few = value->level == CPU_LEVEL_UNIFORM && !readers->interpreted[v] && value->width <= 4;
+        if (few)
+            hlo_vector_push(maker->scratch, &maker->few, value);
+        else if (!readers->in_steps[v])
+            count_reader(loop, v, readers);
     }
+}
+
+// Returns whether code may write the store's elements when it computes them. They must not be read otherwise, and no
+// later step may read an array, since the result's may be the same one.
+static bool may_write(const CpuLoop *loop, CpuValue store, const Readers *readers) {
+    const CpuValue v = loop->values[store].operands[0];
+    if (!readers->in_steps[store] || !readers->made_at[v] || readers->made_at[v] < readers->last_load) return false;
+    return readers->interpreted[v] == 1 && !readers->generated[v] && loop->values[v].stored_by < 0 &&
+           loop->values[v].level == loop->values[store].level;
+}
+
+// Returns whether only code reads the value.
+static bool is_only_generated(const Readers *readers, CpuValue v) {
+    return readers->generated[v] && !readers->interpreted[v];
+}
+
+// Returns the elements of the rows of a loop's arrays, 0 if there are none: loads that are no runs have rows of one
+// length. Assumes of all of these that only code will read them, in which case they have no registers that could be in
+// the way of chains.
+static int64_t assume_rows(Maker *maker, const CpuLoop *loop) {
+    int64_t row = 0;
+    maker->in_rows = HLO_ARENA_NEW(maker->scratch, bool, loop->value_count + 1);
+    for (CpuValue v = 0; v < loop->value_count && !loop->phases; v++) {
+        const CpuLoopValue *value = &loop->values[v];
+        if ((value->kind != CPU_VALUE_LOAD && value->kind != CPU_VALUE_STORE) || !has_rows(loop, value, row)) continue;
+        row = value->walk.sizes[0];
+        maker->in_rows[v] = value->kind == CPU_VALUE_LOAD;
+    }
+    return row;
+}
+
+// Drops assumptions that have proved wrong. Returns whether there are any.
+static bool was_wrong(Maker *maker, const CpuLoop *loop, const Readers *readers) {
+    bool wrong = false;
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        if (!maker->in_rows[v] || is_only_generated(readers, v)) continue;
+        maker->in_rows[v] = false;
+        wrong = true;
+    }
+    return wrong;
+}
+
+// Finds the arrays that code reads or writes where they are, in one piece or in rows of `row` elements: these need no
+// copies in registers.
+static void find_rows(Maker *maker, const CpuLoop *loop, int64_t row, const Readers *readers) {
+    for (CpuValue v = 0; v < loop->value_count && !loop->phases; v++) {
+        const CpuLoopValue *value = &loop->values[v];
+        const Rows rows = {loop->values, v};
+        const bool writes = value->kind == CPU_VALUE_STORE && may_write(loop, v, readers) &&
+                            (value->walk.contiguous || (row && has_rows(loop, value, row)));
+        if (maker->in_rows[v] || writes) hlo_vector_push(maker->scratch, &maker->rows, rows);
+    }
+}
+
+// Makes chains of all steps of a loop.
+static void make_chains(Maker *maker, const CpuLoop *loop, const int *uses) {
+    if (!loop->phases) make_steps(maker, loop, uses, loop->steps);
+    for (int p = 0; loop->phases && p < loop->phase_count; p++) make_steps(maker, loop, uses, &loop->phases[p].steps);
+}
+
+// Lengths of a maker's lists.
+typedef struct Lengths {
+    int64_t code, placed, replaced, sums, kernels;
+} Lengths;
+
+static Lengths lengths_of(const Maker *maker) {
+    return (Lengths){maker->code.count, maker->placed.count, maker->replaced.count, maker->sums.count, maker->kernels};
+}
+
+// Forgets the chains since the lists had these lengths.
+static void forget_chains(Maker *maker, Lengths lengths) {
+    maker->code.count = lengths.code;
+    maker->placed.count = lengths.placed;
+    maker->replaced.count = lengths.replaced;
+    maker->sums.count = lengths.sums;
+    maker->kernels = lengths.kernels;
 }
 
 static void make_loop(Maker *maker, const CpuLoop *loop) {
@@ -454,9 +641,18 @@ static void make_loop(Maker *maker, const CpuLoop *loop) {
     if (lanes_of(loop) == 0) return;
     loop->steps->has_chains = true;
     const int *uses = count_uses(maker, loop);
-    if (!loop->phases) make_steps(maker, loop, uses, loop->steps);
-    for (int p = 0; loop->phases && p < loop->phase_count; p++) make_steps(maker, loop, uses, &loop->phases[p].steps);
-    if (maker->replaced.count > first) find_few(maker, loop, first);
+    const int64_t row = assume_rows(maker, loop);
+    Readers readers;
+    for (;;) {
+        const Lengths before = lengths_of(maker);
+        make_chains(maker, loop, uses);
+        readers = count_readers(maker, loop, first);
+        if (!was_wrong(maker, loop, &readers)) break;
+        forget_chains(maker, before);
+    }
+    if (maker->replaced.count == first) return;
+    find_few(maker, loop, &readers);
+    find_rows(maker, loop, row, &readers);
 }
 
 static void make_list(Maker *maker, const CpuThunkList *list) {
@@ -465,6 +661,18 @@ static void make_list(Maker *maker, const CpuThunkList *list) {
         for (int32_t k = 0; k < thunk->loop_count; k++) make_loop(maker, thunk->loops[k].loop);
         for (int32_t r = 0; r < thunk->region_count; r++) make_list(maker, &thunk->regions[r]);
     }
+}
+
+// Lets code read or write the array itself.
+static void use_rows(Rows rows) {
+    CpuLoopValue *value = &rows.values[rows.value];
+    if (value->kind == CPU_VALUE_LOAD) {
+        value->in_rows = true;
+        return;
+    }
+    value->is_written = true;
+    rows.values[value->operands[0]].in_rows = !value->walk.contiguous;
+    rows.values[value->operands[0]].stored_by = rows.value;
 }
 
 // Gives the code memory, and then the loops their new steps.
@@ -483,6 +691,8 @@ static CpuChains *finish(Maker *maker) {
         maker->replaced.items[i].steps->count = maker->replaced.items[i].by.count;
     }
     for (int64_t i = 0; i < maker->few.count; i++) maker->few.items[i]->few_read = true;
+    for (int64_t i = 0; i < maker->sums.count; i++) maker->sums.items[i]->in_sums = true;
+    for (int64_t i = 0; i < maker->rows.count; i++) use_rows(maker->rows.items[i]);
     return chains;
 }
 

@@ -50,6 +50,7 @@ typedef struct Registers {
     CpuJitBlock *block;
     int temporary;               // the first vector register that is used within one operation
     int fixed;                   // the first one of those in front of these that contain a value of all iterations
+    int sum;                     // the one that elements are added to
     int32_t holder[kRegisters];  // the value in each register
     bool pinned[kRegisters];     // the current operation reads it
     int8_t *register_of;         // by value, -1 without one
@@ -695,6 +696,14 @@ static void emit_list_store(Registers *r, const CpuJitValue *value) {
     release(r, value);
 }
 
+// The order of the operands is that of the kernels of reductions.
+static void emit_sum(Registers *r, const CpuJitValue *value) {
+    static const CpuX86Form kAdd = FORM(kNoPrefix, 1, 0x58);
+    const CpuX86Operand x = as_operand(r, value->operands[0]);
+    release(r, value);
+    cpu_x86_vector(x86(r), kAdd, r->sum, r->sum, x);
+}
+
 static void emit_store(Registers *r, const CpuJitValue *value) {
     const int32_t stored = value->operands[0];
     int from = in_register(r, stored);
@@ -829,6 +838,7 @@ static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
         case CPU_VALUE_NOT:
         case CPU_VALUE_TO_MASK:
         case CPU_VALUE_TO_BYTE: emit_of_mask(r, number, value); break;
+        case CPU_EFFECT_SUM: emit_sum(r, value); break;
         case CPU_EFFECT_STORE: is_vector(r) ? emit_list_store(r, value) : emit_store(r, value); break;
         case CPU_EFFECT_CALL: emit_call(r, value->call); break;
         case CPU_EFFECT_MOVE: emit_move(r, value); break;
@@ -946,6 +956,34 @@ static void emit_invariants(Registers *r) {
         }
 }
 
+// Loads or stores the registers of a list that is summed.
+static void move_sums(Registers *r, CpuX86Form form, const CpuJitList *list, int first, int copies) {
+    for (int i = 0; i < copies; i++)
+        cpu_x86_vector(x86(r), form, first + i, 0, cpu_x86_memory(list->address, i * x86(r)->width));
+}
+
+// Emits the body of the loop: the values of one vector, or of as many as a sum has, each with a register of its own.
+static void emit_iteration(Registers *r, int lanes, int copies) {
+    enum { kMostCopies = 4 };
+    CpuX86 *x = x86(r);
+    const CpuX86Operand rsi = cpu_x86_register(CPU_X86_RSI);
+    const size_t bytes = (size_t)r->block->values.count * sizeof *r->next_use;
+    const int32_t *first_use = hlo_arena_copy(r->block->arena, r->next_use, bytes);
+    int64_t ends[kMostCopies];
+    assert(copies <= kMostCopies);
+    const int64_t top = x->bytes.count;
+    for (int i = 0; i < copies; i++, r->sum++) {
+        memcpy(r->next_use, first_use, bytes);
+        emit_values(r);
+        cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, cpu_x86_register(CPU_X86_RAX),
+                                  lanes);
+        cpu_x86_general(x, CPU_X86_COMPARE, CPU_X86_RAX, rsi);
+        if (i + 1 < copies) ends[i] = cpu_x86_jump(x, CPU_X86_JUMP_UNLESS_LESS);
+    }
+    cpu_x86_land(x, cpu_x86_jump(x, CPU_X86_JUMP_IF_LESS), top);
+    for (int i = 0; i + 1 < copies; i++) cpu_x86_land(x, ends[i], x->bytes.count);
+}
+
 // The code runs the block for the lanes of each list at a time: rdi is the table of addresses, rsi the number of
 // elements, rax the index of the first element.
 void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count, int lanes) {
@@ -954,7 +992,7 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList
                                                             CPU_X86_R13, CPU_X86_R14, CPU_X86_RDI};
     enum { kLoopAlignment = 32 };
     CpuX86 *x = &emitter->x86;
-    const CpuX86Operand rsi = cpu_x86_register(CPU_X86_RSI);
+    const CpuJitList *sum = NULL;
     assert(count > 0 && count <= CPU_JIT_LISTS);
     emitter->lists = lists;
     assert(lanes == 8 || lanes == 16);
@@ -967,17 +1005,20 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList
     for (int i = 0; i < count; i++) {
         lists[i].address = kAddresses[i];
         cpu_x86_general(x, CPU_X86_LOAD, kAddresses[i], cpu_x86_memory(CPU_X86_RDI, i * 8));
+        if (lists[i].sum) sum = &lists[i];
     }
     cpu_x86_set(x, CPU_X86_RAX, 0);
     Registers r = open_block(emitter, block);
+    const int copies = sum ? CPU_REDUCE_LANES / lanes : 1, first_sum = r.fixed - copies;
+    if (sum) {
+        assert(lanes == 16);
+        r.sum = r.fixed = first_sum;
+        move_sums(&r, kLoadVector, sum, first_sum, copies);
+    }
     emit_invariants(&r);
     while (x->bytes.count % kLoopAlignment) cpu_x86_bytes(x, "\x90", 1);
-    const int64_t top = x->bytes.count;
-    emit_values(&r);
-    cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, cpu_x86_register(CPU_X86_RAX),
-                              lanes);
-    cpu_x86_general(x, CPU_X86_COMPARE, CPU_X86_RAX, rsi);
-    cpu_x86_land(x, cpu_x86_jump(x, CPU_X86_JUMP_IF_LESS), top);
+    emit_iteration(&r, lanes, copies);
+    if (sum) move_sums(&r, kStoreVector, sum, first_sum, copies);
     cpu_x86_bytes(x, "\xc5\xf8\x77", 3);  // vzeroupper
     cpu_jit_emit_end(emitter);
 }

@@ -62,6 +62,10 @@ typedef struct CpuLoopValue {
     int64_t slot;      // byte offset of the register in scratch memory, or -1
     int partial;       // number of a reduction
     bool few_read;     // of a value that exists once: code reads it, which needs the first elements only
+    bool in_sums;      // of a REDUCE: code has added the block's elements to CPU_REDUCE_LANES numbers
+    bool in_rows;      // code reads the elements of a LOAD, or writes those of a value with `stored_by`, in the array
+                       // whose walk is rows
+    bool is_written;   // of a STORE: code has written its elements
     bool whole_row;    // of a row in chunks: the register holds the whole row, since a later phase reads it
     int phase;         // of a row in chunks: the phase that computes it, see CpuLoopPhase
     uint64_t used_in;  // of a row in chunks: the set of phases that read it, as bits
@@ -93,10 +97,16 @@ typedef struct CpuLoopChain {
     const bool *ones;       // by list: read as one element for all
     int list_count, read_count;
     int lanes;         // at most CPU_CHAIN_LANES
+    bool sums;         // the last list is a reduction's CpuLoopValue.in_sums: parts are multiples of CPU_REDUCE_LANES
     int kernel_count;  // that the code replaces
+    int slow_count;    // of these, the functions
     bool full;         // once per element, else once per kept index
 } CpuLoopChain;
 enum { CPU_CHAIN_LISTS = 11, CPU_CHAIN_LANES = 16 };
+// The lanes of the tree in isa/loop_reduce.inc.
+enum { CPU_REDUCE_LANES = 64 };
+// Shorter rows of an array are copied to and from registers rather than given to a chain one by one.
+enum { CPU_CHAIN_LEAST_ROW = 64 };
 
 // One value of a list in the form that the interpreter executes.
 typedef struct CpuLoopStep {

@@ -36,7 +36,8 @@ typedef struct Frame {
     int64_t chunk_start;  // of a row in chunks: the chunk's first element in the row
     int64_t ahead_array;  // index of the array being prefetched, and what is left of its next block
     const char *ahead_at, *ahead_end;
-    bool streams;  // stores that may bypass the caches do so
+    bool streams;                               // stores that may bypass the caches do so
+    _Alignas(64) float sums[CPU_REDUCE_LANES];  // of the latest chain that has sums
 } Frame;
 
 // ---- moving elements between arrays and registers
@@ -144,6 +145,14 @@ static void *run_expand(const Frame *frame, const CpuLoopValue *value) {
     return dst;
 }
 
+// Reduces the elements of a block of `rows` rows, `count` each.
+static void reduce_block(const Frame *frame, const CpuLoopValue *value, void *to, int64_t rows, int64_t count) {
+    if (value->in_sums)
+        value->reduce(to, frame->sums, 1, CPU_REDUCE_LANES);  // as the kernel itself goes on after its lanes
+    else
+        value->reduce(to, operand_of(frame, value, 0), rows, count);
+}
+
 // Reduces one more chunk of a row, by the same tree as isa/loop_reduce.inc over the whole row. The register, of one
 // cache line, holds the results of the row, of its segment and of the chunk.
 static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
@@ -152,7 +161,7 @@ static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
     char *row = own_register(frame, value), *segment = row + 16, *chunk = row + 32;
     CpuBlockKernel *fold = loop->fold[value->partial];
     assert(frame->kept_count == 1 && value->width <= 16);  // a chunk belongs to one row; three results fit a line
-    value->reduce(in_segment == 0 ? segment : chunk, operand_of(frame, value, 0), 1, frame->full_count);
+    reduce_block(frame, value, in_segment == 0 ? segment : chunk, 1, frame->full_count);
     if (in_segment != 0) fold(segment, segment, chunk, NULL, 1, 0);
     if (end < loop->reduced && end % CPU_REDUCE_SEGMENT != 0) return row;
     if (end <= CPU_REDUCE_SEGMENT)
@@ -173,6 +182,7 @@ static void run_value(Frame *frame, CpuValue v) {
     void **result = &frame->registers[v];
     switch (value->kind) {
         case CPU_VALUE_LOAD:
+            if (value->in_rows) break;
             *result = cpu_walk_load(
                 frame->loop->moves, value, frame->buffers[value->buffer],
                 value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value), start, count);
@@ -193,12 +203,13 @@ static void run_value(Frame *frame, CpuValue v) {
             if (frame->loop->phases)
                 (void)reduce_chunk(frame, value);
             else if (frame->loop->mode == CPU_MODE_ROWS)
-                value->reduce(*result, operand_of(frame, value, 0), count, frame->loop->reduced);
+                reduce_block(frame, value, *result, count, frame->loop->reduced);
             else
                 combine_partials(frame, v);
             break;
         case CPU_VALUE_COMBINED: *result = combine_partials(frame, v); break;
         case CPU_VALUE_STORE:
+            if (value->is_written) break;
             if (value->streams && frame->streams)
                 stream_run(frame, value, start, count);
             else
@@ -318,7 +329,10 @@ static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
 typedef struct ChainLists {
     char *at[CPU_CHAIN_LISTS];
     int64_t steps[CPU_CHAIN_LISTS];
-    int streamed;  // how many results pass the caches
+    int64_t skips[CPU_CHAIN_LISTS];  // from the end of a row to the next one, in bytes
+    int64_t row, row_left;           // elements of a row and of the rest of this one; 0: no list has rows
+    int streamed;                    // how many results pass the caches
+    bool in_place;                   // a result takes the place of an operand
 } ChainLists;
 
 // Runs fewer elements than a vector has, on copies: nothing beyond an array's end may be read or written.
@@ -336,30 +350,104 @@ static void run_chain_tail(const CpuLoopChain *chain, const ChainLists *lists, i
         memcpy(lists->at[i], copies[i], (size_t)(count * lists->steps[i]));
 }
 
-// Runs `count` elements and moves on to the next ones.
-static void run_chain_part(const CpuLoopChain *chain, ChainLists *lists, int64_t count) {
+// Computes the vector of elements that ends where the lists are. Some of them have been computed before.
+static void run_last_vector(const CpuLoopChain *chain, const ChainLists *lists) {
+    char *at[CPU_CHAIN_LISTS];
+    assert(!lists->in_place);
+    for (int i = 0; i < chain->list_count; i++) at[i] = lists->at[i] - chain->lanes * lists->steps[i];
+    chain->run(at, chain->lanes);
+}
+
+static inline void move_on(const CpuLoopChain *chain, ChainLists *lists, int64_t count) {
+    for (int i = 0; i < chain->list_count; i++) lists->at[i] += count * lists->steps[i];
+}
+
+// Runs the last elements of a run that are no whole vector.
+static void run_rest(const CpuLoopChain *chain, ChainLists *lists, int64_t rest, bool again) {
+    if (!again) run_chain_tail(chain, lists, rest);
+    move_on(chain, lists, rest);
+    if (again) run_last_vector(chain, lists);
+}
+
+// Runs `count` elements that follow each other in all lists, and moves on to the next ones.
+static inline void run_chain_run(const CpuLoopChain *chain, ChainLists *lists, int64_t count) {
     const int64_t whole = count & ~(int64_t)(chain->lanes - 1);
-    if (whole) chain->run(lists->at, whole);
-    for (int i = 0; i < chain->list_count; i++) lists->at[i] += whole * lists->steps[i];
-    if (count == whole) return;
-    run_chain_tail(chain, lists, count - whole);
-    for (int i = 0; i < chain->list_count; i++) lists->at[i] += (count - whole) * lists->steps[i];
+    if (whole) {
+        chain->run(lists->at, whole);
+        move_on(chain, lists, whole);
+    }
+    if (count > whole) run_rest(chain, lists, count - whole, whole && !lists->in_place);
+}
+
+// Runs `count` elements and moves on to the next ones, row by row if a list has rows.
+static void run_chain_part(const CpuLoopChain *chain, ChainLists *lists, int64_t count) {
+    if (!lists->row) {
+        run_chain_run(chain, lists, count);
+        return;
+    }
+    for (int64_t run; count > 0; count -= run) {
+        run = count < lists->row_left ? count : lists->row_left;
+        run_chain_run(chain, lists, run);
+        lists->row_left -= run;
+        if (lists->row_left > 0) continue;
+        for (int i = 0; i < chain->list_count; i++) lists->at[i] += lists->skips[i];
+        lists->row_left = lists->row;
+    }
+}
+
+// Sets the address of list `i`, whose elements are in rows of an array.
+static void open_rows(const Frame *frame, const CpuLoopValue *array, int i, int64_t start, ChainLists *lists) {
+    const CpuWalk *walk = &array->walk;
+    const int64_t row = start / walk->sizes[0], column = start % walk->sizes[0];
+    char *base = frame->buffers[array->buffer];
+    assert(walk->count == 2 && walk->strides[0] == 1);
+    lists->at[i] = base + (walk->offset + row * walk->strides[1] + column) * array->width;
+    lists->skips[i] = (walk->strides[1] - walk->sizes[0]) * array->width;
+    lists->row = walk->sizes[0];
+    lists->row_left = lists->row - column;
+}
+
+// Returns whether one of the results, of `count` elements, is where an operand is.
+static bool has_results_in_place(const CpuLoopChain *chain, const ChainLists *lists, int64_t count) {
+    for (int i = chain->read_count; i < chain->list_count; i++)
+        for (int k = 0; k < chain->read_count; k++)
+            if (lists->at[i] < lists->at[k] + count * 4 && lists->at[k] < lists->at[i] + count * 4) return true;
+    return false;
+}
+
+// Begins sums: -0 is the identity of addition.
+static char *open_sums(Frame *frame) {
+    for (int i = 0; i < CPU_REDUCE_LANES; i++) frame->sums[i] = -0.0f;
+    return (char *)frame->sums;
 }
 
 // Sets the addresses of the lists, and the registers of the results.
-static void open_chain(Frame *frame, const CpuLoopChain *chain, int64_t start, ChainLists *lists) {
+static void open_chain(Frame *frame, const CpuLoopChain *chain, int64_t start, int64_t count, ChainLists *lists) {
     lists->streamed = 0;
+    lists->row = 0;
     for (int i = 0; i < chain->list_count; i++) {
         const CpuValue v = chain->lists[i];
         const CpuLoopValue *value = &frame->loop->values[v];
-        if (i >= chain->read_count) {
+        const bool is_result = i >= chain->read_count;
+        lists->skips[i] = 0;
+        if (value->in_sums && is_result) {
+            lists->at[i] = open_sums(frame);
+            lists->steps[i] = 0;
+            continue;
+        }
+        lists->steps[i] = chain->ones[i] ? 0 : value->width;
+        if (value->in_rows) {
+            open_rows(frame, is_result ? &frame->loop->values[value->stored_by] : value, i, start, lists);
+            continue;
+        }
+        if (is_result) {
             frame->registers[v] =
                 value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value);
             lists->streamed += is_streamed(frame, value);
         }
         lists->at[i] = frame->registers[v];
-        lists->steps[i] = chain->ones[i] ? 0 : value->width;
     }
+    lists->in_place = (count % chain->lanes || lists->row) && has_results_in_place(chain, lists, count);
 }
 
 // Runs parts whose streamed results are written to a buffer that stays in the cache, and from there past it.
@@ -384,21 +472,24 @@ static void run_chain_streamed(Frame *frame, const CpuLoopChain *chain, ChainLis
     }
 }
 
-// Runs a chain; if there is something to prefetch, in as many parts as it replaces kernels, with prefetches between.
+// Returns how many elements of a chain to run between prefetches: the code prefetches as often as its kernels would.
+static int64_t part_of(const CpuLoopChain *chain, int64_t count) {
+    enum { kLeast = 64 };
+    const int64_t calls = chain->kernel_count + chain->slow_count * (count / CPU_LOOP_SLOW_PART);
+    const int64_t part = hlo_round_up(hlo_divide_up(count, calls), chain->sums ? CPU_REDUCE_LANES : chain->lanes);
+    return part < kLeast ? kLeast : part;
+}
+
+// Runs a chain, in parts if there is something to prefetch.
 static void run_chain(Frame *frame, const CpuLoopChain *chain) {
     const int64_t count = chain->full ? frame->full_count : frame->kept_count;
     ChainLists lists;
-    open_chain(frame, chain, chain->full ? frame->full_start : frame->kept_start, &lists);
+    open_chain(frame, chain, chain->full ? frame->full_start : frame->kept_start, count, &lists);
     if (lists.streamed) {
         run_chain_streamed(frame, chain, &lists, count);
         return;
     }
-    int64_t part = count;
-    if (frame->ahead_at != frame->ahead_end) {
-        enum { kLeast = 64 };
-        part = hlo_round_up(hlo_divide_up(count, chain->kernel_count), chain->lanes);
-        if (part < kLeast) part = kLeast;
-    }
+    const int64_t part = frame->ahead_at != frame->ahead_end ? part_of(chain, count) : count;
     for (int64_t at = 0; at < count; at += part) {
         if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
         run_chain_part(chain, &lists, count - at < part ? count - at : part);
