@@ -79,6 +79,45 @@ static void trsm(HloJvp *j, HloInstruction **out) {
     out[0] = hlo_transform_solution_tangent(j, &attributes);
 }
 
+// Whether the array counts along a dimension: an iota, perhaps with zeros added to it.
+static bool counts_along(const HloInstruction *i, int64_t dimension) {
+    const HloLiteral *number;
+    while (hlo_is(i, HLO_OP_ADD) && hlo_is_splat(i->operands[1], &number) && hlo_literal_get_double(number, 0) == 0)
+        i = i->operands[0];
+    return hlo_is(i, HLO_OP_IOTA) && HLO_ATTRIBUTES(i, Iota)->dimension == dimension;
+}
+
+// Whether a select takes its first choice in one triangle of a matrix only.
+static bool keeps_triangle(const HloInstruction *select, bool lower) {
+    const HloInstruction *mask = select->operands[0];
+    const int64_t rank = select->shape->rank;
+    if (!hlo_is(mask, HLO_OP_COMPARE)) return false;
+    const int32_t wanted = lower ? HLO_ComparisonDirection_GE : HLO_ComparisonDirection_LE;
+    return HLO_ATTRIBUTES(mask, Compare)->direction == wanted && counts_along(mask->operands[0], rank - 2) &&
+           counts_along(mask->operands[1], rank - 1);
+}
+
+// Whether one triangle is all that is used of a matrix: what JAX does with LAPACK's factors, after a choice of NaN
+// where there is no factor.
+static bool only_triangle_is_used(const HloInstruction *matrix, bool lower) {
+    if (matrix->parent->root == matrix) return false;
+    for (int64_t u = 0; u < matrix->users.count; u++) {
+        const HloInstruction *user = matrix->users.items[u];
+        if (!hlo_is(user, HLO_OP_SELECT) || user->operands[1] != matrix || user->operands[2] == matrix) return false;
+        if (!keeps_triangle(user, lower) && !only_triangle_is_used(user, lower)) return false;
+    }
+    return true;
+}
+
+static bool other_triangle_is_used(const HloInstruction *call, bool lower) {
+    for (int64_t u = 0; u < call->users.count; u++) {
+        const HloInstruction *element = call->users.items[u];
+        if (!hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT)) return true;
+        if (HLO_ATTRIBUTES(element, TupleIndex)->index == 0 && !only_triangle_is_used(element, lower)) return true;
+    }
+    return call->parent->root == call;
+}
+
 // The result keeps the operand's elements in the other triangle.
 static void potrf(HloJvp *j, HloInstruction **out) {
     HloBuilder *b = j->b;
@@ -86,7 +125,9 @@ static void potrf(HloJvp *j, HloInstruction **out) {
     if (!factor) return;
     const bool lower = option_is(j->old, "uplo", 'L', 'L');
     HloInstruction *tangent = hlo_transform_cholesky_tangent(b, hlo_transform_triangle(b, factor, lower, 1), t, lower);
-    out[0] = hlo_transform_sum(b, tangent, hlo_transform_triangle(b, t, !lower, 0));
+    out[0] = other_triangle_is_used(j->old, lower)
+                 ? hlo_transform_sum(b, tangent, hlo_transform_triangle(b, t, !lower, 0))
+                 : tangent;
 }
 
 // Values and vectors of a Hermitian matrix, A V = V diag(w): w' is the diagonal of D = V^H A' V, and V' = V (F * D)
