@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times programs on Meshlo beside its peers, in turns, and prints one table.
 
-    benchmarks/peers.py [--rounds N] [--seconds S] [--threads N] [--peers LIST] [--json FILE] [--models] [NAME…]
+    benchmarks/peers.py [--rounds N] [--seconds S] [--threads N] [--peers LIST] [--against FILE] [--json FILE] [--models] [NAME…]
 
 Each peer is a process of its own, pinned to the same cores: Meshlo; XLA:CPU, where $PYTHON (this one) has JAX; PyTorch, eager
 and compiled, where $TORCH_PYTHON ($PYTHON) has it. A program is compiled by all, then each runs it for S seconds, N times in
 turn. A row shows the least time of each in milliseconds, the ratio of a peer's to Meshlo's, what the machine itself needs (its
 arguments read, its results written, its f32 products at the measured peak), and the spread: by how many percent the median of
 Meshlo's rounds exceeds the least. On a busy machine use BENCH_CLOCK=processor.
+
+--against FILE adds the peer "before": meshlo_array_benchmarks of another build, so that one run shows what a change does to each
+program. Its ratio is above 1 where this build is faster; `--peers "" --against FILE` times these two alone.
 
 The names are those of benchmarks/programs (all by default), and with JAX those of models.py (--models for all of them).
 """
@@ -61,8 +64,8 @@ def has(python, module):
     return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def start_peers(cores, wanted):
-    """Meshlo and those of the peers `wanted` (a list of names, None for all) that are installed."""
+def start_peers(cores, wanted, against):
+    """Meshlo, another build of it (`against`, None for none) and those of the peers `wanted` (names, None for all) that are installed."""
     python = sys.executable
     torch = os.environ.get("TORCH_PYTHON", python)
     commands = {
@@ -74,6 +77,8 @@ def start_peers(cores, wanted):
     if unknown:
         raise SystemExit(f"peers.py: no peer {', '.join(unknown)}; there are {', '.join(commands)}")
     peers = {"Meshlo": Peer("Meshlo", [SERVER, "--serve", MADE], cores)}
+    if against is not None:
+        peers["before"] = Peer("before", [against, "--serve", MADE], cores)
     for name, (interpreter, module, command) in commands.items():
         if (wanted is None or name in wanted) and has(interpreter, module):
             peers[name] = Peer(name, [interpreter, *command], cores)
@@ -154,7 +159,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--threads", type=int, default=1, help="cores that all peers are pinned to")
-    parser.add_argument("--peers", metavar="LIST", help="XLA, PyTorch, compiled, separated by commas; all by default")
+    parser.add_argument("--peers", metavar="LIST", help="XLA, PyTorch, compiled, separated by commas; all by default, \"\" for none")
+    parser.add_argument("--against", metavar="FILE", help="meshlo_array_benchmarks of another build, the column `before`")
     parser.add_argument("--json", metavar="FILE", help="also writes every time measured")
     parser.add_argument("--models", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -163,8 +169,10 @@ def main():
     if not 1 <= arguments.threads <= len(available):
         parser.error(f"--threads {arguments.threads}: this process may use 1 to {len(available)} cores")
     names = programs_to_measure(arguments)
-    wanted = None if arguments.peers is None else arguments.peers.split(",")
-    peers = start_peers(set(available[-arguments.threads:]), wanted)
+    wanted = None if arguments.peers is None else [name for name in arguments.peers.split(",") if name]
+    if arguments.against is not None and not os.access(arguments.against, os.X_OK):
+        parser.error(f"--against {arguments.against}: no program there")
+    peers = start_peers(set(available[-arguments.threads:]), wanted, arguments.against)
     heads = ["program", "Meshlo"]
     for key in peers:
         heads += [key, "ratio"] if key != "Meshlo" else []
