@@ -10,38 +10,17 @@
 #include "compile/pipeline.h"
 #include "emulator/simulate.h"
 #include "hlo/base/file.h"
-#include "hlo/eval/eval.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
 #include "targets/program.h"
-
-// ---- programs
-
-typedef struct Case {
-    const char *name, *computations, *body, *left;
-} Case;
-
-static const Case kCases[] = {
-#define SIMPLIFIES(name, computations, body, left, left_by_xla) {name, computations, body, left},
-#include "tests/compile/cases.def"
-#undef SIMPLIFIES
-};
+#include "tests/support/compiled.h"
+#include "tests/support/simplified.h"
 
 static HloModule *parse(const char *text) {
     HloModule *module = NULL;
     HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
     if (!status) status = hlo_verify(module);
     cr_assert_null(status, "%s in\n%s", hlo_status_message(status), text);
-    return module;
-}
-
-// The case as a module, its parameters annotated with `sharding` ("" for none).
-static HloModule *module_of(const Case *test, const char *sharding) {
-    HloText text = {0};
-    hlo_text_format(&text, "HloModule t\n%sENTRY e {\n p = f32[6] parameter(0)%s\n n = s32[6] parameter(1)%s\n %s\n}\n",
-                    test->computations, sharding, sharding, test->body);
-    HloModule *module = parse(text.data);
-    hlo_text_free(&text);
     return module;
 }
 
@@ -59,115 +38,95 @@ static char *print(const HloModule *module) {
     return text.data;
 }
 
-static bool computes(const HloInstruction *at) {
-    return !hlo_is(at, HLO_OP_PARAMETER) && !hlo_is(at, HLO_OP_CONSTANT) && !hlo_is(at, HLO_OP_TUPLE);
-}
-
-// Operations of all computations that compute something.
-static int64_t count_operations(const HloModule *module) {
-    int64_t count = 0;
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) count += computes(at);
-    }
-    return count;
-}
-
-static int compare_words(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-// Their names, sorted. The result may be a parameter, which a partitioned program returns through a copy.
-static void list_operations(const HloModule *module, HloText *list) {
-    const char *names[64];
-    int64_t count = 0;
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            const bool hands_on =
-                hlo_is(at, HLO_OP_COPY) && hlo_is(at->operands[0], HLO_OP_PARAMETER) && at == module->entry->root;
-            if (!computes(at) || hands_on) continue;
-            cr_assert_lt(count, (int64_t)HLO_COUNT_OF(names));
-            names[count++] = hlo_op_text(at->opcode);
-        }
-    }
-    qsort(names, (size_t)count, sizeof *names, compare_words);
-    for (int64_t i = 0; i < count; i++) hlo_text_format(list, "%s%s", i ? " " : "", names[i]);
-}
-
-static void expect_operations(const Case *test, const char *front_end, const HloModule *module) {
-    char *text = print(module);
-    HloText left = {0};
-    list_operations(module, &left);
-    cr_expect_str_eq(left.data ? left.data : "", test->left, "%s, %s:\n%s", test->name, front_end, text);
-    hlo_text_free(&left);
-    hlo_free(text);
-}
-
 // ---- what is left
 
 Test(compile_pipeline, leaves_what_xla_leaves) {
-    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
-        HloModule *module = module_of(&kCases[i], "");
+    for (size_t i = 0; simplified_case(i); i++) {
+        const SimplifiedCase *test = simplified_case(i);
+        HloModule *module = simplified_module(test, "");
         CompiledModule *compiled = compile(module, NULL);
-        expect_operations(&kCases[i], "compile_module", compiled->module);
+        simplified_expect_operations(test, "compile_module", compiled->module);
         compiled_module_free(compiled);
         hlo_module_free(module);
     }
 }
 
 Test(compile_pipeline, leaves_the_same_of_a_program_of_several_devices) {
-    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
+    for (size_t i = 0; simplified_case(i); i++) {
+        const SimplifiedCase *test = simplified_case(i);
         const CompileOptions options = {.spmd = {.num_partitions = 2}};
-        HloModule *module = module_of(&kCases[i], ", sharding={replicated}");
+        HloModule *module = simplified_module(test, ", sharding={replicated}");
         CompiledModule *compiled = compile(module, &options);
-        expect_operations(&kCases[i], "compile_module on 2 devices", compiled->module);
+        simplified_expect_operations(test, "compile_module on 2 devices", compiled->module);
         cr_expect_eq(compiled->report->collective_count, 0);
         compiled_module_free(compiled);
         hlo_module_free(module);
     }
 }
 
-Test(compile_pipeline, leaves_the_same_to_the_c_interface) {
-    TargetClient *client = NULL;
-    cr_assert_null(target_client_new("cpu:1", &client));
-    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
-        HloModule *module = module_of(&kCases[i], "");
-        TargetProgram *program = NULL;
-        HloStatus status = target_program_new(client, module, NULL, &program);
-        cr_assert_null(status, "%s", hlo_status_message(status));
-        expect_operations(&kCases[i], "target_program_new", target_program_module(program));
-        target_program_free(program);
-        hlo_module_free(module);
+// On a host, and with the roundings of a slice.
+Test(compile_pipeline, leaves_and_computes_the_same_through_the_c_interface) {
+    static const struct {
+        const char *machine;
+        HloNumerics numerics;
+    } clients[] = {{"cpu:1", HLO_NUMERICS_EXACT}, {"v5e-1", HLO_NUMERICS_TPU}};
+    HloLiteral *arguments[SIMPLIFIED_ARGUMENTS];
+    simplified_arguments(arguments);
+    const HloLiteral *const given[] = {arguments[0], arguments[1]};
+    for (size_t c = 0; c < HLO_COUNT_OF(clients); c++) {
+        TargetClient *client = NULL;
+        must_succeed(target_client_new(clients[c].machine, &client));
+        for (size_t i = 0; simplified_case(i); i++) {
+            const SimplifiedCase *test = simplified_case(i);
+            HloModule *module = simplified_module(test, "");
+            TargetProgram *program = NULL;
+            HloLiteral *result = NULL;
+            must_succeed(target_program_new(client, module, NULL, &program));
+            simplified_expect_operations(test, clients[c].machine, target_program_module(program));
+            must_succeed(target_program_call(program, given, SIMPLIFIED_ARGUMENTS, &result));
+            simplified_expect_value(test, clients[c].machine, arguments, clients[c].numerics, result);
+            target_program_free(program);
+            hlo_module_free(module);
+        }
+        target_client_release(client);
     }
-    target_client_release(client);
+    for (int i = 0; i < SIMPLIFIED_ARGUMENTS; i++) hlo_literal_free(arguments[i]);
+}
+
+static EmuReport *emulate(const HloModule *module, const EmuTopology *topology) {
+    EmuReport *report = NULL;
+    must_succeed(emu_simulate(module, topology, NULL, &report));
+    return report;
 }
 
 // The chain of nine is timed as the one sine that a compiler makes of it.
 Test(compile_pipeline, leaves_the_same_to_the_emulator) {
     EmuTopology *topology = NULL;
-    cr_assert_null(emu_topology_parse("v5e-1", &topology));
-    HloModule *modules[] = {module_of(&kCases[HLO_COUNT_OF(kCases) - 1], ""),
-                            parse("HloModule t\nENTRY e {\n p = f32[6] parameter(0)\n n = s32[6] parameter(1)\n"
-                                  " ROOT s = f32[6] sine(p)\n}\n")};
-    EmuReport *reports[2];
-    for (int i = 0; i < 2; i++) {
-        CompiledModule *compiled = compile(modules[i], NULL);
-        cr_assert_null(emu_simulate(compiled->module, topology, NULL, &reports[i]));
-        compiled_module_free(compiled);
-        hlo_module_free(modules[i]);
-    }
-    cr_expect_eq(reports[0]->op_count, 1);
-    cr_expect_eq(reports[0]->step_picoseconds, reports[1]->step_picoseconds);
-    cr_expect_eq(reports[0]->flops_per_device, reports[1]->flops_per_device);
-    for (int i = 0; i < 2; i++) emu_report_free(reports[i]);
+    must_succeed(emu_topology_parse("v5e-1", &topology));
+    HloModule *chain = simplified_module(simplified_chain(), "");
+    HloModule *sine = parse(
+        "HloModule t\nENTRY e {\n p = f32[6] parameter(0)\n n = s32[6] parameter(1)\n"
+        " ROOT s = f32[6] sine(p)\n}\n");
+    CompiledModule *compiled = compile(chain, NULL);
+    EmuReport *of_chain = emulate(compiled->module, topology), *of_sine = emulate(sine, topology);
+    cr_expect_eq(of_chain->op_count, 1);
+    cr_expect_eq(of_chain->step_picoseconds, of_sine->step_picoseconds);
+    cr_expect_eq(of_chain->flops_per_device, of_sine->flops_per_device);
+    emu_report_free(of_chain);
+    emu_report_free(of_sine);
+    compiled_module_free(compiled);
+    hlo_module_free(chain);
+    hlo_module_free(sine);
     emu_topology_free(topology);
 }
 
 Test(compile_pipeline, keeps_everything_without_optimisation) {
     const CompileOptions options = {.no_optimise = true};
-    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
-        HloModule *module = module_of(&kCases[i], "");
+    for (size_t i = 0; simplified_case(i); i++) {
+        const SimplifiedCase *test = simplified_case(i);
+        HloModule *module = simplified_module(test, "");
         CompiledModule *compiled = compile(module, &options);
-        cr_expect_eq(count_operations(compiled->module), count_operations(module), "%s", kCases[i].name);
+        cr_expect_eq(simplified_count(compiled->module), simplified_count(module), "%s", test->name);
         compiled_module_free(compiled);
         hlo_module_free(module);
     }
@@ -175,42 +134,30 @@ Test(compile_pipeline, keeps_everything_without_optimisation) {
 
 // ---- that it is right
 
-static HloLiteral *evaluate(const HloModule *module, const HloLiteral *const *arguments) {
-    HloLiteral *result = NULL;
-    HloStatus status = hlo_evaluate(module, arguments, 2, NULL, &result);
-    cr_assert_null(status, "%s", hlo_status_message(status));
-    return result;
-}
-
 Test(compile_pipeline, computes_the_same_bits) {
-    static const float kValues[] = {-0.0F, 0.0F, 1.5F, -3.25F, 1e-30F, 3e38F};
-    HloArena *arena = hlo_arena_new();
-    HloLiteral *floats = hlo_literal_new(hlo_shape_array(arena, HLO_F32, (const int64_t[]){6}, 1));
-    HloLiteral *integers = hlo_literal_new(hlo_shape_array(arena, HLO_S32, (const int64_t[]){6}, 1));
-    memcpy(floats->data, kValues, sizeof kValues);
-    for (int64_t i = 0; i < 6; i++) hlo_literal_set_int64(integers, i, i - 3);
-    const HloLiteral *const arguments[] = {floats, integers};
-    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
-        HloModule *module = module_of(&kCases[i], "");
+    HloLiteral *arguments[SIMPLIFIED_ARGUMENTS];
+    simplified_arguments(arguments);
+    for (size_t i = 0; simplified_case(i); i++) {
+        const SimplifiedCase *test = simplified_case(i);
+        HloModule *module = simplified_module(test, "");
         CompiledModule *compiled = compile(module, NULL);
-        HloLiteral *expected = evaluate(module, arguments), *actual = evaluate(compiled->module, arguments);
-        cr_expect_arr_eq(expected->data, actual->data, (size_t)hlo_shape_bytes(expected->shape), "%s", kCases[i].name);
+        HloLiteral *expected = simplified_evaluate(module, arguments, HLO_NUMERICS_EXACT);
+        HloLiteral *actual = simplified_evaluate(compiled->module, arguments, HLO_NUMERICS_EXACT);
+        cr_expect_arr_eq(expected->data, actual->data, (size_t)hlo_shape_bytes(expected->shape), "%s", test->name);
         hlo_literal_free(expected);
         hlo_literal_free(actual);
         compiled_module_free(compiled);
         hlo_module_free(module);
     }
-    hlo_literal_free(floats);
-    hlo_literal_free(integers);
-    hlo_arena_free(arena);
+    for (int i = 0; i < SIMPLIFIED_ARGUMENTS; i++) hlo_literal_free(arguments[i]);
 }
 
 // Compiling the result once more finds nothing to do, also where the result is read back from its text.
 Test(compile_pipeline, finds_nothing_to_do_in_its_own_result) {
-    for (size_t i = 0; i < 2 * HLO_COUNT_OF(kCases); i++) {
-        const Case *test = &kCases[i / 2];
+    for (size_t i = 0; simplified_case(i / 2); i++) {
+        const SimplifiedCase *test = simplified_case(i / 2);
         const CompileOptions options = {.spmd = {.num_partitions = 1 + (int64_t)(i % 2)}};
-        HloModule *module = module_of(test, i % 2 ? ", sharding={replicated}" : "");
+        HloModule *module = simplified_module(test, i % 2 ? ", sharding={replicated}" : "");
         CompiledModule *once = compile(module, &options);
         char *text = print(once->module);
         HloModule *again = parse(text);
@@ -264,7 +211,7 @@ Test(compile_pipeline, changes_nothing_in_a_scheduled_program) {
         "HloModule t, is_scheduled=true\nENTRY e {\n p = f32[6] parameter(0)\n a = f32[6] negate(p)\n"
         " ROOT b = f32[6] negate(a)\n}\n");
     CompiledModule *compiled = compile(module, NULL);
-    cr_expect_eq(count_operations(compiled->module), 2);
+    cr_expect_eq(simplified_count(compiled->module), 2);
     compiled_module_free(compiled);
     hlo_module_free(module);
 }
@@ -274,7 +221,7 @@ Test(compile_pipeline, inlines_calls) {
         "HloModule t\nf { x = f32[6] parameter(0)\n ROOT n = f32[6] negate(x) }\n"
         "ENTRY e { p = f32[6] parameter(0)\n a = f32[6] call(p), to_apply=f\n ROOT b = f32[6] call(a), to_apply=f }\n");
     CompiledModule *compiled = compile(module, NULL);
-    cr_expect_eq(count_operations(compiled->module), 0);
+    cr_expect_eq(simplified_count(compiled->module), 0);
     compiled_module_free(compiled);
     hlo_module_free(module);
 }
@@ -392,7 +339,7 @@ static bool exists(const char *folder, const char *name) {
 Test(compile_pipeline, dumps_under_the_names_of_xla) {
     char folder[] = "/tmp/meshlo_dump_XXXXXX";
     cr_assert_not_null(mkdtemp(folder));
-    HloModule *module = module_of(&kCases[HLO_COUNT_OF(kCases) - 1], ", sharding={replicated}");
+    HloModule *module = simplified_module(simplified_chain(), ", sharding={replicated}");
     const CompileOptions options = {.spmd = {.num_partitions = 2},
                                     .dump = {.folder = folder,
                                              .stages = "inline,simplify",
@@ -418,7 +365,7 @@ Test(compile_pipeline, dumps_under_the_names_of_xla) {
 
 // A dump requested by the environment does not stop the compiler; one requested on the command line does.
 Test(compile_pipeline, a_dump_that_cannot_be_written_is_reported) {
-    HloModule *module = module_of(&kCases[0], "");
+    HloModule *module = simplified_module(simplified_case(0), "");
     CompileOptions options = {.dump = {.folder = "/dev/null/dumps"}};
     CompiledModule *compiled = compile(module, &options);
     cr_expect_not_null(compiled->dump_failure);
