@@ -35,11 +35,23 @@ struct criterion_test_params cases_numbered(size_t count) {
     return cr_make_param_array(int, numbers, count);
 }
 
-struct criterion_test_params cases_files(const char *pattern) {
-    char full[512];
-    snprintf(full, sizeof full, "%s/%s", MESHLO_SOURCE_DIR, pattern);
-    glob_t found;
-    glob(full, 0, NULL, &found);
+// Writes the path of a file or a pattern: names that begin with "corpus" are under the shared folder.
+static void write_path(const char *file, size_t length, char path[4096]) {
+    const char *shared = getenv("MESHLO_SHARED");
+    if (!shared) shared = MESHLO_SOURCE_DIR "/../shared";
+    const char *folder = strncmp(file, "corpus", 6) == 0 ? shared : MESHLO_SOURCE_DIR;
+    snprintf(path, 4096, "%s/%.*s", folder, (int)length, file);
+}
+
+struct criterion_test_params cases_files(const char *patterns) {
+    char path[4096];
+    glob_t found = {0};
+    for (const char *at = patterns; *at;) {
+        const size_t length = strcspn(at, " ");
+        write_path(at, length, path);
+        glob(path, at == patterns ? 0 : GLOB_APPEND, NULL, &found);
+        at += length + (at[length] == ' ');
+    }
     const size_t count = found.gl_pathc;
     CaseFile *files = cr_malloc(sizeof(*files) * (count + 1));
     for (size_t i = 0; i < count; i++) snprintf(files[i].path, sizeof files[i].path, "%s", found.gl_pathv[i]);
@@ -61,9 +73,7 @@ int64_t cases_count(const char *name, int64_t usual) {
 
 const char *cases_path(const char *file) {
     static char path[4096];
-    const char *shared = getenv("MESHLO_SHARED");
-    if (!shared) shared = MESHLO_SOURCE_DIR "/../shared";
-    snprintf(path, sizeof path, "%s/%s", strncmp(file, "corpus", 6) == 0 ? shared : MESHLO_SOURCE_DIR, file);
+    write_path(file, strlen(file), path);
     return access(path, R_OK) == 0 ? path : NULL;
 }
 

@@ -63,8 +63,9 @@ typedef struct CaseFile {
     char path[256];
 } CaseFile;
 
-// Each file that matches a glob pattern below the source folder ("tests/cpu/programs/*.hlo"), a case of type CaseFile.
-struct criterion_test_params cases_files(const char *pattern);
+// Each file that matches one of the glob patterns ("tests/cpu/programs/*.hlo", several with a space between), which are
+// below the folders of cases_path(), a case of type CaseFile.
+struct criterion_test_params cases_files(const char *patterns);
 
 // The number that an environment variable holds, or `usual` without it.
 int64_t cases_setting(const char *name, int64_t usual);
