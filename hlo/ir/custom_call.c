@@ -31,10 +31,10 @@ static const struct {
     HloType type;
     HloCustomCallKind kind;
     Configuration configuration;
-    const char *evaluator;
+    HloCallRoutine routine;
 } rows[] = {
 #define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) \
-    {target, signature, HLO_##type, HLO_CALL_##kind, CONFIGURATION_##configuration, #evaluator},
+    {target, signature, HLO_##type, HLO_CALL_##kind, CONFIGURATION_##configuration, HLO_CALL_ROUTINE_##evaluator},
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
 };
@@ -48,6 +48,11 @@ static int32_t row_of(const char *target) {
 int32_t hlo_custom_call_row(const HloInstruction *instruction) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     return row_of(HLO_ATTRIBUTES(instruction, CustomCall)->target);
+}
+
+HloCallRoutine hlo_custom_call_routine(const HloInstruction *call) {
+    const int32_t row = hlo_custom_call_row(call);
+    return row < 0 ? HLO_CALL_ROUTINE_NONE : rows[row].routine;
 }
 
 HloCustomCallKind hlo_custom_call_kind(const HloInstruction *instruction) {
@@ -89,7 +94,7 @@ static bool hint_fits(const char *pattern, const char *target) {
 
 bool hlo_custom_call_is_unknown(const HloInstruction *instruction) {
     const int32_t row = hlo_custom_call_row(instruction);
-    return row < 0 || (!strcmp(rows[row].evaluator, "called_body") && instruction->called_count != 1);
+    return row < 0 || (rows[row].routine == HLO_CALL_ROUTINE_called_body && instruction->called_count != 1);
 }
 
 HloStatus hlo_custom_call_refuse(const HloInstruction *instruction) {
@@ -320,22 +325,11 @@ static bool fits_signature(const HloInstruction *instruction, const char *signat
     return fits_spelled(instruction, signature, type);
 }
 
-static bool has_unbounded(const HloShape *shape) {
-    if (hlo_shape_is_tuple(shape)) {
-        for (int32_t i = 0; i < shape->element_count; i++)
-            if (has_unbounded(shape->elements[i])) return true;
-        return false;
-    }
-    for (int32_t d = 0; hlo_shape_is_array(shape) && d < shape->rank; d++)
-        if (shape->dims[d] == HLO_UNBOUNDED) return true;
-    return false;
-}
-
 // True if all sizes are known: only these are compared.
 static bool has_static_sizes(const HloInstruction *instruction) {
     for (int32_t i = 0; i < instruction->operand_count; i++)
-        if (has_unbounded(instruction->operands[i]->shape)) return false;
-    return !has_unbounded(instruction->shape);
+        if (hlo_shape_is_unbounded(instruction->operands[i]->shape)) return false;
+    return !hlo_shape_is_unbounded(instruction->shape);
 }
 
 // Returns INVALID_ARGUMENT with the shapes of the call and the rule that they violate.

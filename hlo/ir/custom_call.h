@@ -31,6 +31,54 @@ typedef enum HloCustomCallKind {
     HLO_CALL_BATCHED,        // works on the last two dimensions of its first operand, as LAPACK's routines do
 } HloCustomCallKind;
 
+// The routines that evaluate custom calls: the column `evaluator` of custom_calls.def, whose rows name one each. Those
+// of LAPACK serve the calls of four element types.
+typedef enum HloCallRoutine {
+    HLO_CALL_ROUTINE_NONE,  // the target is not in the table
+    // annotations and bodies
+    HLO_CALL_ROUTINE_first_operand,
+    HLO_CALL_ROUTINE_full_to_shard,
+    HLO_CALL_ROUTINE_shard_to_full,
+    HLO_CALL_ROUTINE_nothing,
+    HLO_CALL_ROUTINE_zeros,
+    HLO_CALL_ROUTINE_pad_to_static,
+    HLO_CALL_ROUTINE_slice_to_dynamic,
+    HLO_CALL_ROUTINE_called_body,
+    // functions
+    HLO_CALL_ROUTINE_acos,
+    HLO_CALL_ROUTINE_acosh,
+    HLO_CALL_ROUTINE_asin,
+    HLO_CALL_ROUTINE_asinh,
+    HLO_CALL_ROUTINE_atanh,
+    HLO_CALL_ROUTINE_cosh,
+    HLO_CALL_ROUTINE_erf,
+    HLO_CALL_ROUTINE_sinh,
+    HLO_CALL_ROUTINE_tan,
+    HLO_CALL_ROUTINE_top_k,
+    HLO_CALL_ROUTINE_approximate_top_k,
+    // decompositions
+    HLO_CALL_ROUTINE_lu,
+    HLO_CALL_ROUTINE_eigh,
+    HLO_CALL_ROUTINE_potrf,
+    HLO_CALL_ROUTINE_trsm,
+    HLO_CALL_ROUTINE_getrf,
+    HLO_CALL_ROUTINE_geqrf,
+    HLO_CALL_ROUTINE_geqp3,
+    HLO_CALL_ROUTINE_orgqr,
+    HLO_CALL_ROUTINE_ormqr,
+    HLO_CALL_ROUTINE_syevd,
+    HLO_CALL_ROUTINE_gesdd,
+    HLO_CALL_ROUTINE_gehrd,
+    HLO_CALL_ROUTINE_sytrd,
+    HLO_CALL_ROUTINE_gtsv,
+    HLO_CALL_ROUTINE_geev,
+    HLO_CALL_ROUTINE_gees,
+    HLO_CALL_ROUTINE_COUNT
+} HloCallRoutine;
+
+// The routine of a custom call. Any thread.
+HLO_EXPORT HloCallRoutine hlo_custom_call_routine(const HloInstruction *call);
+
 // The kind of an instruction; HLO_CALL_UNKNOWN if it is not a custom call. Any thread.
 HLO_EXPORT HloCustomCallKind hlo_custom_call_kind(const HloInstruction *instruction);
 

@@ -24,7 +24,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
@@ -518,26 +517,19 @@ static void gesdd(const Call *call) {
     }
 
 typedef struct Routine {
-    const char *name;  // in the evaluator column of custom_calls.def
-    int32_t own;       // dimensions of the first operand after those of the batch
+    int32_t own;  // dimensions of the first operand after those of the batch
     CallFunction *run;
 } Routine;
 
-static const Routine *routine_of(const HloInstruction *instruction) {
-    static const char *const names[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) #evaluator,
-#include "hlo/ir/custom_calls.def"
-#undef CUSTOM_CALL
-    };
-    static const Routine routines[] = {
-#define ROW(name, own) {#name, own, name},
+// NULL if the call is none of these.
+static const Routine *routine_of(const HloInstruction *call) {
+    static const Routine routines[HLO_CALL_ROUTINE_COUNT] = {
+#define ROW(name, own) [HLO_CALL_ROUTINE_##name] = {own, name},
         ROUTINES(ROW)
 #undef ROW
     };
-    const int32_t row = hlo_custom_call_row(instruction);
-    for (size_t i = 0; row >= 0 && i < HLO_COUNT_OF(routines); i++)
-        if (!strcmp(routines[i].name, names[row])) return &routines[i];
-    return NULL;
+    const Routine *routine = &routines[hlo_custom_call_routine(call)];
+    return routine->run ? routine : NULL;
 }
 
 HloStatus hlo_decompose_check(const HloInstruction *call) {

@@ -313,22 +313,13 @@ static bool gesdd(Part *part) {
 
 // ---- calls
 
-// Named like the evaluator's routines (the evaluator column of custom_calls.def).
+// NULL if LAPACK is not asked to make the call.
 static Routine *routine_of(const HloInstruction *call) {
-    static const char *const names[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) #evaluator,
-#include "hlo/ir/custom_calls.def"
-#undef CUSTOM_CALL
-    };
-    static const struct {
-        const char *name;
-        Routine *run;
-    } routines[] = {{"geqp3", geqp3}, {"ormqr", ormqr}, {"sytrd", sytrd}, {"gehrd", gehrd},
-                    {"gees", gees},   {"geev", geev},   {"gesdd", gesdd}};
-    const int32_t row = hlo_custom_call_row(call);
-    for (size_t i = 0; row >= 0 && i < HLO_COUNT_OF(routines); i++)
-        if (!strcmp(routines[i].name, names[row])) return routines[i].run;
-    return NULL;
+    static Routine *const routines[HLO_CALL_ROUTINE_COUNT] = {
+        [HLO_CALL_ROUTINE_geqp3] = geqp3, [HLO_CALL_ROUTINE_ormqr] = ormqr, [HLO_CALL_ROUTINE_sytrd] = sytrd,
+        [HLO_CALL_ROUTINE_gehrd] = gehrd, [HLO_CALL_ROUTINE_gees] = gees,   [HLO_CALL_ROUTINE_geev] = geev,
+        [HLO_CALL_ROUTINE_gesdd] = gesdd};
+    return routines[hlo_custom_call_routine(call)];
 }
 
 static int64_t last_dimension(const HloShape *shape) {

@@ -19,6 +19,7 @@
 #include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matrix.h"
 #include "targets/cpu/graph/bounded.h"
+#include "targets/cpu/lower/fallbacks.h"
 #include "targets/cpu/lower/lower.h"
 
 // Shapes and options of a call; each kernel reads those it needs.
@@ -291,11 +292,22 @@ static HloStatus cpu_call_unary(CpuLowering *lowering, CpuNode *node, CpuStep *s
     return cpu_call_evaluator(lowering, node, step);
 }
 
-HloStatus cpu_lower_custom_call(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    static CpuLowerFunction *const kLowerings[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) cpu_call_##kernel,
+// By row of the table.
+static const struct {
+    const char *target;
+    CpuLowerFunction *lower;
+} kCalls[] = {
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) {target, cpu_call_##kernel},
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
-    };
-    return kLowerings[hlo_custom_call_row(node->instruction)](lowering, node, step);
+};
+
+HloStatus cpu_lower_custom_call(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    return kCalls[hlo_custom_call_row(node->instruction)].lower(lowering, node, step);
+}
+
+const char *cpu_fallback_custom_call(int64_t index) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kCalls); i++)
+        if (kCalls[i].lower == cpu_call_evaluator && index-- == 0) return kCalls[i].target;
+    return NULL;
 }
