@@ -50,18 +50,18 @@ typedef struct Identity {
     uint32_t pid, address_bytes, identity_bytes, ucx_bytes;
 } Identity;
 
-typedef enum Step {
+typedef enum Handshake {
     kConnecting,
     kAwaitsHello,
     kAwaitsProof,
     kAwaitsIdentity,
-} Step;
+} Handshake;
 
 // A connection that is not established yet.
 typedef struct Candidate {
     struct Candidate *next;
     Link link;
-    Step step;
+    Handshake step;
     bool is_outgoing, is_over;  // is_over: to be freed
     int64_t process;            // -1: a stranger
     char from[80];              // the address of the other end

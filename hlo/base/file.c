@@ -94,27 +94,28 @@ typedef struct Stream {
 } Stream;
 
 // The result of a step of a codec: more to do, the end of all input, or an error.
-typedef enum Step { STEP_MORE, STEP_END, STEP_DAMAGED, STEP_NO_MEMORY } Step;
+typedef enum Progress { PROGRESS_MORE, PROGRESS_END, PROGRESS_DAMAGED, PROGRESS_NO_MEMORY } Progress;
 
 // A format. `open` creates a state, which `close` frees even if `open` failed halfway.
 typedef struct Codec {
     const char *name;
     uint8_t magic[6];
     size_t magic_size;
-    Step (*open)(void **state);
-    Step (*step)(void *state, Stream *stream);
+    Progress (*open)(void **state);
+    Progress (*step)(void *state, Stream *stream);
     void (*close)(void *state);
 } Codec;
 
-static Step xz_open(void **state) {
+static Progress xz_open(void **state) {
     lzma_stream *stream = hlo_allocate_zeroed(1, sizeof *stream);
-    if (!stream) return STEP_NO_MEMORY;
+    if (!stream) return PROGRESS_NO_MEMORY;
     *state = stream;
-    return lzma_stream_decoder(stream, UINT64_C(1) << 30, LZMA_CONCATENATED) == LZMA_OK ? STEP_MORE : STEP_NO_MEMORY;
+    return lzma_stream_decoder(stream, UINT64_C(1) << 30, LZMA_CONCATENATED) == LZMA_OK ? PROGRESS_MORE
+                                                                                        : PROGRESS_NO_MEMORY;
 }
 
 // Hostile dictionaries reach the memory limit of the decoder (1 GiB, xz_open()) before ours.
-static Step xz_step(void *state, Stream *stream) {
+static Progress xz_step(void *state, Stream *stream) {
     lzma_stream *lzma = state;
     lzma->next_in = stream->in;
     lzma->avail_in = stream->in_left;
@@ -125,9 +126,9 @@ static Step xz_step(void *state, Stream *stream) {
     stream->in_left = lzma->avail_in;
     stream->out = lzma->next_out;
     stream->out_left = lzma->avail_out;
-    if (result == LZMA_STREAM_END) return STEP_END;
-    if (result == LZMA_OK) return STEP_MORE;
-    return result == LZMA_MEM_ERROR || result == LZMA_MEMLIMIT_ERROR ? STEP_NO_MEMORY : STEP_DAMAGED;
+    if (result == LZMA_STREAM_END) return PROGRESS_END;
+    if (result == LZMA_OK) return PROGRESS_MORE;
+    return result == LZMA_MEM_ERROR || result == LZMA_MEMLIMIT_ERROR ? PROGRESS_NO_MEMORY : PROGRESS_DAMAGED;
 }
 
 static void xz_close(void *state) {
@@ -135,15 +136,15 @@ static void xz_close(void *state) {
     hlo_free(state);
 }
 
-static Step gzip_open(void **state) {
+static Progress gzip_open(void **state) {
     z_stream *stream = hlo_allocate_zeroed(1, sizeof *stream);
-    if (!stream) return STEP_NO_MEMORY;
+    if (!stream) return PROGRESS_NO_MEMORY;
     *state = stream;
-    return inflateInit2(stream, 15 + 16) == Z_OK ? STEP_MORE : STEP_NO_MEMORY;  // 16: gzip headers only
+    return inflateInit2(stream, 15 + 16) == Z_OK ? PROGRESS_MORE : PROGRESS_NO_MEMORY;  // 16: gzip headers only
 }
 
 // A file may consist of several members (RFC 1952, 2.2).
-static Step gzip_step(void *state, Stream *stream) {
+static Progress gzip_step(void *state, Stream *stream) {
     z_stream *zlib = state;
     zlib->next_in = (Bytef *)stream->in;
     zlib->avail_in = stream->in_left > UINT_MAX ? UINT_MAX : (uInt)stream->in_left;
@@ -154,12 +155,12 @@ static Step gzip_step(void *state, Stream *stream) {
     stream->in = zlib->next_in;
     stream->out_left -= (size_t)(zlib->next_out - stream->out);
     stream->out = zlib->next_out;
-    if (result == Z_MEM_ERROR) return STEP_NO_MEMORY;
+    if (result == Z_MEM_ERROR) return PROGRESS_NO_MEMORY;
     if (result == Z_STREAM_END) {
-        if (stream->in_left == 0) return STEP_END;
-        return inflateReset(zlib) == Z_OK ? STEP_MORE : STEP_DAMAGED;  // another member follows
+        if (stream->in_left == 0) return PROGRESS_END;
+        return inflateReset(zlib) == Z_OK ? PROGRESS_MORE : PROGRESS_DAMAGED;  // another member follows
     }
-    return result == Z_OK && (stream->in_left > 0 || stream->out_left == 0) ? STEP_MORE : STEP_DAMAGED;
+    return result == Z_OK && (stream->in_left > 0 || stream->out_left == 0) ? PROGRESS_MORE : PROGRESS_DAMAGED;
 }
 
 static void gzip_close(void *state) {
@@ -167,26 +168,26 @@ static void gzip_close(void *state) {
     hlo_free(state);
 }
 
-static Step zstd_open(void **state) {
+static Progress zstd_open(void **state) {
     *state = ZSTD_createDStream();
-    return *state ? STEP_MORE : STEP_NO_MEMORY;
+    return *state ? PROGRESS_MORE : PROGRESS_NO_MEMORY;
 }
 
 // A file may consist of several frames. The decoder refuses windows beyond 128 MiB, its default.
-static Step zstd_step(void *state, Stream *stream) {
+static Progress zstd_step(void *state, Stream *stream) {
     ZSTD_inBuffer in = {stream->in, stream->in_left, 0};
     ZSTD_outBuffer out = {stream->out, stream->out_left, 0};
     size_t result = ZSTD_decompressStream(state, &out, &in);
     const ZSTD_ErrorCode error = ZSTD_getErrorCode(result);
     if (error == ZSTD_error_frameParameter_windowTooLarge || error == ZSTD_error_memory_allocation)
-        return STEP_NO_MEMORY;
-    if (error) return STEP_DAMAGED;
+        return PROGRESS_NO_MEMORY;
+    if (error) return PROGRESS_DAMAGED;
     stream->in += in.pos;
     stream->in_left -= in.pos;
     stream->out += out.pos;
     stream->out_left -= out.pos;
-    if (result == 0 && stream->in_left == 0) return STEP_END;
-    return stream->in_left == 0 && stream->out_left > 0 ? STEP_DAMAGED : STEP_MORE;
+    if (result == 0 && stream->in_left == 0) return PROGRESS_END;
+    return stream->in_left == 0 && stream->out_left > 0 ? PROGRESS_DAMAGED : PROGRESS_MORE;
 }
 
 static void zstd_close(void *state) {
@@ -220,12 +221,13 @@ static HloStatus expand_loop(const char *name, const Codec *codec, void *state, 
         stream->out = (uint8_t *)content->data + content->size;
         stream->out_left = capacity - 1 - content->size;
         size_t room = stream->out_left;
-        Step step = codec->step(state, stream);
+        Progress step = codec->step(state, stream);
         content->size += room - stream->out_left;
-        HLO_FAIL_IF(step == STEP_DAMAGED, HLO_DATA_LOSS, "%s: the %s stream is damaged or cut off", name, codec->name);
-        HLO_FAIL_IF(step == STEP_NO_MEMORY, HLO_RESOURCE_EXHAUSTED,
+        HLO_FAIL_IF(step == PROGRESS_DAMAGED, HLO_DATA_LOSS, "%s: the %s stream is damaged or cut off", name,
+                    codec->name);
+        HLO_FAIL_IF(step == PROGRESS_NO_MEMORY, HLO_RESOURCE_EXHAUSTED,
                     "%s: the %s stream needs more memory than the limit", name, codec->name);
-        if (step == STEP_END) break;
+        if (step == PROGRESS_END) break;
     }
     HLO_FAIL_IF(content->size > limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);
     content->data[content->size] = 0;
@@ -250,8 +252,8 @@ HloStatus hlo_file_expand(const char *name, const void *data, size_t size, size_
     if (!codec) return copy_plain(name, data, size, limit, content);
     void *state = NULL;
     Stream stream = {.in = data, .in_left = size};
-    Step opened = codec->open(&state);
-    HloStatus status = opened == STEP_MORE
+    Progress opened = codec->open(&state);
+    HloStatus status = opened == PROGRESS_MORE
                            ? expand_loop(name, codec, state, &stream, limit, content)
                            : hlo_error(HLO_RESOURCE_EXHAUSTED, "%s: out of memory for %s", name, codec->name);
     if (state) codec->close(state);

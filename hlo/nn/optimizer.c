@@ -42,7 +42,7 @@ bool hlo_optimizer_counts_steps(HloOptimizerKind kind) {
 }
 
 // A step under construction. Lists are by weight; they live in the module's arena.
-typedef struct Step {
+typedef struct Training {
     const HloComputation *loss;
     const HloOptimizer *optimizer;
     HloInts weights;  // parameter numbers
@@ -54,7 +54,7 @@ typedef struct Step {
     HloInstruction **results;  // weights, slots, count: the state; then what the loss returned
     int64_t state_count, returned_count;
     HloInstruction *root;  // the tuple of the results
-} Step;
+} Training;
 
 // A scalar of another type, as an array like x.
 static HloInstruction *scalar_like(HloBuilder *b, HloInstruction *scalar, const HloInstruction *x) {
@@ -72,7 +72,7 @@ static HloInstruction *moment(HloBuilder *b, HloInstruction *old, HloInstruction
 }
 
 // A moment that began at zero, over 1 - decay^steps.
-static HloInstruction *corrected(const Step *step, HloInstruction *x, double decay) {
+static HloInstruction *corrected(const Training *step, HloInstruction *x, double decay) {
     HloBuilder *b = step->builder;
     HloInstruction *steps = hlo_build_convert(b, step->count, HLO_F32);
     HloInstruction *power = hlo_build_pow(b, hlo_build_scalar(b, HLO_F32, decay), steps);
@@ -80,7 +80,7 @@ static HloInstruction *corrected(const Step *step, HloInstruction *x, double dec
     return hlo_build_div(b, x, scalar_like(b, part, x));
 }
 
-static HloInstruction *adam(Step *step, int64_t weight) {
+static HloInstruction *adam(Training *step, int64_t weight) {
     HloBuilder *b = step->builder;
     const HloOptimizer *o = step->optimizer;
     HloInstruction *gradient = step->gradients[weight], **slots[2] = {step->slots[0], step->slots[1]};
@@ -93,7 +93,7 @@ static HloInstruction *adam(Step *step, int64_t weight) {
     return hlo_build_add(b, update, hlo_build_with_number(b, hlo_build_mul, step->old[weight], o->weight_decay));
 }
 
-static HloInstruction *update_of(Step *step, int64_t weight) {
+static HloInstruction *update_of(Training *step, int64_t weight) {
     HloInstruction *gradient = step->gradients[weight], **slots = step->slots[0];
     if (step->optimizer->kind == HLO_OPTIMIZER_SGD) return gradient;
     if (step->optimizer->kind != HLO_OPTIMIZER_MOMENTUM) return adam(step, weight);
@@ -104,7 +104,7 @@ static HloInstruction *update_of(Step *step, int64_t weight) {
 }
 
 // Scales all gradients by clip_norm over their common norm where that is greater.
-static void clip(Step *step) {
+static void clip(Training *step) {
     HloBuilder *b = step->builder;
     HloInstruction *total = NULL;
     for (int64_t i = 0; i < step->weights.count; i++) {
@@ -157,14 +157,14 @@ static HloStatus check(const HloComputation *loss, const HloOptimizer *o, HloInt
     return HLO_SUCCESS;
 }
 
-static HloInstruction *add_parameter(Step *step, int64_t *next, const HloInstruction *like, const char *name) {
+static HloInstruction *add_parameter(Training *step, int64_t *next, const HloInstruction *like, const char *name) {
     HloInstruction *parameter = hlo_build_parameter_shape(step->builder, (*next)++, like->shape, name);
     return like->sharding ? hlo_build_with_sharding(step->builder, parameter, like->sharding) : parameter;
 }
 
 // The lists of a step, before its builder exists: memory that runs out jumps past everything that is not an arena's.
 static HloStatus allocate(void *argument) {
-    Step *step = argument;
+    Training *step = argument;
     HloArena *arena = step->loss->module->arena;
     const int64_t weights = step->weights.count, slots = hlo_optimizer_slots(step->optimizer->kind);
     step->parameters = HLO_ARENA_NEW(arena, HloInstruction *, step->loss->parameters.count);
@@ -178,7 +178,7 @@ static HloStatus allocate(void *argument) {
 }
 
 // Adds the parameters and the call of the gradients, which returns what the loss returns before them.
-static void begin(Step *step) {
+static void begin(Training *step) {
     HloBuilder *b = step->builder;
     HloInstruction *const *given = step->loss->parameters.items;
     const int64_t weights = step->weights.count;
@@ -203,7 +203,7 @@ static HloInstruction *with_sharding_of(HloBuilder *b, HloInstruction *x, const 
     return x && weight && weight->sharding ? hlo_build_with_sharding(b, x, weight->sharding) : x;
 }
 
-static void update(Step *step) {
+static void update(Training *step) {
     HloBuilder *b = step->builder;
     const int64_t weights = step->weights.count, slots = hlo_optimizer_slots(step->optimizer->kind);
     if (step->optimizer->clip_norm > 0) clip(step);
@@ -227,7 +227,7 @@ static HloInts weights_of(const HloTrainingOptions *options) {
 
 // Gives the result what its elements are annotated with: annotations of elements say nothing about a program's results.
 static HloStatus annotate(void *argument) {
-    const Step *step = argument;
+    const Training *step = argument;
     HloArena *arena = step->loss->module->arena;
     const int64_t count = step->state_count + step->returned_count;
     const HloSharding *open = hlo_sharding_simple(arena, HLO_SHARDING_UNKNOWN);
@@ -242,7 +242,7 @@ static HloStatus annotate(void *argument) {
 }
 
 HloStatus hlo_training_step(HloComputation *loss, const HloTrainingOptions *options, HloComputation **result) {
-    Step step = {.loss = loss, .optimizer = &options->optimizer, .weights = weights_of(options)};
+    Training step = {.loss = loss, .optimizer = &options->optimizer, .weights = weights_of(options)};
     HLO_TRY(check(loss, &options->optimizer, step.weights));
     HLO_TRY(hlo_value_and_gradient(loss, &options->gradient, &step.gradient));
     HLO_TRY(hlo_protect(allocate, &step));

@@ -13,7 +13,7 @@ enum { MOST_OPERANDS = 4, MOST_STEPS = 3 };
 enum { PLACES = 1024 };
 
 // One instruction. `operands` count the operation's operands from 0, and the steps before from MOST_OPERANDS.
-typedef struct Step {
+typedef struct RecipeStep {
     HloOpcode opcode;
     const HloShape *shape;
     const void *attributes;
@@ -21,7 +21,7 @@ typedef struct Step {
     HloKeyValues frontend_attributes;
     int operand_count;
     int operands[MOST_OPERANDS];
-} Step;
+} RecipeStep;
 
 // Properties that must be equal, compared by address: the readers keep one copy of each name, type and attribute.
 typedef struct Key {
@@ -36,7 +36,7 @@ typedef struct Key {
 typedef struct Recipe {
     Key key;
     int step_count, result;  // `result`: the step that makes the operation's result
-    Step steps[MOST_STEPS];
+    RecipeStep steps[MOST_STEPS];
 } Recipe;
 
 struct ImportRepeats {
@@ -90,7 +90,7 @@ static void follow(const ImportPlace *place, const Recipe *recipe) {
     HloInstruction *made[MOST_STEPS], *operands[MOST_OPERANDS];
     const HloMetadata *metadata = import_metadata(place, place->operation->location);
     for (int s = 0; s < recipe->step_count; s++) {
-        const Step *step = &recipe->steps[s];
+        const RecipeStep *step = &recipe->steps[s];
         for (int i = 0; i < step->operand_count; i++) {
             const int from = step->operands[i];
             operands[i] = from < MOST_OPERANDS ? place->operation->operands[from]->lowered : made[from - MOST_OPERANDS];
@@ -134,16 +134,16 @@ static bool has_twins(const MlirOperation *operation) {
 
 // False for an instruction that a recipe cannot describe: one with computations or a configuration, or with operands
 // from elsewhere.
-static bool note_step(const MlirOperation *operation, HloInstruction *const *made, int made_count, Step *step) {
+static bool note_step(const MlirOperation *operation, HloInstruction *const *made, int made_count, RecipeStep *step) {
     const HloInstruction *instruction = made[made_count];
     if (instruction->operand_count > MOST_OPERANDS || instruction->called_count || instruction->backend_config)
         return false;
-    *step = (Step){.opcode = instruction->opcode,
-                   .shape = instruction->shape,
-                   .attributes = instruction->attributes,
-                   .sharding = instruction->sharding,
-                   .frontend_attributes = instruction->frontend_attributes,
-                   .operand_count = instruction->operand_count};
+    *step = (RecipeStep){.opcode = instruction->opcode,
+                         .shape = instruction->shape,
+                         .attributes = instruction->attributes,
+                         .sharding = instruction->sharding,
+                         .frontend_attributes = instruction->frontend_attributes,
+                         .operand_count = instruction->operand_count};
     for (int32_t i = 0; i < instruction->operand_count; i++) {
         step->operands[i] = source_of(operation, made, made_count, instruction->operands[i]);
         if (step->operands[i] < 0) return false;
