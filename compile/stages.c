@@ -6,6 +6,7 @@
 
 #include "compile/donors.h"
 #include "hlo/analysis/calls.h"
+#include "hlo/analysis/contents.h"
 #include "hlo/base/clock.h"
 #include "hlo/pass/pass.h"
 #include "hlo/text/text.h"
@@ -55,13 +56,6 @@ static HloStatus run_passes(Compilation *compilation, const char *const *names, 
     run_passes(compilation, (const char *const[]){__VA_ARGS__}, \
                (int64_t)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
 
-static bool has_opcode(const HloModule *module, HloOpcode opcode) {
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (at->opcode == opcode) return true;
-    return false;
-}
-
 // ---- the stages
 
 HloStatus compile_stage_verify(Compilation *compilation) {
@@ -93,7 +87,8 @@ HloStatus compile_stage_inline_calls(Compilation *compilation) {
 // 127 programs they never send less, and more in four (benchmarks/measurements.md).
 HloStatus compile_stage_simplify_whole(Compilation *compilation) {
     if (compilation->devices == 1) return HLO_SUCCESS;
-    if (has_opcode(compilation->result->module, HLO_OP_CONVOLUTION)) HLO_TRY(RUN(compilation, "convolution-to-dot"));
+    if (hlo_module_has(compilation->result->module, HLO_OP_CONVOLUTION))
+        HLO_TRY(RUN(compilation, "convolution-to-dot"));
     return RUN(compilation, "simplify-before-partitioning");
 }
 
@@ -127,7 +122,7 @@ static const struct {
 // Operations with control edges stay as they are; the target replaces these itself.
 HloStatus compile_stage_expand(Compilation *compilation) {
     for (size_t i = 0; i < HLO_COUNT_OF(kExpansions); i++) {
-        if (has_opcode(compilation->result->module, kExpansions[i].opcode))
+        if (hlo_module_has(compilation->result->module, kExpansions[i].opcode))
             HLO_TRY(RUN(compilation, kExpansions[i].pass));
     }
     return HLO_SUCCESS;

@@ -34,6 +34,7 @@
 #include "emulator/report/range.h"
 #include "emulator/schedule/pipelining.h"
 #include "hlo/analysis/calls.h"
+#include "hlo/analysis/contents.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/analysis/mesh_axes.h"
 #include "hlo/base/vector.h"
@@ -758,12 +759,9 @@ static HloStatus find_devices(HloArena *arena, const EmuTopology *topology, cons
     return HLO_SUCCESS;
 }
 
-// Whether a program selects the largest of some scores, as mixtures of experts do for every token.
-static bool routes_tokens(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (hlo_is(at, HLO_OP_TOPK) || hlo_custom_call_kind(at) == HLO_CALL_TOPK) return true;
-    return false;
+// Whether an instruction selects the largest of some scores, as mixtures of experts do for every token.
+static bool routes_tokens(const HloInstruction *instruction) {
+    return hlo_is(instruction, HLO_OP_TOPK) || hlo_custom_call_kind(instruction) == HLO_CALL_TOPK;
 }
 
 // The arguments of emu_simulate() for the protected part.
@@ -882,7 +880,7 @@ static HloStatus simulate(void *argument) {
     collect_memory(simulation);
     if (call->options && call->options->keeps_program) HLO_TRY(keep_program(simulation));
     report->is_sustained = simulation->program->is_sustained;
-    report->routes_tokens = routes_tokens(module);
+    report->routes_tokens = hlo_module_find(module, routes_tokens) != NULL;
     describe_devices(call, places, participants);
     emu_parameters_find(report, module);
     emu_range_find(report, chip->name);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "hlo/analysis/contents.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/ir/infer/support.h"
 #include "hlo/pass/pass.h"
@@ -116,17 +117,10 @@ static HloStatus check_root(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
-static bool has_collectives(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) return true;
-    return false;
-}
-
 // Groups, pairs and shapes of a module that does not count its partitions may be those of any number of them. They have
 // to be right for the mesh's.
 static HloStatus check_collectives(const HloModule *module, const SpmdMesh *mesh) {
-    if (module->num_partitions == mesh->device_count || !has_collectives(module)) return HLO_SUCCESS;
+    if (module->num_partitions == mesh->device_count || !hlo_module_has_collectives(module)) return HLO_SUCCESS;
     HloModule *counted = hlo_module_clone(module);
     HLO_FAIL_IF(!counted, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
     counted->num_partitions = mesh->device_count;

@@ -7,6 +7,7 @@
 #include "compile/donors.h"
 #include "emulator/simulate.h"
 #include "hlo/analysis/aliases.h"
+#include "hlo/analysis/contents.h"
 #include "spmd_partitioner/passes/passes.h"
 #include "targets/internal.h"
 
@@ -76,15 +77,6 @@ HloStatus target_inspect_signature(const HloModule *module, TargetExecutable *ex
 
 // ---- memory
 
-// Whether a compiler for the slice would split collectives that this program has whole: it runs here, where nothing
-// is gained by that.
-static bool has_whole_collectives(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) return true;
-    return false;
-}
-
 typedef struct SplitCall {
     HloModule *module;
     HloArena *scratch;
@@ -95,10 +87,11 @@ static HloStatus split_collectives(void *argument) {
     return spmd_make_async(call->module, call->scratch);
 }
 
-// Simulates the program as `meshlo emulate` does, with collectives in halves where the chip overlaps them.
+// Simulates the program as `meshlo emulate` does, with collectives in halves where the chip overlaps them. A compiler
+// for the slice would split them; the program has them whole, because nothing is gained by halves when it runs here.
 static HloStatus simulate(const TargetExecutable *executable, const HloModule *module, EmuReport **report) {
     const EmuTopology *topology = executable->client->topology;
-    if (!emu_topology_overlaps(topology) || module->is_scheduled || !has_whole_collectives(module))
+    if (!emu_topology_overlaps(topology) || module->is_scheduled || !hlo_module_has_collectives(module))
         return emu_simulate(module, topology, NULL, report);
     SplitCall call = {hlo_module_clone(module), hlo_arena_new()};
     HloStatus status = call.module && call.scratch

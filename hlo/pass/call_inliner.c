@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hlo/analysis/calls.h"
+#include "hlo/analysis/contents.h"
 #include "hlo/pass/support.h"
 
 // A sharding on the call is no obstacle: it moves to the value that replaces it.
@@ -39,16 +40,9 @@ static void inline_calls(HloComputation *computation, const HloPassEnv *env, boo
     }
 }
 
-static bool has_calls(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
-            if (may_inline(i)) return true;
-    return false;
-}
-
 HloStatus hlo_pass_call_inliner(HloModule *module, const HloPassEnv *env, bool *changed) {
     int64_t count;
-    if (!has_calls(module)) return HLO_SUCCESS;
+    if (!hlo_module_find(module, may_inline)) return HLO_SUCCESS;
     HLO_TRY(hlo_check_call_copies(module, env->scratch));
     HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
     for (int64_t i = 0; i < count; i++) inline_calls(order[i], env, changed);

@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/analysis/contents.h"
 #include "spmd_partitioner/convert.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/sdy.h"
@@ -390,12 +391,12 @@ static HloStatus check_lists(const Remesh *remesh) {
     return HLO_SUCCESS;
 }
 
+static bool has_device_list(const HloInstruction *instruction) {
+    return instruction->sharding && hlo_sharding_device_count(instruction->sharding);
+}
+
 bool spmd_has_device_lists(const HloModule *module) {
-    assert(module);
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (at->sharding && hlo_sharding_device_count(at->sharding)) return true;
-    return false;
+    return hlo_module_find(module, has_device_list);
 }
 
 static HloStatus map_module(const Remesh *remesh) {

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/analysis/contents.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/propagate.h"
 #include "spmd_partitioner/sdy.h"
@@ -319,13 +320,14 @@ static void set_open(SpmdArray *array, bool open) {
     for (int32_t i = 0; i < array->sharding->rank; i++) array->open[i] = open;
 }
 
+static bool is_annotated(const HloInstruction *instruction) {
+    return instruction->sharding;
+}
+
 bool spmd_opens_boundary(const HloModule *module) {
     for (int64_t i = 0; i < module->frontend_attributes.count; i++)
         if (!strcmp(module->frontend_attributes.items[i].key, HLO_SDY_MESHES)) return true;
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (at->sharding) return false;
-    return true;
+    return !hlo_module_find(module, is_annotated);
 }
 
 // XLA gives a parameter the sharding of a Sharding call that uses it, whatever it lets propagation do.

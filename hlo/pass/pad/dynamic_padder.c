@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/analysis/contents.h"
 #include "hlo/pass/pad/padder.h"
 
 static HloStatus pad_computation(HloPadder *padder, HloComputation *computation, bool entry);
@@ -475,14 +476,9 @@ static HloStatus check_bounds(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
-// Programs without dynamic sizes, i.e. nearly all, are not changed at all.
-static bool is_dynamic(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
-            if (hlo_shape_is_dynamic(i->shape) || hlo_is(i, HLO_OP_SET_DIMENSION_SIZE) ||
-                hlo_is(i, HLO_OP_GET_DIMENSION_SIZE) || hlo_is(i, HLO_OP_DYNAMIC_RESHAPE))
-                return true;
-    return false;
+static bool is_dynamic(const HloInstruction *i) {
+    return hlo_shape_is_dynamic(i->shape) || hlo_is(i, HLO_OP_SET_DIMENSION_SIZE) ||
+           hlo_is(i, HLO_OP_GET_DIMENSION_SIZE) || hlo_is(i, HLO_OP_DYNAMIC_RESHAPE);
 }
 
 // The value between the halves of an asynchronous pair has no place for sizes: pairs of dynamic arrays become one op,
@@ -499,7 +495,8 @@ static void join_pairs(HloModule *module) {
 }
 
 HloStatus hlo_pass_dynamic_padder(HloModule *module, const HloPassEnv *env, bool *changed) {
-    if (!is_dynamic(module) || !module->entry) return HLO_SUCCESS;
+    // Programs without dynamic sizes, i.e. nearly all, are not changed at all.
+    if (!module->entry || !hlo_module_find(module, is_dynamic)) return HLO_SUCCESS;
     HLO_TRY(check_bounds(module));
     join_pairs(module);
     HloPadder padder = {.module = module, .scratch = env->scratch};

@@ -4,6 +4,7 @@
 // loops.
 #include "targets/cpu/graph/expand.h"
 
+#include "hlo/analysis/contents.h"
 #include "hlo/ir/infer/support.h"
 #include "hlo/pass/pass.h"
 
@@ -21,13 +22,6 @@ static const ExpandRow kRows[] = {
     {HLO_OP_BITCAST, "bitcast-expander"},
     {HLO_OP_SCALED_DOT, "scaled-dot-expander"},
 };
-
-static bool has_opcode(const HloModule *module, HloOpcode opcode) {
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
-            if (i->opcode == opcode) return true;
-    return false;
-}
 
 static bool is_spelled_out(const HloInstruction *instruction) {
     for (size_t r = 0; r < HLO_COUNT_OF(kRows); r++)
@@ -57,11 +51,8 @@ static void free_of_edges(const HloModule *module) {
             if (is_spelled_out(i)) pass_edges_on(i);
 }
 
-static bool has_dynamic_sizes(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
-            if (hlo_shape_is_dynamic(i->shape)) return true;
-    return false;
+static bool has_dynamic_sizes(const HloInstruction *instruction) {
+    return hlo_shape_is_dynamic(instruction->shape);
 }
 
 // Compares pointers of the table: a pass that serves several ops is one string there.
@@ -83,11 +74,11 @@ HloStatus cpu_expand(HloModule *module) {
     const char *names[HLO_COUNT_OF(kRows) + 2 + HLO_COUNT_OF(kHoists)];
     int64_t count = 0;
     for (size_t r = 0; r < HLO_COUNT_OF(kRows); r++)
-        if (!is_listed(names, count, kRows[r].pass) && has_opcode(module, kRows[r].opcode))
+        if (!is_listed(names, count, kRows[r].pass) && hlo_module_has(module, kRows[r].opcode))
             names[count++] = kRows[r].pass;
     if (hlo_module_has_converting_product(module)) names[count++] = "product-type-expander";
-    if (has_dynamic_sizes(module)) names[count++] = "dynamic-padder";
-    const bool loops = has_opcode(module, HLO_OP_WHILE) || has_opcode(module, HLO_OP_SCAN);
+    if (hlo_module_find(module, has_dynamic_sizes)) names[count++] = "dynamic-padder";
+    const bool loops = hlo_module_has(module, HLO_OP_WHILE) || hlo_module_has(module, HLO_OP_SCAN);
     for (size_t h = 0; loops && h < HLO_COUNT_OF(kHoists); h++) names[count++] = kHoists[h];
     if (count == 0) return HLO_SUCCESS;
     free_of_edges(module);

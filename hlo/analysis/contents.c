@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/analysis/contents.h"
+
+#include <assert.h>
+
+const HloInstruction *hlo_module_find(const HloModule *module, bool (*is_wanted)(const HloInstruction *instruction)) {
+    assert(module && is_wanted);
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (is_wanted(at)) return at;
+    return NULL;
+}
+
+bool hlo_module_has(const HloModule *module, HloOpcode opcode) {
+    assert(module);
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (hlo_is(at, opcode)) return true;
+    return false;
+}
+
+static bool is_collective(const HloInstruction *instruction) {
+    return hlo_op_is(instruction->opcode, HLO_OP_IS_COLLECTIVE);
+}
+
+bool hlo_module_has_collectives(const HloModule *module) {
+    return hlo_module_find(module, is_collective);
+}
