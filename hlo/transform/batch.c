@@ -3,7 +3,6 @@
 #include "hlo/transform/batch.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #include "hlo/analysis/calls.h"
 
@@ -14,17 +13,12 @@ static HloBatchRule *const RULES[] = {
 #undef HLO_OP
 };
 
-static void *lookup(const HloIntMap *map, const HloInstruction *instruction) {
-    const int64_t *found = hlo_int_map_find(map, (uint64_t)instruction->id);
-    return found ? (void *)(intptr_t)*found : NULL;
-}
-
 HloInstruction **hlo_batch_leaves(const HloBatch *v, int64_t index) {
-    return lookup(&v->values, v->old->operands[index]);
+    return hlo_transform_lookup(&v->values, v->old->operands[index]);
 }
 
 static bool *operand_flags(const HloBatch *v, int64_t index) {
-    return lookup(&v->flags, v->old->operands[index]);
+    return hlo_transform_lookup(&v->flags, v->old->operands[index]);
 }
 
 bool hlo_batch_has(const HloBatch *v, int64_t index) {
@@ -97,20 +91,15 @@ HloInstruction *hlo_batch_clone(HloBatch *v, HloInstruction *const *operands, co
 }
 
 void hlo_batch_fail(HloBatch *v, const char *format, ...) {
-    va_list arguments, again;
+    va_list arguments;
     va_start(arguments, format);
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
-    va_end(again);
-    char *message = HLO_ARENA_NEW(v->scratch, char, length + 1);
-    vsnprintf(message, (size_t)length + 1, format, arguments);
+    hlo_transform_fail(v->b, v->scratch, v->old, HLO_UNIMPLEMENTED, format, arguments);
     va_end(arguments);
-    hlo_builder_fail(v->b, hlo_status_at_instruction(hlo_error(HLO_UNIMPLEMENTED, "%s", message), v->old));
 }
 
 void hlo_batch_bind(HloBatch *v, const HloInstruction *parameter, HloInstruction **leaves, bool *flags) {
-    hlo_int_map_set(v->scratch, &v->values, (uint64_t)parameter->id, (int64_t)(intptr_t)leaves);
-    hlo_int_map_set(v->scratch, &v->flags, (uint64_t)parameter->id, (int64_t)(intptr_t)flags);
+    hlo_transform_store(v->scratch, &v->values, parameter, leaves);
+    hlo_transform_store(v->scratch, &v->flags, parameter, flags);
 }
 
 bool hlo_batch_is_over_axis(const HloBatch *v, const HloInstruction *i) {
@@ -165,8 +154,8 @@ void hlo_batch_walk(HloBatch *v, const HloComputation *computation, HloInstructi
     v->out_flags = caller_flags;
     if (v->b->status) return;
     int64_t count = hlo_shape_leaf_count(computation->root->shape);
-    memcpy(leaves, lookup(&v->values, computation->root), (size_t)count * sizeof *leaves);
-    memcpy(flags, lookup(&v->flags, computation->root), (size_t)count * sizeof *flags);
+    memcpy(leaves, hlo_transform_lookup(&v->values, computation->root), (size_t)count * sizeof *leaves);
+    memcpy(flags, hlo_transform_lookup(&v->flags, computation->root), (size_t)count * sizeof *flags);
 }
 
 typedef struct Body {

@@ -20,6 +20,8 @@
 #ifndef MESHLO_HLO_TRANSFORM_INTERNAL_H_
 #define MESHLO_HLO_TRANSFORM_INTERNAL_H_
 
+#include <stdarg.h>
+
 #include "hlo/ir/build/internal.h"
 #include "hlo/transform/transform.h"
 
@@ -90,6 +92,17 @@ typedef void HloJvpRule(HloJvp *j, HloInstruction **out);
     HloJvpRule hlo_jvp_##jvp;
 #include "hlo/ops.def"
 #undef HLO_OP
+
+// Returns the pointer that a map holds for an instruction's id; NULL if it holds none.
+static inline void *hlo_transform_lookup(const HloIntMap *map, const HloInstruction *instruction) {
+    const int64_t *found = hlo_int_map_find(map, (uint64_t)instruction->id);
+    return found ? (void *)(intptr_t)*found : NULL;
+}
+// Sets the pointer that a map holds for an instruction's id.
+static inline void hlo_transform_store(HloArena *arena, HloIntMap *map, const HloInstruction *instruction,
+                                       const void *value) {
+    hlo_int_map_set(arena, map, (uint64_t)instruction->id, (int64_t)(intptr_t)value);
+}
 
 // The rule of an opcode.
 HloJvpRule *hlo_jvp_rule(HloOpcode opcode);
@@ -198,6 +211,9 @@ HloInstruction *hlo_transform_scale(HloBuilder *b, HloInstruction *x, double fac
 HloInstruction *hlo_transform_sum(HloBuilder *b, HloInstruction *a, HloInstruction *b2);
 // Zeros of a shape.
 HloInstruction *hlo_transform_zeros(HloBuilder *b, const HloShape *shape);
+// Records an error about the instruction `at` in the builder; the message is formatted in `scratch`.
+void hlo_transform_fail(HloBuilder *b, HloArena *scratch, const HloInstruction *at, HloCode code, const char *format,
+                        va_list arguments);
 // The leaves of a value, depth first.
 void hlo_transform_leaves(HloBuilder *b, HloInstruction *value, HloInstruction **leaves);
 // A value of `shape` (layouts ignored) from its leaves.

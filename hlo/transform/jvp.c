@@ -4,7 +4,6 @@
 #include "hlo/transform/structure.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 static HloJvpRule *const RULES[] = {
 #define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost, jvp, transpose, batching) \
@@ -17,17 +16,8 @@ HloJvpRule *hlo_jvp_rule(HloOpcode opcode) {
     return RULES[opcode];
 }
 
-static void *lookup(const HloIntMap *map, const HloInstruction *instruction) {
-    const int64_t *found = hlo_int_map_find(map, (uint64_t)instruction->id);
-    return found ? (void *)(intptr_t)*found : NULL;
-}
-
-static void store(HloArena *arena, HloIntMap *map, const HloInstruction *instruction, void *value) {
-    hlo_int_map_set(arena, map, (uint64_t)instruction->id, (int64_t)(intptr_t)value);
-}
-
 HloInstruction *hlo_jvp_primal_of(const HloJvp *j, const HloInstruction *old) {
-    return lookup(&j->primals, old);
+    return hlo_transform_lookup(&j->primals, old);
 }
 
 HloInstruction *hlo_jvp_operand(const HloJvp *j, int64_t index) {
@@ -67,7 +57,7 @@ HloInstruction *hlo_jvp_apply(HloJvp *j, HloInstruction *const *operands, int64_
 }
 
 HloInstruction **hlo_jvp_tangents_of(const HloJvp *j, const HloInstruction *old) {
-    return lookup(&j->tangents, old);
+    return hlo_transform_lookup(&j->tangents, old);
 }
 
 HloInstruction **hlo_jvp_tangents(const HloJvp *j, int64_t index) {
@@ -87,22 +77,15 @@ HloInstruction *hlo_jvp_tangent_or_zeros(HloJvp *j, int64_t index) {
 void hlo_jvp_fail(HloJvp *j, HloCode code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *message = NULL;
-    va_list again;
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
-    va_end(again);
-    message = HLO_ARENA_NEW(j->scratch, char, length + 1);
-    vsnprintf(message, (size_t)length + 1, format, arguments);
+    hlo_transform_fail(j->b, j->scratch, j->old, code, format, arguments);
     va_end(arguments);
-    hlo_builder_fail(j->b, hlo_status_at_instruction(hlo_error(code, "%s", message), j->old));
 }
 
 void hlo_jvp_bind(HloJvp *j, const HloInstruction *parameter, HloInstruction *value, HloInstruction **tangents) {
     bool any = false;
     for (int64_t k = 0; tangents && k < hlo_shape_leaf_count(parameter->shape); k++) any |= tangents[k] != NULL;
-    store(j->scratch, &j->primals, parameter, value);
-    store(j->scratch, &j->tangents, parameter, any ? tangents : NULL);
+    hlo_transform_store(j->scratch, &j->primals, parameter, value);
+    hlo_transform_store(j->scratch, &j->tangents, parameter, any ? tangents : NULL);
 }
 
 HloInstruction *hlo_jvp_seed(HloJvp *j, const HloShape *shape) {
@@ -117,7 +100,7 @@ void hlo_jvp_placeholder(HloJvp *j, const HloLinear *linear, HloInstruction *con
     HloInstruction *call =
         hlo_build_custom_call(j->b, "linear", operands, linear->residual_count + linear->tangent_count, shape);
     if (!call) return;
-    store(j->scratch, &j->linears, call, hlo_arena_copy(j->scratch, linear, sizeof *linear));
+    hlo_transform_store(j->scratch, &j->linears, call, hlo_arena_copy(j->scratch, linear, sizeof *linear));
     for (int64_t i = 0; i < count; i++) out[i] = hlo_build_get(j->b, call, i);
 }
 
@@ -149,7 +132,7 @@ static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed
     for (int32_t k = 0; k < i->operand_count; k++) {
         const HloInstruction *operand = i->operands[k];
         int64_t count = hlo_shape_leaf_count(operand->shape), from = 0;
-        bool *of = lookup(&j->needed, operand);
+        bool *of = hlo_transform_lookup(&j->needed, operand);
         if (hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT)) {
             from = hlo_shape_first_leaf(operand->shape, HLO_ATTRIBUTES(i, TupleIndex)->index);
             for (int64_t l = 0; l < leaves; l++) of[from + l] |= needed[l];
@@ -157,7 +140,8 @@ static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed
             for (int64_t l = 0; l < count; l++) of[l] |= needed[first + l];
             first += count;
         } else {
-            const bool *inside = is_inlined ? lookup(&j->needed, i->called[0]->parameters.items[k]) : NULL;
+            const bool *inside =
+                is_inlined ? hlo_transform_lookup(&j->needed, i->called[0]->parameters.items[k]) : NULL;
             for (int64_t l = 0; l < count; l++) of[l] |= !inside || inside[l];
         }
     }
@@ -173,20 +157,22 @@ static void find_needed(HloJvp *j, const HloComputation *computation, const bool
     if (before && !memcmp((const bool *)(intptr_t)*before, asked, (size_t)leaves * sizeof *asked)) return;
     hlo_int_map_set(j->scratch, &j->asked, (uint64_t)computation->id, (int64_t)(intptr_t)asked);
     for (const HloInstruction *i = computation->first; i; i = i->next)
-        store(j->scratch, &j->needed, i, HLO_ARENA_NEW(j->scratch, bool, hlo_shape_leaf_count(i->shape)));
-    bool *root = lookup(&j->needed, computation->root);
+        hlo_transform_store(j->scratch, &j->needed, i, HLO_ARENA_NEW(j->scratch, bool, hlo_shape_leaf_count(i->shape)));
+    bool *root = hlo_transform_lookup(&j->needed, computation->root);
     memcpy(root, asked, (size_t)leaves * sizeof *root);
-    for (const HloInstruction *i = computation->last; i; i = i->previous) need_operands(j, i, lookup(&j->needed, i));
+    for (const HloInstruction *i = computation->last; i; i = i->previous)
+        need_operands(j, i, hlo_transform_lookup(&j->needed, i));
 }
 
 const bool *hlo_jvp_needed(const HloJvp *j) {
-    return lookup(&j->needed, j->old);
+    return hlo_transform_lookup(&j->needed, j->old);
 }
 
 void hlo_jvp_need(HloJvp *j, const HloComputation *computation, const bool *needed, bool *into) {
     const HloInstruction *parameter = computation->parameters.items[0];
     find_needed(j, computation, needed);
-    memcpy(into, lookup(&j->needed, parameter), (size_t)hlo_shape_leaf_count(parameter->shape) * sizeof *into);
+    memcpy(into, hlo_transform_lookup(&j->needed, parameter),
+           (size_t)hlo_shape_leaf_count(parameter->shape) * sizeof *into);
 }
 
 static bool any_of(const bool *flags, int64_t count) {
@@ -274,12 +260,12 @@ static void find_activity(HloJvp *j, const HloComputation *computation, bool *co
             if (given) memcpy(flags, given, (size_t)hlo_shape_leaf_count(i->shape) * sizeof *flags);
         } else {
             bool **operands = HLO_ARENA_NEW(j->scratch, bool *, i->operand_count + 1);
-            for (int32_t k = 0; k < i->operand_count; k++) operands[k] = lookup(&active, i->operands[k]);
+            for (int32_t k = 0; k < i->operand_count; k++) operands[k] = hlo_transform_lookup(&active, i->operands[k]);
             instruction_activity(j, i, operands, flags);
         }
-        store(j->scratch, &active, i, flags);
+        hlo_transform_store(j->scratch, &active, i, flags);
     }
-    memcpy(out, lookup(&active, computation->root),
+    memcpy(out, hlo_transform_lookup(&active, computation->root),
            (size_t)hlo_shape_leaf_count(computation->root->shape) * sizeof *out);
 }
 
@@ -308,10 +294,10 @@ static const HloSharding *leaf_sharding(const HloInstruction *i) {
 
 // A call that sends is differentiated for what it sends alone too.
 static bool has_tangent(HloJvp *j, const HloInstruction *i) {
-    const bool is_needed = any_of(lookup(&j->needed, i), hlo_shape_leaf_count(i->shape));
+    const bool is_needed = any_of(hlo_transform_lookup(&j->needed, i), hlo_shape_leaf_count(i->shape));
     if (stops(i) || (!is_needed && !(hlo_is(i, HLO_OP_CALL) && hlo_jvp_sends(j, i)))) return false;
     for (int32_t k = 0; k < i->operand_count; k++)
-        if (lookup(&j->tangents, i->operands[k])) return true;
+        if (hlo_transform_lookup(&j->tangents, i->operands[k])) return true;
     return false;
 }
 
@@ -319,7 +305,7 @@ static bool has_tangent(HloJvp *j, const HloInstruction *i) {
 static void step(HloJvp *j, const HloInstruction *i) {
     int64_t leaves = hlo_shape_leaf_count(i->shape);
     HloInstruction **out = HLO_ARENA_NEW(j->scratch, HloInstruction *, leaves + 1);
-    bool *needed = lookup(&j->needed, i), any = false;
+    bool *needed = hlo_transform_lookup(&j->needed, i), any = false;
     j->old = i;
     j->result = NULL;
     j->b->metadata = i->metadata;
@@ -339,8 +325,8 @@ static void step(HloJvp *j, const HloInstruction *i) {
         any |= out[k] != NULL;
     }
     if (out[0] && leaf_sharding(i) && !out[0]->sharding) out[0]->sharding = i->sharding;
-    store(j->scratch, &j->primals, i, value);
-    store(j->scratch, &j->tangents, i, any ? out : NULL);
+    hlo_transform_store(j->scratch, &j->primals, i, value);
+    hlo_transform_store(j->scratch, &j->tangents, i, any ? out : NULL);
 }
 
 void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, const bool *needed, HloInstruction **root,
@@ -355,8 +341,8 @@ void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, const bool *need
     j->old = caller;
     j->b->metadata = metadata;
     if (j->b->status) return;
-    *root = lookup(&j->primals, computation->root);
-    HloInstruction **of_root = lookup(&j->tangents, computation->root);
+    *root = hlo_transform_lookup(&j->primals, computation->root);
+    HloInstruction **of_root = hlo_transform_lookup(&j->tangents, computation->root);
     for (int64_t k = 0; k < leaves; k++) tangents[k] = of_root ? of_root[k] : NULL;
 }
 

@@ -205,8 +205,7 @@ static bool of_call(const Walk *w, const HloInstruction *i, Change *c) {
     for (int32_t k = 0; k < i->operand_count; k++) {
         const Change *of = change_of(w, i->operands[k]);
         if (is_nothing(of)) continue;
-        hlo_int_map_set(w->j->scratch, &inner.changes, (uint64_t)called->parameters.items[k]->id,
-                        (int64_t)(intptr_t)of);
+        hlo_transform_store(w->j->scratch, &inner.changes, called->parameters.items[k], of);
         for (int64_t u = 0; u < called->parameters.items[k]->users.count; u++)
             hlo_vector_push(w->j->scratch, &inner.pending, called->parameters.items[k]->users.items[u]);
     }
@@ -284,8 +283,7 @@ static bool follow(Walk *w, const HloComputation *computation) {
         Change c;
         if (++w->visited > MOST_VALUES || w->pending.count > MOST_VALUES || !change(w, i, &c)) return false;
         if (is_nothing(&c)) continue;
-        hlo_int_map_set(w->j->scratch, &w->changes, (uint64_t)i->id,
-                        (int64_t)(intptr_t)hlo_arena_copy(w->j->scratch, &c, sizeof c));
+        hlo_transform_store(w->j->scratch, &w->changes, i, hlo_arena_copy(w->j->scratch, &c, sizeof c));
         for (int64_t u = 0; u < i->users.count; u++) hlo_vector_push(w->j->scratch, &w->pending, i->users.items[u]);
     }
     w->result = *change_of(w, computation->root);
@@ -298,7 +296,7 @@ bool hlo_transform_cancels(HloJvp *j) {
     Change own = {.added = 1};
     if (!hlo_shape_is_array(m->shape) || m == m->parent->root) return false;
     for (int64_t d = 0; d < m->shape->rank; d++) own.of[d] = m->shape->dims[d] == 1 ? -1 : d;
-    hlo_int_map_set(j->scratch, &w.changes, (uint64_t)m->id, (int64_t)(intptr_t)&own);
+    hlo_transform_store(j->scratch, &w.changes, m, &own);
     for (int64_t u = 0; u < m->users.count; u++) hlo_vector_push(j->scratch, &w.pending, m->users.items[u]);
     return follow(&w, m->parent) && is_nothing(&w.result);
 }

@@ -99,15 +99,14 @@ static HloInstruction **derived_body(Lanes *p, HloInstruction *all, int64_t firs
             copy = hlo_build_get(p->b, all, leaf < p->leaves ? leaf : leaf + first);
         } else {
             HloInstruction **operands = HLO_ARENA_NEW(p->scratch, HloInstruction *, i->operand_count + 1);
-            for (int32_t k = 0; k < i->operand_count; k++)
-                operands[k] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&copies, (uint64_t)i->operands[k]->id);
+            for (int32_t k = 0; k < i->operand_count; k++) operands[k] = hlo_transform_lookup(&copies, i->operands[k]);
             copy = hlo_instruction_clone(p->b->computation, i, i->shape, operands, i->operand_count);
         }
         if (p->b->status) return results;
-        hlo_int_map_set(p->scratch, &copies, (uint64_t)i->id, (int64_t)(intptr_t)copy);
+        hlo_transform_store(p->scratch, &copies, i, copy);
     }
     for (int64_t k = 0; k < p->leaves + p->active; k++)
-        results[k] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&copies, (uint64_t)p->from->root->operands[k]->id);
+        results[k] = hlo_transform_lookup(&copies, p->from->root->operands[k]);
     return results;
 }
 

@@ -230,7 +230,7 @@ void hlo_transform_qr(HloJvp *j, HloInstruction **out) {
         dr = side_by_side(b, dr, rest);
     }
     out[0] = hlo_transform_widened(b, dr, m, n);
-    if (dq) hlo_int_map_set(j->scratch, &j->orthogonal, (uint64_t)j->old->id, (int64_t)(intptr_t)dq);
+    if (dq) hlo_transform_store(j->scratch, &j->orthogonal, j->old, dq);
 }
 
 void hlo_transform_reflectors(HloJvp *j, HloInstruction **out) {

@@ -18,11 +18,6 @@ typedef struct Solution {
     HloInstruction *right;  // the tangent of its right-hand side; NULL for zero
 } Solution;
 
-static void *lookup(const HloIntMap *map, const HloInstruction *i) {
-    const int64_t *found = hlo_int_map_find(map, (uint64_t)i->id);
-    return found ? (void *)(intptr_t)*found : NULL;
-}
-
 static bool is_nan(const HloInstruction *i) {
     while (hlo_is(i, HLO_OP_BROADCAST)) i = i->operands[0];
     if (!hlo_is(i, HLO_OP_CONSTANT) || hlo_shape_elements(i->shape) == 0) return false;
@@ -36,7 +31,7 @@ static bool is_nan(const HloInstruction *i) {
 static const HloFactorTangents *factor_tangents(const HloJvp *j, const HloInstruction *matrix) {
     if (hlo_is(matrix, HLO_OP_SELECT) && is_nan(matrix->operands[2])) matrix = matrix->operands[1];
     const bool first = hlo_is(matrix, HLO_OP_GET_TUPLE_ELEMENT) && HLO_ATTRIBUTES(matrix, TupleIndex)->index == 0;
-    const HloFactorTangents *tangents = first ? lookup(&j->factors, matrix->operands[0]) : NULL;
+    const HloFactorTangents *tangents = first ? hlo_transform_lookup(&j->factors, matrix->operands[0]) : NULL;
     const int64_t rank = matrix->shape->rank;
     return tangents && matrix->shape->dims[rank - 1] == matrix->shape->dims[rank - 2] ? tangents : NULL;
 }
@@ -134,9 +129,8 @@ HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolve
     if (!matrix || !x || !right) return NULL;
     Solution own = {*attributes, matrix, hlo_jvp_tangent(j, 1)};
     const HloInstruction *inner = unmoved(right);
-    hlo_int_map_set(j->scratch, &j->solutions, (uint64_t)x->id,
-                    (int64_t)(intptr_t)hlo_arena_copy(j->scratch, &own, sizeof own));
-    const Solution *first = lookup(&j->solutions, inner);
+    hlo_transform_store(j->scratch, &j->solutions, x, hlo_arena_copy(j->scratch, &own, sizeof own));
+    const Solution *first = hlo_transform_lookup(&j->solutions, inner);
     const HloFactorTangents *tangents = first && first->matrix == matrix ? factor_tangents(j, matrix) : NULL;
     if (!tangents || !are_both_factors(&first->attributes, attributes) ||
         !hlo_shape_equal(inner->shape, x->shape, HLO_COMPARE_IGNORE_LAYOUT))

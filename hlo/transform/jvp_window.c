@@ -30,7 +30,7 @@ static bool combine(Expansion *e, HloInstruction *const *x, HloInstruction *cons
     for (const HloInstruction *i = combiner->first; i && !e->b->status; i = i->next) {
         HloInstruction *copy = NULL, *operands[3];
         for (int32_t k = 0; k < i->operand_count && k < 3; k++)
-            operands[k] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&copies, (uint64_t)i->operands[k]->id);
+            operands[k] = hlo_transform_lookup(&copies, i->operands[k]);
         if (hlo_is(i, HLO_OP_PARAMETER)) {
             int64_t number = hlo_parameter_number(i);
             copy = number < e->count ? x[number] : y[number - e->count];
@@ -38,8 +38,7 @@ static bool combine(Expansion *e, HloInstruction *const *x, HloInstruction *cons
             HloInstruction *scalar = hlo_instruction_clone(e->b->computation, i, i->shape, NULL, 0);
             copy = hlo_build_broadcast(e->b, scalar, dims, HLO_DIMS());
         } else if (hlo_is(i, HLO_OP_TUPLE) && i == combiner->root) {
-            for (int64_t k = 0; k < e->count; k++)
-                out[k] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&copies, (uint64_t)i->operands[k]->id);
+            for (int64_t k = 0; k < e->count; k++) out[k] = hlo_transform_lookup(&copies, i->operands[k]);
             return true;
         } else if (hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) && i->operand_count <= 3) {
             const HloShape *shape = hlo_shape_array(e->b->module->arena, i->shape->type, dims.items, dims.count);
@@ -50,7 +49,7 @@ static bool combine(Expansion *e, HloInstruction *const *x, HloInstruction *cons
                                        combiner->name, hlo_op_text(i->opcode)));
             return false;
         }
-        hlo_int_map_set(e->scratch, &copies, (uint64_t)i->id, (int64_t)(intptr_t)copy);
+        hlo_transform_store(e->scratch, &copies, i, copy);
         if (i == combiner->root) out[0] = copy;
     }
     return !e->b->status;

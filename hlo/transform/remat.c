@@ -18,11 +18,6 @@ typedef struct Remat {
     HloInstruction *trigger;   // what copies wait for: a value of the second part; NULL: nothing
 } Remat;
 
-static HloInstruction *lookup(const HloIntMap *map, const HloInstruction *i) {
-    const int64_t *found = hlo_int_map_find(map, (uint64_t)i->id);
-    return found ? (HloInstruction *)(intptr_t)*found : NULL;
-}
-
 static bool has_name(const HloInstruction *i) {
     return hlo_instruction_frontend_attribute(i, "checkpoint_name") != NULL;
 }
@@ -87,12 +82,12 @@ HloInstruction *hlo_remat_placed(HloBuilder *b, HloInstruction *x, int64_t space
 // The value after its stay in host memory.
 static HloInstruction *fetched(Remat *r, HloInstruction *i) {
     HloInstruction *value = hlo_is(i, HLO_OP_COPY) && has_name(i) ? i->operands[0] : i,
-                   *known = lookup(&r->copies, value);
+                   *known = hlo_transform_lookup(&r->copies, value);
     if (known) return known;
     HloInstruction *there = hlo_remat_placed(r->b, value, HLO_SPACE_PINNED_HOST);
     hlo_instruction_move_after(there, value);
     HloInstruction *back = insert(r, hlo_remat_placed(r->b, there, HLO_SPACE_DEVICE));
-    hlo_int_map_set(r->scratch, &r->copies, (uint64_t)value->id, (int64_t)(intptr_t)back);
+    hlo_transform_store(r->scratch, &r->copies, value, back);
     return back;
 }
 
@@ -131,7 +126,7 @@ static HloInstruction *saved(Remat *r, HloInstruction *i) {
 static HloInstruction *copied(Remat *r, HloInstruction *i) {
     if (is_saved(r, i)) return saved(r, i);
     HloInstruction **operands = HLO_ARENA_NEW(r->scratch, HloInstruction *, i->operand_count);
-    for (int32_t k = 0; k < i->operand_count; k++) operands[k] = lookup(&r->copies, i->operands[k]);
+    for (int32_t k = 0; k < i->operand_count; k++) operands[k] = hlo_transform_lookup(&r->copies, i->operands[k]);
     return insert(r, hlo_instruction_clone(r->b->computation, i, i->shape, operands, i->operand_count));
 }
 
@@ -142,14 +137,13 @@ static HloInstruction *again(Remat *r, HloInstruction *wanted) {
     while (stack.count > 0) {
         HloInstruction *i = stack.items[stack.count - 1];
         int64_t before = stack.count;
-        for (int32_t k = 0; k < i->operand_count && !is_saved(r, i) && !lookup(&r->copies, i); k++)
-            if (!lookup(&r->copies, i->operands[k])) hlo_vector_push(r->scratch, &stack, i->operands[k]);
+        for (int32_t k = 0; k < i->operand_count && !is_saved(r, i) && !hlo_transform_lookup(&r->copies, i); k++)
+            if (!hlo_transform_lookup(&r->copies, i->operands[k])) hlo_vector_push(r->scratch, &stack, i->operands[k]);
         if (stack.count > before) continue;
         stack.count--;
-        if (!lookup(&r->copies, i))
-            hlo_int_map_set(r->scratch, &r->copies, (uint64_t)i->id, (int64_t)(intptr_t)copied(r, i));
+        if (!hlo_transform_lookup(&r->copies, i)) hlo_transform_store(r->scratch, &r->copies, i, copied(r, i));
     }
-    return lookup(&r->copies, wanted);
+    return hlo_transform_lookup(&r->copies, wanted);
 }
 
 // Makes an instruction of the second part use copies.
@@ -157,7 +151,7 @@ static void use_copies(Remat *r, HloInstruction *i) {
     r->position = i;
     for (int32_t k = 0; k < i->operand_count; k++) {
         HloInstruction *operand = i->operands[k];
-        if (lookup(&r->first, operand) && (!is_saved(r, operand) || is_offloaded(r, operand)))
+        if (hlo_transform_lookup(&r->first, operand) && (!is_saved(r, operand) || is_offloaded(r, operand)))
             hlo_instruction_set_operand(i, k, again(r, operand));
     }
 }
@@ -167,8 +161,7 @@ void hlo_transform_rematerialise(HloBuilder *b, HloArena *scratch, const HloGrad
     if (options->remat == HLO_REMAT_SAVE_EVERYTHING || !last) return;
     Remat r = {.b = b, .scratch = scratch, .policy = options->remat};
     HloInstruction *i = b->computation->first;
-    for (; i && i->id <= last->id; i = i->next)
-        hlo_int_map_set(scratch, &r.first, (uint64_t)i->id, (int64_t)(intptr_t)i);
+    for (; i && i->id <= last->id; i = i->next) hlo_transform_store(scratch, &r.first, i, i);
     for (; i; i = i->next) use_copies(&r, i);
 }
 
@@ -176,8 +169,7 @@ void hlo_remat_keeping(HloBuilder *b, HloArena *scratch, const HloIntMap *kept, 
                        int64_t count) {
     Remat r = {.b = b, .scratch = scratch, .policy = HLO_REMAT_SAVE_NOTHING, .kept = kept};
     HloInstruction *i = b->computation->first;
-    for (int64_t k = 0; k < count; k++)
-        hlo_int_map_set(scratch, &r.first, (uint64_t)first[k]->id, (int64_t)(intptr_t)first[k]);
+    for (int64_t k = 0; k < count; k++) hlo_transform_store(scratch, &r.first, first[k], first[k]);
     for (; i && hlo_int_map_find(&r.first, (uint64_t)i->id); i = i->next) continue;
     HloIntMap waits = {0};  // ids of what is computed from the first part
     HloInstruction *latest = NULL;
@@ -186,7 +178,8 @@ void hlo_remat_keeping(HloBuilder *b, HloArena *scratch, const HloIntMap *kept, 
         r.trigger = latest;
         for (int32_t k = 0; k < i->operand_count; k++) {
             const bool second = hlo_int_map_find(&waits, (uint64_t)i->operands[k]->id);
-            is_late |= second || (lookup(&r.first, i->operands[k]) && !hlo_remat_is_given(i->operands[k]));
+            is_late |=
+                second || (hlo_transform_lookup(&r.first, i->operands[k]) && !hlo_remat_is_given(i->operands[k]));
             if (second && hlo_shape_is_array(i->operands[k]->shape)) r.trigger = i->operands[k];
         }
         use_copies(&r, i);

@@ -146,7 +146,7 @@ static void append_again(Part *p) {
         HloInstruction **operands = HLO_ARENA_NEW(t->scratch, HloInstruction *, old->operand_count + 1);
         for (int32_t k = 0; k < old->operand_count; k++) operands[k] = hlo_transposer_map(t, old->operands[k]);
         HloInstruction *copy = hlo_instruction_clone(t->b->computation, old, old->shape, operands, old->operand_count);
-        hlo_int_map_set(t->scratch, &t->mapped, (uint64_t)old->id, (int64_t)(intptr_t)copy);
+        hlo_transform_store(t->scratch, &t->mapped, old, copy);
     }
 }
 
@@ -158,7 +158,7 @@ static HloStatus backward_body(void *argument) {
     int64_t number = 0, in = hlo_shape_leaf_count(input_shape(p)), out = hlo_shape_leaf_count(output_shape(p));
     for (int64_t i = 0; i < p->residuals.count; i++) {
         HloInstruction *parameter = hlo_build_parameter_shape(b, number++, p->split->residuals[i], NULL);
-        hlo_int_map_set(t->scratch, &t->mapped, (uint64_t)p->residuals.items[i]->id, (int64_t)(intptr_t)parameter);
+        hlo_transform_store(t->scratch, &t->mapped, p->residuals.items[i], parameter);
     }
     for (int64_t k = 0; k < out; k++) {
         if (!p->active_out[k]) continue;

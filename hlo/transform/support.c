@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building blocks of the transforms: sums with zeros, leaves of tuples, inlined computations, and tidying up.
 #include <assert.h>
+#include <stdio.h>
 
 #include "hlo/analysis/redundant.h"
 #include "hlo/transform/internal.h"
@@ -15,6 +16,17 @@ HloInstruction *hlo_transform_sum(HloBuilder *b, HloInstruction *a, HloInstructi
 
 HloInstruction *hlo_transform_zeros(HloBuilder *b, const HloShape *shape) {
     return hlo_build_splat(b, shape->type, hlo_shape_dims(shape), 0);
+}
+
+void hlo_transform_fail(HloBuilder *b, HloArena *scratch, const HloInstruction *at, HloCode code, const char *format,
+                        va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    const int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *message = HLO_ARENA_NEW(scratch, char, length + 1);
+    vsnprintf(message, (size_t)length + 1, format, arguments);
+    hlo_builder_fail(b, hlo_status_at_instruction(hlo_error(code, "%s", message), at));
 }
 
 void hlo_transform_leaves(HloBuilder *b, HloInstruction *value, HloInstruction **leaves) {
@@ -47,14 +59,13 @@ HloInstruction *hlo_transform_inline(HloBuilder *b, HloArena *scratch, const Hlo
             copy = arguments[hlo_parameter_number(i)];
         } else {
             HloInstruction **operands = HLO_ARENA_NEW(scratch, HloInstruction *, i->operand_count);
-            for (int32_t k = 0; k < i->operand_count; k++)
-                operands[k] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&copies, (uint64_t)i->operands[k]->id);
+            for (int32_t k = 0; k < i->operand_count; k++) operands[k] = hlo_transform_lookup(&copies, i->operands[k]);
             // Elements of a tuple that is built here are its operands.
             bool known = hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT) && hlo_is(operands[0], HLO_OP_TUPLE);
             copy = known ? operands[0]->operands[HLO_ATTRIBUTES(i, TupleIndex)->index]
                          : hlo_instruction_clone(b->computation, i, i->shape, operands, i->operand_count);
         }
-        hlo_int_map_set(scratch, &copies, (uint64_t)i->id, (int64_t)(intptr_t)copy);
+        hlo_transform_store(scratch, &copies, i, copy);
         if (i == computation->root) root = copy;
     }
     return root;

@@ -13,17 +13,8 @@ static HloTransposeRule *const RULES[] = {
 #undef HLO_OP
 };
 
-static void *lookup(const HloIntMap *map, const HloInstruction *instruction) {
-    const int64_t *found = hlo_int_map_find(map, (uint64_t)instruction->id);
-    return found ? (void *)(intptr_t)*found : NULL;
-}
-
-static void store(HloArena *arena, HloIntMap *map, const HloInstruction *instruction, void *value) {
-    hlo_int_map_set(arena, map, (uint64_t)instruction->id, (int64_t)(intptr_t)value);
-}
-
 static bool is_linear(const HloTransposer *t, const HloInstruction *instruction) {
-    return lookup(&t->linear, instruction) != NULL;
+    return hlo_transform_lookup(&t->linear, instruction) != NULL;
 }
 
 void hlo_transposer_begin(HloTransposer *t) {
@@ -52,11 +43,11 @@ void hlo_transposer_residuals(HloTransposer *t, HloInstruction *const *tangents,
         if (tangents[i]) hlo_int_map_set(t->scratch, &live, (uint64_t)tangents[i]->id, 1);
     for (int64_t n = t->order.count - 1; n >= 0; n--) {
         const HloInstruction *i = t->order.items[n];
-        for (int32_t k = 0; k < i->operand_count && lookup(&live, i); k++) {
+        for (int32_t k = 0; k < i->operand_count && hlo_transform_lookup(&live, i); k++) {
             HloInstruction *operand = i->operands[k];
             if (is_linear(t, operand)) {
                 hlo_int_map_set(t->scratch, &live, (uint64_t)operand->id, 1);
-            } else if (!is_cheap(operand) && !lookup(&taken, operand)) {
+            } else if (!is_cheap(operand) && !hlo_transform_lookup(&taken, operand)) {
                 hlo_int_map_set(t->scratch, &taken, (uint64_t)operand->id, 1);
                 hlo_vector_push(t->scratch, residuals, operand);
             }
@@ -66,12 +57,12 @@ void hlo_transposer_residuals(HloTransposer *t, HloInstruction *const *tangents,
 
 HloInstruction *hlo_transposer_map(HloTransposer *t, HloInstruction *i) {
     if (t->is_inline) return i;
-    HloInstruction *mapped = lookup(&t->mapped, i);
+    HloInstruction *mapped = hlo_transform_lookup(&t->mapped, i);
     if (mapped) return mapped;
     assert(is_cheap(i));
     HloInstruction *operand = i->operand_count ? hlo_transposer_map(t, i->operands[0]) : NULL;
     mapped = hlo_instruction_clone(t->b->computation, i, i->shape, &operand, i->operand_count);
-    store(t->scratch, &t->mapped, i, mapped);
+    hlo_transform_store(t->scratch, &t->mapped, i, mapped);
     return mapped;
 }
 
@@ -84,10 +75,10 @@ bool hlo_transposer_is_linear(const HloTransposer *t, int64_t index) {
 }
 
 HloInstruction **hlo_transposer_cotangents(HloTransposer *t, const HloInstruction *linear) {
-    HloInstruction **leaves = lookup(&t->cotangents, linear);
+    HloInstruction **leaves = hlo_transform_lookup(&t->cotangents, linear);
     if (!leaves) {
         leaves = HLO_ARENA_NEW(t->scratch, HloInstruction *, hlo_shape_leaf_count(linear->shape) + 1);
-        store(t->scratch, &t->cotangents, linear, leaves);
+        hlo_transform_store(t->scratch, &t->cotangents, linear, leaves);
     }
     return leaves;
 }
@@ -152,13 +143,13 @@ void hlo_transposer_give(HloTransposer *t, int64_t index, HloInstruction *cotang
 }
 
 HloInstruction *hlo_transposer_cotangent(const HloTransposer *t, const HloInstruction *linear) {
-    HloInstruction **leaves = linear ? lookup(&t->cotangents, linear) : NULL;
+    HloInstruction **leaves = linear ? hlo_transform_lookup(&t->cotangents, linear) : NULL;
     return leaves ? leaves[0] : NULL;
 }
 
 // Passes the cotangents of one instruction on.
 static void step(HloTransposer *t, HloInstruction *i, HloInstruction **cotangents) {
-    HloLinear *placeholder = lookup(&t->jvp->linears, i);
+    HloLinear *placeholder = hlo_transform_lookup(&t->jvp->linears, i);
     t->instruction = i;
     t->b->metadata = i->metadata;
     if (placeholder) {
@@ -178,7 +169,7 @@ static void step(HloTransposer *t, HloInstruction *i, HloInstruction **cotangent
 void hlo_transposer_run(HloTransposer *t) {
     const HloMetadata *metadata = t->b->metadata;
     for (int64_t n = t->order.count - 1; n >= 0 && !t->b->status; n--) {
-        HloInstruction **cotangents = lookup(&t->cotangents, t->order.items[n]);
+        HloInstruction **cotangents = hlo_transform_lookup(&t->cotangents, t->order.items[n]);
         if (cotangents) step(t, t->order.items[n], cotangents);
     }
     t->b->metadata = metadata;
