@@ -35,18 +35,11 @@ static bool passes_on(const HloInstruction *at) {
     }
 }
 
-// The loop in whose body or condition a parameter is; NULL for other parameters.
-static const HloInstruction *loop_around(const HloInstruction *parameter) {
-    const HloComputation *computation = parameter->parent;
-    const HloInstruction *caller = computation->callers.count == 1 ? computation->callers.items[0] : NULL;
-    return caller && hlo_is(caller, HLO_OP_WHILE) ? caller : NULL;
-}
-
 // What an element of a tuple is, looked up where the tuple is made, or before the loop that does not change it.
 static const HloInstruction *element_of(const HloInstruction *get) {
     const int64_t index = HLO_ATTRIBUTES(get, TupleIndex)->index;
     const HloInstruction *tuple = get->operands[0];
-    const HloInstruction *loop = hlo_is(tuple, HLO_OP_PARAMETER) ? loop_around(tuple) : NULL;
+    const HloInstruction *loop = hlo_is(tuple, HLO_OP_PARAMETER) ? hlo_loop_around(tuple) : NULL;
     if (hlo_is(tuple, HLO_OP_WHILE)) loop = tuple;
     if (loop && !hlo_loop_element_is_invariant(loop, index)) return NULL;
     if (loop) tuple = loop->operands[0];

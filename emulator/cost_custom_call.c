@@ -59,13 +59,6 @@ bool emu_call_estimate(const HloInstruction *call, EmuCallEstimate *estimate) {
 
 // ---- the program of a kernel
 
-// The while loop whose state `parameter` is; NULL for other parameters.
-static const HloInstruction *loop_of(const HloInstruction *parameter) {
-    const HloComputation *computation = parameter->parent;
-    const HloInstruction *caller = computation->callers.count == 1 ? computation->callers.items[0] : NULL;
-    return caller && hlo_is(caller, HLO_OP_WHILE) ? caller : NULL;
-}
-
 // The tuple that passes a barrier as its only operand, or the value itself.
 static const HloInstruction *before_barriers(const HloInstruction *value) {
     while (hlo_is(value, HLO_OP_OPTIMIZATION_BARRIER) && value->operand_count == 1) value = value->operands[0];
@@ -97,7 +90,7 @@ static const HloLiteral *constant_of(HloArena *arena, const HloInstruction *valu
         }
         const int64_t index = HLO_ATTRIBUTES(value, TupleIndex)->index;
         const HloInstruction *whole = before_barriers(value->operands[0]);
-        const HloInstruction *loop = hlo_is(whole, HLO_OP_PARAMETER) ? loop_of(whole) : whole;
+        const HloInstruction *loop = hlo_is(whole, HLO_OP_PARAMETER) ? hlo_loop_around(whole) : whole;
         const bool in_loop = loop && hlo_is(loop, HLO_OP_WHILE);
         if (in_loop && !hlo_loop_element_is_invariant(loop, index)) return NULL;
         const HloInstruction *tuple = before_barriers(in_loop ? loop->operands[0] : whole);

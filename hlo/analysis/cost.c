@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "hlo/analysis/loop.h"
+#include "hlo/ir/infer/support.h"
 
 struct HloCostAnalysis {
     HloArena *arena;
@@ -322,18 +323,11 @@ void hlo_cost_reduce(const HloCostAnalysis *analysis, const HloInstruction *inst
     if (instruction->called_count && in > out) apply(analysis, instruction, 0, in - out, cost);
 }
 
-// The number of elements in a window.
-static double window_elements(const HloWindow *window) {
-    double count = 1;
-    for (int64_t i = 0; window && i < window->count; i++) count *= (double)window->dims[i].size;
-    return count;
-}
-
 // Windows count in full, also where they reach into padding.
 void hlo_cost_reduce_window(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_REDUCE_WINDOW) || hlo_is(instruction, HLO_OP_SELECT_AND_SCATTER));
     move_all(instruction, cost);
-    double window = window_elements(HLO_ATTRIBUTES(instruction, Window)->window);
+    double window = hlo_window_elements(HLO_ATTRIBUTES(instruction, Window)->window);
     const HloShape *result = instruction->shape;
     if (instruction->opcode == HLO_OP_SELECT_AND_SCATTER) {
         double sources = elements_of(instruction->operands[1]->shape);

@@ -43,6 +43,12 @@ static bool integer_constant(const HloInstruction *instruction, int64_t *value) 
     return instruction->shape->type != HLO_U64 || *value >= 0;
 }
 
+const HloInstruction *hlo_loop_around(const HloInstruction *parameter) {
+    const HloComputation *computation = parameter->parent;
+    const HloInstruction *caller = computation->callers.count == 1 ? computation->callers.items[0] : NULL;
+    return caller && hlo_is(caller, HLO_OP_WHILE) ? caller : NULL;
+}
+
 // Only an element that is passed through directly is known to be invariant; one that is recomputed equally is not
 // found.
 bool hlo_loop_element_is_invariant(const HloInstruction *loop, int64_t index) {

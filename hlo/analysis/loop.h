@@ -30,6 +30,8 @@ HLO_EXPORT int64_t hlo_trip_bound(const HloInstruction *loop);
 // a while where that is known. `runs` holds the results so far by computation id, 0 at first; the entry runs once.
 // Calls are as deep as the module nests. O(callers) for each computation that is not in `runs` yet.
 HLO_EXPORT double hlo_computation_runs(const HloComputation *computation, double *runs);
+// Returns the while loop whose body or condition has this parameter; NULL for other parameters.
+HLO_EXPORT const HloInstruction *hlo_loop_around(const HloInstruction *parameter);
 // True when the body returns element `index` of the loop's tuple unchanged.
 HLO_EXPORT bool hlo_loop_element_is_invariant(const HloInstruction *loop, int64_t index);
 

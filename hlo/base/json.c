@@ -222,26 +222,6 @@ static int32_t parse_hex4(Parser *parser) {
     return value;
 }
 
-// Writes one code point and returns the position after it.
-static char *put_utf8(char *out, uint32_t code) {
-    if (code < 0x80) {
-        *out++ = (char)code;
-    } else if (code < 0x800) {
-        *out++ = (char)(0xC0 | code >> 6);
-        *out++ = (char)(0x80 | (code & 63));
-    } else if (code < 0x10000) {
-        *out++ = (char)(0xE0 | code >> 12);
-        *out++ = (char)(0x80 | (code >> 6 & 63));
-        *out++ = (char)(0x80 | (code & 63));
-    } else {
-        *out++ = (char)(0xF0 | code >> 18);
-        *out++ = (char)(0x80 | (code >> 12 & 63));
-        *out++ = (char)(0x80 | (code >> 6 & 63));
-        *out++ = (char)(0x80 | (code & 63));
-    }
-    return out;
-}
-
 // Parses \uXXXX, with the second half of a surrogate pair if one is needed.
 static HloStatus parse_unicode_escape(Parser *parser, char **out) {
     int32_t code = parse_hex4(parser);
@@ -252,7 +232,7 @@ static HloStatus parse_unicode_escape(Parser *parser, char **out) {
         code = -1;
     }
     if (code < 0) return fail(parser, "\\u needs four hexadecimal digits, and surrogates in pairs");
-    *out = put_utf8(*out, (uint32_t)code);
+    *out = hlo_utf8_put(*out, (uint32_t)code);
     return HLO_SUCCESS;
 }
 

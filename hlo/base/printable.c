@@ -57,3 +57,23 @@ void hlo_text_printable(HloText *text, const char *data, size_t length, bool kee
         i += bytes > 0 ? (size_t)bytes : 1;
     }
 }
+
+char *hlo_utf8_put(char *to, uint32_t code) {
+    assert(code <= 0x10FFFF);
+    if (code < 0x80) {
+        *to++ = (char)code;
+    } else if (code < 0x800) {
+        *to++ = (char)(0xC0 | code >> 6);
+        *to++ = (char)(0x80 | (code & 63));
+    } else if (code < 0x10000) {
+        *to++ = (char)(0xE0 | code >> 12);
+        *to++ = (char)(0x80 | (code >> 6 & 63));
+        *to++ = (char)(0x80 | (code & 63));
+    } else {
+        *to++ = (char)(0xF0 | code >> 18);
+        *to++ = (char)(0x80 | (code >> 12 & 63));
+        *to++ = (char)(0x80 | (code >> 6 & 63));
+        *to++ = (char)(0x80 | (code & 63));
+    }
+    return to;
+}

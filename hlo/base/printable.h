@@ -14,6 +14,9 @@ HLO_BEGIN_C
 // unless `code` is NULL.
 HLO_EXPORT int hlo_utf8_length(const char *text, size_t left, uint32_t *code);
 
+// Writes a character as UTF-8, at most four bytes, and returns the position after it.
+HLO_EXPORT char *hlo_utf8_put(char *to, uint32_t code);
+
 // Appends `length` bytes such that they contain no commands for a terminal and are displayed in their own order:
 // control characters, bytes that are not UTF-8 and marks that change the direction of writing are written in
 // hexadecimal (x1B, u{202E}, each after a backslash). Tabs are kept, and with `keep_lines` newlines.

@@ -167,12 +167,13 @@ static bool has_role(const Plan *plan, Role role) {
 
 // Drops dimensions of size 1 on either side, multiplies, and moves the dimensions of the product to their positions in
 // the convolution. Everything is checked before anything is created.
-static bool rewrite(HloInstruction *convolution, HloArena *scratch, bool before_partitioning) {
+static bool rewrite(HloInstruction *convolution, const HloPassEnv *env) {
+    HloArena *scratch = env->scratch;
     if (convolution->opcode != HLO_OP_CONVOLUTION || !hlo_pass_may_replace(convolution)) return false;
     if (hlo_shape_is_dynamic(convolution->shape) || hlo_shape_elements(convolution->shape) == 0) return false;
     Plan plan = {.convolution = convolution};
     if (!find_roles(&plan, scratch)) return false;
-    if (before_partitioning && !has_role(&plan, ROLE_COLUMNS) && !has_role(&plan, ROLE_BATCH)) return false;
+    if (env->before_partitioning && !has_role(&plan, ROLE_COLUMNS) && !has_role(&plan, ROLE_BATCH)) return false;
     plan.lhs_index = HLO_ARENA_NEW(scratch, int64_t, convolution->operands[0]->shape->rank);
     plan.rhs_index = HLO_ARENA_NEW(scratch, int64_t, convolution->operands[1]->shape->rank);
     HloInstruction *kernel = turned_kernel(&plan, convolution->operands[1]);
@@ -189,11 +190,5 @@ static bool rewrite(HloInstruction *convolution, HloArena *scratch, bool before_
 }
 
 HloStatus hlo_pass_convolution_to_dot(HloModule *module, const HloPassEnv *env, bool *changed) {
-    HloPassWalk walk = hlo_pass_walk(module);
-    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
-        HloArenaMark mark = hlo_arena_mark(env->scratch);
-        *changed |= rewrite(i, env->scratch, env->before_partitioning);
-        hlo_arena_reset(env->scratch, mark);
-    }
-    return HLO_SUCCESS;
+    return hlo_pass_each(module, env, rewrite, changed);
 }

@@ -74,7 +74,8 @@ static HloInstruction *canonical_operand(const HloInstruction *like, const Side 
 
 // Replaces the dot by one between sides in canonical form, reshaped back to the dimensions of the old one. Attributes
 // that determine how to multiply (precision, algorithm) are kept.
-static bool canonicalize(HloInstruction *dot, HloArena *scratch) {
+static bool canonicalize(HloInstruction *dot, const HloPassEnv *env) {
+    HloArena *scratch = env->scratch;
     if (dot->opcode != HLO_OP_DOT || dot->operand_count != 2 || !hlo_pass_may_replace(dot)) return false;
     HloDotAttributes attributes = *HLO_ATTRIBUTES(dot, Dot);
     Side lhs = {.operand = dot->operands[0],
@@ -108,11 +109,5 @@ static bool canonicalize(HloInstruction *dot, HloArena *scratch) {
 }
 
 HloStatus hlo_pass_dot_canonicalizer(HloModule *module, const HloPassEnv *env, bool *changed) {
-    HloPassWalk walk = hlo_pass_walk(module);
-    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
-        HloArenaMark mark = hlo_arena_mark(env->scratch);
-        *changed |= canonicalize(i, env->scratch);
-        hlo_arena_reset(env->scratch, mark);
-    }
-    return HLO_SUCCESS;
+    return hlo_pass_each(module, env, canonicalize, changed);
 }

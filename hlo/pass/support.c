@@ -179,6 +179,16 @@ HloPassWalk hlo_pass_walk(const HloModule *module) {
 }
 
 // The last instruction is recorded when a computation begins, because a pass appends after it.
+HloStatus hlo_pass_each(HloModule *module, const HloPassEnv *env, HloPassRewrite *rewrite, bool *changed) {
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
+        const HloArenaMark mark = hlo_arena_mark(env->scratch);
+        *changed |= rewrite(i, env);
+        hlo_arena_reset(env->scratch, mark);
+    }
+    return HLO_SUCCESS;
+}
+
 HloInstruction *hlo_pass_next(HloPassWalk *walk) {
     while (!walk->next) {
         if (++walk->computation >= walk->computation_count) return NULL;

@@ -52,6 +52,10 @@ HloInstruction *hlo_pass_splat(const HloInstruction *like, HloType type, HloInts
 static inline bool hlo_same_dims(const HloShape *a, const HloShape *b) {
     return hlo_ints_equal(hlo_shape_dims(a), hlo_shape_dims(b));
 }
+// True for a scalar repeated everywhere, which is compatible with every other broadcast and can have any sizes.
+static inline bool hlo_pass_repeats_scalar(const HloInstruction *i) {
+    return i->opcode == HLO_OP_BROADCAST && i->operands[0]->shape->rank == 0;
+}
 // True if a list of dimensions is 0, 1, 2 …
 bool hlo_pass_is_identity(HloInts dimensions);
 // The inverse permutation.
@@ -75,6 +79,12 @@ typedef struct HloPassWalk {
 HloPassWalk hlo_pass_walk(const HloModule *module);
 // The next instruction, or NULL at the end.
 HloInstruction *hlo_pass_next(HloPassWalk *walk);
+
+// A rewrite of one instruction; returns whether it changed the module.
+typedef bool HloPassRewrite(HloInstruction *instruction, const HloPassEnv *env);
+// Runs a rewrite over hlo_pass_walk(module), and resets the scratch memory after each instruction. Sets *changed if one
+// of them changed the module. Always succeeds: it is the whole of a pass.
+HloStatus hlo_pass_each(HloModule *module, const HloPassEnv *env, HloPassRewrite *rewrite, bool *changed);
 
 // True if an instruction may be replaced by something else: no control edges, no effects, no half of an asynchronous
 // op.

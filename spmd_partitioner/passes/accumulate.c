@@ -288,20 +288,13 @@ static void wait_for(Element *element) {
     for (int32_t i = 0; i < element->count; i++) remove_sum(element->sums[i], element->adds[i]);
 }
 
-// Start and result must be written out as tuples, and the loop's computations be its own.
-static bool is_own_loop(const HloInstruction *loop) {
-    return hlo_is(loop->operands[0], HLO_OP_TUPLE) && hlo_is(loop->called[1]->root, HLO_OP_TUPLE) &&
-           loop != loop->parent->root && loop->called[0]->callers.count == 1 && loop->called[1]->callers.count == 1 &&
-           loop->called[0]->root != loop->called[0]->parameters.items[0];
-}
-
 // Inner loops first: a sum that leaves one may be added up by the next.
 void spmd_accumulate_parts(HloModule *module, HloArena *scratch) {
     int64_t count;
     HloComputation **order = hlo_module_post_order(module, scratch, &count);
     for (int64_t c = 0; c < count; c++) {
         for (HloInstruction *at = order[c]->first; at; at = at->next) {
-            if (!hlo_is(at, HLO_OP_WHILE) || !is_own_loop(at)) continue;
+            if (!hlo_is(at, HLO_OP_WHILE) || !spmd_loop_may_change(at)) continue;
             for (int32_t i = 0; i < at->operands[0]->operand_count; i++) {
                 // Again for parts along another dimension, which a second collective scatters.
                 Element element = {.loop = at, .index = i};

@@ -98,8 +98,7 @@ static HloInstruction *carry_along(HloInstruction *loop, HloInstruction *value) 
     return read;
 }
 
-// Carry and result must be written out as tuples, and the loop's computations be its own: they get another parameter.
-static bool can_hoist_from(const HloInstruction *loop) {
+bool spmd_loop_may_change(const HloInstruction *loop) {
     const HloInstruction *init = loop->operands[0], *root = loop->called[1]->root;
     return hlo_is(init, HLO_OP_TUPLE) && hlo_is(root, HLO_OP_TUPLE) && loop != loop->parent->root &&
            loop->called[0]->callers.count == 1 && loop->called[1]->callers.count == 1 &&
@@ -133,7 +132,7 @@ void spmd_hoist_collectives(HloModule *module, HloArena *scratch) {
     HloComputation **order = hlo_module_post_order(module, scratch, &count);
     for (int64_t c = 0; c < count; c++) {
         for (HloInstruction *at = order[c]->first; at; at = at->next) {
-            if (hlo_is(at, HLO_OP_WHILE) && can_hoist_from(at)) hoist_from(at);
+            if (hlo_is(at, HLO_OP_WHILE) && spmd_loop_may_change(at)) hoist_from(at);
         }
     }
 }

@@ -36,6 +36,9 @@ void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limi
 // arrive in time. RESOURCE_EXHAUSTED when memory is short.
 HLO_NODISCARD HloStatus spmd_make_async(HloModule *module, HloArena *scratch);
 
+// Whether a pass may add to what a loop carries: start and result are written out as tuples, and its computations are
+// its own.
+bool spmd_loop_may_change(const HloInstruction *loop);
 // Whether a pass may replace a collective: it has one operand, control dependencies do not fix its place, and the
 // partitioner made it (it has a reason). The program's own collectives stay as they were written.
 bool spmd_may_replace(const HloInstruction *collective);

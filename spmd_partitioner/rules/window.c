@@ -29,16 +29,9 @@
 #include "spmd_partitioner/parts/composed.h"
 #include "spmd_partitioner/rules/cumulative.h"
 
-// A window of one element at each index: outputs are inputs, and no halo is needed. Window dilation does not matter,
-// since a single element has no neighbour in its window.
-static bool is_trivial(const HloWindowDimension *window) {
-    return window->size == 1 && window->stride == 1 && window->padding_low == 0 && window->padding_high == 0 &&
-           window->base_dilation == 1;
-}
-
 // How propagation treats the dimension: shards pass as they are, or need their neighbours' halos.
 static SpmdFactorKind window_kind(const HloWindowDimension *window) {
-    return is_trivial(window) ? SPMD_PASS : SPMD_PERMUTE;
+    return hlo_window_is_element(window) ? SPMD_PASS : SPMD_PERMUTE;
 }
 
 // Elements of the dilated base that `size` windows reach over.
@@ -250,7 +243,7 @@ static bool all_regular(const SpmdMesh *mesh, const HloInstruction *op, const Sp
         if (!is_regular(mesh, &window, &sharding->dims[d], size)) return false;
         const bool inside = !window.padding_low && !window.padding_high &&
                             global->dims[d] == size * spmd_axes_product(mesh, &sharding->dims[d]);
-        if (sharding->dims[d].count && !inside && !is_trivial(&window) && !has_neutral(op)) return false;
+        if (sharding->dims[d].count && !inside && !hlo_window_is_element(&window) && !has_neutral(op)) return false;
     }
     return true;
 }
@@ -304,7 +297,7 @@ static Windows begin_windows(SpmdPartitioner *partitioner, const HloInstruction 
 
 // Whether neighbours' elements are taken along a dimension.
 static bool is_taken(const HloWindowDimension *window, const SpmdSharding *sharding, int64_t dim) {
-    return !is_trivial(window) && sharding->dims[dim].count > 0;
+    return !hlo_window_is_element(window) && sharding->dims[dim].count > 0;
 }
 
 // Operand `index` with all that its shard's windows need.
@@ -420,8 +413,8 @@ static bool may_exchange(const HloInstruction *op, const HloWindowDimension *win
 static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     for (int32_t d = 0; d < op->shape->rank; d++) {
-        if (!is_trivial(&window->dims[d]) && !may_exchange(op, &window->dims[d])) continue;
-        SpmdFactorKind kind = is_trivial(&window->dims[d]) ? SPMD_PASS : SPMD_PERMUTE;
+        if (!hlo_window_is_element(&window->dims[d]) && !may_exchange(op, &window->dims[d])) continue;
+        SpmdFactorKind kind = hlo_window_is_element(&window->dims[d]) ? SPMD_PASS : SPMD_PERMUTE;
         int32_t factor = spmd_rule_factor(rule, kind, op->shape->dims[d]);
         spmd_rule_map(rule, 0, d, factor);
         spmd_rule_map(rule, 1, d, factor);
@@ -537,7 +530,7 @@ static int64_t select_and_scatter_moved(SpmdPartitioner *partitioner, const Spmd
     int64_t bytes = 0;
     for (int32_t d = 0; d < sharding->rank; d++) {
         OwnWindows own;
-        if (is_trivial(&window->dims[d]) || !sharding->dims[d].count) continue;
+        if (hlo_window_is_element(&window->dims[d]) || !sharding->dims[d].count) continue;
         bytes =
             spmd_add_bytes(bytes, sends_sums(partitioner, rule->op, sharding, d, &own)
                                       ? own_windows_bytes(partitioner, rule->op->operands[0]->shape, sharding, d, &own)
@@ -784,7 +777,7 @@ static bool shards_spatial(const SpmdPartitioner *partitioner, const SpmdRule *r
                          .to = convolution->labels->output_spatial.items[i],
                          .summed = sums_window(op, i)};
     spatial->axes = spmd_rule_dim_axes(rule, mesh, 0, spatial->from, factors);
-    if (!spatial->axes.count || (!spatial->summed && is_trivial(spatial->window))) return false;
+    if (!spatial->axes.count || (!spatial->summed && hlo_window_is_element(spatial->window))) return false;
     int64_t outputs = op->shape->dims[spatial->to];
     int64_t whole = spatial->summed ? spatial->window->size : outputs;
     spatial->size = spmd_shard_size(whole, spmd_axes_product(mesh, &spatial->axes));

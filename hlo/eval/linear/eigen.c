@@ -48,16 +48,15 @@ static double off_diagonal(const Complex *a, int64_t n) {
     return sum;
 }
 
-// Rotates columns p and q of a matrix: (p, q) := (c p - s conj(e) q, s e p + c q).
-static void turn_columns(Complex *a, int64_t n, int64_t p, int64_t q, double c, double s, Complex e) {
-    for (int64_t k = 0; k < n; k++) {
+void hlo_eval_turn_columns(Complex *a, int64_t rows, int64_t n, int64_t p, int64_t q, double c, double s, Complex e) {
+    for (int64_t k = 0; k < rows; k++) {
         const Complex x = a[k * n + p], y = a[k * n + q];
         a[k * n + p] = c * x - s * times(conj(e), y);
         a[k * n + q] = s * times(e, x) + c * y;
     }
 }
 
-// Rotates the rows to match turn_columns(): the adjoint rotation from the left.
+// Rotates the rows to match hlo_eval_turn_columns(): the adjoint rotation from the left.
 static void turn_rows(Complex *a, int64_t n, int64_t p, int64_t q, double c, double s, Complex e) {
     for (int64_t k = 0; k < n; k++) {
         const Complex x = a[p * n + k], y = a[q * n + k];
@@ -93,9 +92,9 @@ static void jacobi(Complex *a, Complex *v, int64_t n) {
                 const double d = (creal(a[q * n + q]) - creal(a[p * n + p])) / (2 * size);
                 const double t = copysign(1.0, d) / (fabs(d) + sqrt(d * d + 1)), c = 1 / sqrt(t * t + 1);
                 const Complex e = a[p * n + q] / size;
-                turn_columns(a, n, p, q, c, t * c, e);
+                hlo_eval_turn_columns(a, n, n, p, q, c, t * c, e);
                 turn_rows(a, n, p, q, c, t * c, e);
-                turn_columns(v, n, p, q, c, t * c, e);
+                hlo_eval_turn_columns(v, n, n, p, q, c, t * c, e);
             }
         }
     }

@@ -34,6 +34,9 @@ HloEvalComplex hlo_eval_make_reflection(HloEvalComplex *v, int64_t from, int64_t
 
 // ---- eigenvalues (eigen.c)
 
+// Rotates columns p and q of a matrix of `rows` x n: (p, q) := (c p - s conj(e) q, s e p + c q).
+void hlo_eval_turn_columns(HloEvalComplex *a, int64_t rows, int64_t n, int64_t p, int64_t q, double c, double s,
+                           HloEvalComplex e);
 // Divides the numbers by 2^e and returns e, if squares of the largest would leave the range of a double; else e is 0.
 // Finite numbers only.
 int hlo_eval_normalise(HloEvalComplex *a, int64_t count);

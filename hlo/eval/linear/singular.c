@@ -14,15 +14,6 @@
 
 typedef HloEvalComplex Complex;
 
-// Columns p and q of `rows` x n: (p, q) := (c p - s conj(e) q, s e p + c q).
-static void turn(Complex *a, int64_t rows, int64_t n, int64_t p, int64_t q, double c, double s, Complex e) {
-    for (int64_t k = 0; k < rows; k++) {
-        const Complex x = a[k * n + p], y = a[k * n + q];
-        a[k * n + p] = c * x - s * hlo_complex_multiply(conj(e), y);
-        a[k * n + q] = s * hlo_complex_multiply(e, x) + c * y;
-    }
-}
-
 // Makes columns p and q orthogonal; true if they were not. Orthogonal means that the product is below rounding error
 // relative to the lengths, however different these are.
 static bool separate(Complex *a, Complex *v, int64_t rows, int64_t n, int64_t p, int64_t q) {
@@ -38,8 +29,8 @@ static bool separate(Complex *a, Complex *v, int64_t rows, int64_t n, int64_t p,
     const double size = cabs(overlap);
     if (!(size > 4 * DBL_EPSILON * sqrt(alpha) * sqrt(beta))) return false;
     const double d = (beta - alpha) / (2 * size), t = copysign(1, d) / (fabs(d) + hypot(d, 1)), c = 1 / hypot(t, 1);
-    turn(a, rows, n, p, q, c, t * c, overlap / size);
-    turn(v, n, n, p, q, c, t * c, overlap / size);
+    hlo_eval_turn_columns(a, rows, n, p, q, c, t * c, overlap / size);
+    hlo_eval_turn_columns(v, n, n, p, q, c, t * c, overlap / size);
     return true;
 }
 

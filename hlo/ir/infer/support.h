@@ -115,5 +115,17 @@ HLO_NODISCARD HloStatus hlo_infer_window_output(const HloWindowDimension *window
 // elements: only four positions of a window of 2^40 over four elements matter. Reductions that skip padding give the
 // same result through it, in the same order. It keeps the padding that the outputs need, and at least one position.
 HloWindowDimension hlo_window_crop(HloWindowDimension window, int64_t base, int64_t outputs);
+// True for a window of one element at each position, as along batch and feature dimensions: outputs are inputs. Window
+// dilation does not matter, since a single element has no neighbour in its window.
+static inline bool hlo_window_is_element(const HloWindowDimension *window) {
+    return window->size == 1 && window->stride == 1 && window->padding_low == 0 && window->padding_high == 0 &&
+           window->base_dilation == 1;
+}
+// The number of elements in a window; 1 if there is none.
+static inline double hlo_window_elements(const HloWindow *window) {
+    double count = 1;
+    for (int64_t d = 0; window && d < window->count; d++) count *= (double)window->dims[d].size;
+    return count;
+}
 
 #endif

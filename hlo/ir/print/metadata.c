@@ -7,6 +7,7 @@
 // the other escapes of C are read as well, and \u and \U become UTF-8.
 #include <assert.h>
 
+#include "hlo/base/printable.h"
 #include "hlo/ir/instruction.h"
 
 static void print_escaped(HloText *text, const char *string, char quote) {
@@ -56,27 +57,6 @@ static int hex_digit(char character) {
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// Appends a code point as UTF-8.
-static char *put_utf8(char *to, uint32_t point) {
-    assert(point <= 0x10FFFF);
-    if (point < 0x80) {
-        *to++ = (char)point;
-    } else if (point < 0x800) {
-        *to++ = (char)(0xC0 | point >> 6);
-        *to++ = (char)(0x80 | (point & 63));
-    } else if (point < 0x10000) {
-        *to++ = (char)(0xE0 | point >> 12);
-        *to++ = (char)(0x80 | (point >> 6 & 63));
-        *to++ = (char)(0x80 | (point & 63));
-    } else {
-        *to++ = (char)(0xF0 | point >> 18);
-        *to++ = (char)(0x80 | (point >> 12 & 63));
-        *to++ = (char)(0x80 | (point >> 6 & 63));
-        *to++ = (char)(0x80 | (point & 63));
-    }
-    return to;
-}
-
 // Decodes a \x, \u or \U escape after its letter: reads up to `most` digits. NULL if malformed.
 static const char *unescape_hex(const char *at, const char *end, char letter, char **to) {
     int most = letter == 'u' ? 4 : letter == 'U' ? 8 : 1 << 20;
@@ -92,7 +72,7 @@ static const char *unescape_hex(const char *at, const char *end, char letter, ch
         return at;
     }
     if (count != most || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return NULL;
-    *to = put_utf8(*to, value);
+    *to = hlo_utf8_put(*to, value);
     return at;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expands batch normalisation to plain arithmetic, by the formula that derivatives use too.
-#include "hlo/pass/support.h"
-#include "hlo/transform/expansions.h"
+#include "hlo/pass/expand/formula.h"
 
 // All operands must have one float type, in which everything is computed: XLA allows mixtures here, but does not
 // specify the rounding of intermediate values.
@@ -22,12 +21,7 @@ static bool is_known(const HloInstruction *i) {
 HloStatus hlo_pass_batch_norm_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
     HloPassWalk walk = hlo_pass_walk(module);
     for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
-        HloComputation *formula = NULL;
-        if (!is_known(i)) continue;
-        HLO_TRY(hlo_write_out(i, env->scratch, &formula));
-        HloInstruction *result = hlo_pass_inline(i, formula, i->operands, env->scratch);
-        hlo_computation_remove(formula);
-        *changed |= hlo_pass_replace(i, result);
+        if (is_known(i)) HLO_TRY(hlo_pass_replace_by_formula(i, env, changed));
     }
     return HLO_SUCCESS;
 }

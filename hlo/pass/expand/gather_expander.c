@@ -54,7 +54,8 @@ static HloInstruction *arrange(const HloInstruction *gather, HloInstruction *row
 }
 
 // Empty results and slices need no loop, and the s64 counter cannot count immense ones: these gathers stay.
-static bool expand(HloInstruction *gather) {
+static bool expand(HloInstruction *gather, const HloPassEnv *env) {
+    (void)env;
     if (gather->opcode != HLO_OP_GATHER || !hlo_pass_may_replace(gather)) return false;
     if (hlo_shape_is_dynamic(gather->shape) || hlo_shape_elements(gather->shape) == 0) return false;
     if (hlo_shape_elements(gather->operands[1]->shape) >= HLO_PASS_MANY) return false;
@@ -82,10 +83,5 @@ static bool expand(HloInstruction *gather) {
 }
 
 HloStatus hlo_pass_gather_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
-    (void)env;
-    HloPassWalk walk = hlo_pass_walk(module);
-    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
-        *changed |= expand(i);
-    }
-    return HLO_SUCCESS;
+    return hlo_pass_each(module, env, expand, changed);
 }

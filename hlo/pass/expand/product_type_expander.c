@@ -6,7 +6,8 @@
 #include "hlo/pass/support.h"
 
 // Converts the operands to the type in which they are multiplied, and the product from it to the result's type.
-static bool spell_out(HloInstruction *product) {
+static bool spell_out(HloInstruction *product, const HloPassEnv *env) {
+    (void)env;
     if (!hlo_product_converts(product) || !hlo_pass_may_replace(product)) return false;
     const HloType type =
         hlo_product_type(product->operands[0]->shape->type, product->operands[1]->shape->type, product->shape->type);
@@ -24,8 +25,5 @@ static bool spell_out(HloInstruction *product) {
 }
 
 HloStatus hlo_pass_product_type_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
-    (void)env;
-    HloPassWalk walk = hlo_pass_walk(module);
-    for (HloInstruction *i; (i = hlo_pass_next(&walk));) *changed |= spell_out(i);
-    return HLO_SUCCESS;
+    return hlo_pass_each(module, env, spell_out, changed);
 }

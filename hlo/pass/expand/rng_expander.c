@@ -243,7 +243,8 @@ static bool may_expand(const HloInstruction *i) {
 }
 
 // Makes the bits first: they determine by how many blocks the state advances.
-static bool expand(HloInstruction *i) {
+static bool expand(HloInstruction *i, const HloPassEnv *env) {
+    (void)env;
     assert(i->parent);
     if (!may_expand(i)) return false;
     bool is_threefry = HLO_ATTRIBUTES(i, RngBits)->algorithm == HLO_RandomAlgorithm_THREE_FRY;
@@ -257,10 +258,5 @@ static bool expand(HloInstruction *i) {
 }
 
 HloStatus hlo_pass_rng_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
-    (void)env;
-    HloPassWalk walk = hlo_pass_walk(module);
-    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
-        *changed |= expand(i);
-    }
-    return HLO_SUCCESS;
+    return hlo_pass_each(module, env, expand, changed);
 }

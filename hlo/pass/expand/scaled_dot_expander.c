@@ -6,20 +6,14 @@
 // size is the side's divided by the scale's. Repeated over their blocks they multiply element by element, as the op is
 // defined; multiplying blocks first and scaling sums would round differently. Narrow floats are exact in f32, and so is
 // their product with a power of two. The product is converted to the result's type once, at the end.
-#include "hlo/pass/support.h"
-#include "hlo/transform/expansions.h"
+#include "hlo/pass/expand/formula.h"
 
 static HloStatus expand(HloInstruction *dot, const HloPassEnv *env, bool *changed) {
-    HloComputation *formula = NULL;
     if (!hlo_pass_may_replace(dot)) return HLO_SUCCESS;
     for (int32_t k = 0; k < dot->operand_count; k++)
         if (!hlo_type_is_float(dot->operands[k]->shape->type) || hlo_shape_is_dynamic(dot->operands[k]->shape))
             return HLO_SUCCESS;
-    HLO_TRY(hlo_write_out(dot, env->scratch, &formula));
-    HloInstruction *result = hlo_pass_inline(dot, formula, dot->operands, env->scratch);
-    hlo_computation_remove(formula);
-    *changed |= hlo_pass_replace(dot, result);
-    return HLO_SUCCESS;
+    return hlo_pass_replace_by_formula(dot, env, changed);
 }
 
 HloStatus hlo_pass_scaled_dot_expander(HloModule *module, const HloPassEnv *env, bool *changed) {

@@ -6,8 +6,7 @@
 // (output slices, carries). Outputs are collected in arrays of zeros, of which every iteration writes one slice; no
 // zero remains, since every position is written.
 #include "hlo/analysis/scan.h"
-#include "hlo/pass/support.h"
-#include "hlo/transform/expansions.h"
+#include "hlo/pass/expand/formula.h"
 
 // A call's types are those of its computation, but a scan's floats may have another precision.
 static bool mixes_precision(const HloInstruction *scan) {
@@ -25,15 +24,10 @@ static bool mixes_precision(const HloInstruction *scan) {
 }
 
 static HloStatus expand(HloInstruction *scan, const HloPassEnv *env, bool *changed) {
-    HloComputation *formula = NULL;
     if (!hlo_pass_may_replace(scan) || mixes_precision(scan)) return HLO_SUCCESS;
     for (int64_t i = 0; i < scan->operand_count; i++)
         if (hlo_shape_is_dynamic(scan->operands[i]->shape)) return HLO_SUCCESS;
-    HLO_TRY(hlo_write_out(scan, env->scratch, &formula));
-    HloInstruction *result = hlo_pass_inline(scan, formula, scan->operands, env->scratch);
-    hlo_computation_remove(formula);
-    *changed |= hlo_pass_replace(scan, result);
-    return HLO_SUCCESS;
+    return hlo_pass_replace_by_formula(scan, env, changed);
 }
 
 HloStatus hlo_pass_scan_expander(HloModule *module, const HloPassEnv *env, bool *changed) {

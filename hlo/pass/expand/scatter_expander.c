@@ -137,7 +137,8 @@ static bool may_expand(const HloInstruction *scatter) {
 }
 
 // The loop's state includes the indices and the updates, because a body reads only its state.
-static bool expand(HloInstruction *scatter) {
+static bool expand(HloInstruction *scatter, const HloPassEnv *env) {
+    (void)env;
     if (!may_expand(scatter)) return false;
     const HloScatterAttributes *attributes = HLO_ATTRIBUTES(scatter, Scatter);
     ScatterStep step = {.scatter = scatter, .window = window_sizes(scatter)};
@@ -150,10 +151,5 @@ static bool expand(HloInstruction *scatter) {
 }
 
 HloStatus hlo_pass_scatter_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
-    (void)env;
-    HloPassWalk walk = hlo_pass_walk(module);
-    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
-        *changed |= expand(i);
-    }
-    return HLO_SUCCESS;
+    return hlo_pass_each(module, env, expand, changed);
 }

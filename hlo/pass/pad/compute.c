@@ -201,16 +201,10 @@ HloStatus hlo_padder_reduce(HloPadder *padder, HloInstruction *op, HloInstructio
 
 // ---- windows
 
-// True for a window of only the element itself, as along batch and feature dimensions.
-static bool is_trivial(const HloWindowDimension *window) {
-    return window->size == 1 && window->stride == 1 && window->padding_low == 0 && window->padding_high == 0 &&
-           window->base_dilation == 1;
-}
-
 // The number of windows that fit into `size` elements.
 static HloInstruction *window_count(const HloInstruction *like, const HloWindowDimension *window, HloInstruction *size,
                                     int64_t most) {
-    if (is_trivial(window)) return size;
+    if (hlo_window_is_element(window)) return size;
     HloInstruction *spaced = size;
     if (window->base_dilation > 1) {
         spaced = hlo_padder_plus(like, size, -1);
@@ -237,7 +231,7 @@ HloStatus hlo_padder_reduce_window(HloPadder *padder, HloInstruction *op, HloIns
     for (int64_t d = 0; d < window->count; d++) {
         HloInstruction *size = common_size(padder, op, count, d);
         if (!size) continue;
-        if (!is_trivial(&window->dims[d])) dims[masked++] = d;
+        if (!hlo_window_is_element(&window->dims[d])) dims[masked++] = d;
         HloInstruction *windows = window_count(op, &window->dims[d], size, shape->dims[d]);
         for (int64_t v = 0; v < count; v++) hlo_padder_set_size(padder, op, v, d, windows);
     }

@@ -76,22 +76,16 @@ static int64_t elements_touched(const HloInstruction *i) {
     return total;
 }
 
-static double window_steps(const HloWindow *window) {
-    double steps = 1;
-    for (int64_t d = 0; window && d < window->count; d++) steps *= (double)window->dims[d].size;
-    return steps;
-}
-
 // The number of operations per element. For other ops SMALL bounds the work as well: a window may be much larger than
 // its array.
 static double steps_of_each(const HloInstruction *i) {
     double steps = 1;
     switch (i->opcode) {
         case HLO_OP_REDUCE_WINDOW:
-        case HLO_OP_SELECT_AND_SCATTER: return window_steps(HLO_ATTRIBUTES(i, Window)->window);
+        case HLO_OP_SELECT_AND_SCATTER: return hlo_window_elements(HLO_ATTRIBUTES(i, Window)->window);
         case HLO_OP_CONVOLUTION: {
             const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(i, Convolution);
-            return window_steps(attributes->window) *
+            return hlo_window_elements(attributes->window) *
                    (double)i->operands[1]->shape->dims[attributes->labels->kernel_input_feature];
         }
         case HLO_OP_FFT: {  // quadratic for a prime length

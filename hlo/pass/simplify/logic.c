@@ -11,16 +11,6 @@
 static bool is_zero(const HloInstruction *i) {
     return hlo_pass_is_all(i, 0);
 }
-// True for types without NaN and without two zeros.
-static bool is_exact(const HloInstruction *i) {
-    return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
-}
-
-// The same truth value in every element of the dims of `i`.
-static HloInstruction *pred_like(const HloInstruction *i, bool value) {
-    return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
-}
-
 // x and 0 = 0, x and -1 = x; for `or` the other way around.
 static HloInstruction *with_constant(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_AND) || hlo_is(i, HLO_OP_OR));
@@ -69,7 +59,7 @@ static HloInstruction *simplify_not(HloInstruction *i) {
     HloCompareAttributes attributes = *HLO_ATTRIBUTES(x, Compare);
     bool equality =
         attributes.direction == HLO_ComparisonDirection_EQ || attributes.direction == HLO_ComparisonDirection_NE;
-    if (!equality && !is_exact(x->operands[0])) return NULL;
+    if (!equality && !hlo_simplify_is_exact(x->operands[0])) return NULL;
     attributes.direction = opposite(attributes.direction);
     return hlo_pass_make(
         i, &(HloBuildRequest){
@@ -84,10 +74,11 @@ static HloInstruction *shift_by_nothing(HloInstruction *i) {
 // x == x is true, x != x false. Not for floats: NaN does not equal itself.
 static HloInstruction *compare_same(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
-    if (i->operands[0] != i->operands[1] || !is_exact(i->operands[0])) return NULL;
+    if (i->operands[0] != i->operands[1] || !hlo_simplify_is_exact(i->operands[0])) return NULL;
     int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
-    return pred_like(i, direction == HLO_ComparisonDirection_EQ || direction == HLO_ComparisonDirection_GE ||
-                            direction == HLO_ComparisonDirection_LE);
+    return hlo_simplify_pred_like(i, direction == HLO_ComparisonDirection_EQ ||
+                                         direction == HLO_ComparisonDirection_GE ||
+                                         direction == HLO_ComparisonDirection_LE);
 }
 
 // x == true is x, x == false is not x; and likewise for !=.

@@ -35,10 +35,6 @@ static Direction direction_of(const HloInstruction *i) {
     return (Direction)HLO_ATTRIBUTES(i, Compare)->direction;
 }
 
-static HloInstruction *pred_like(const HloInstruction *i, bool value) {
-    return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
-}
-
 // In the total order of floats -0 is below 0 and NaN at the ends: the rules below are for the natural order.
 static bool is_natural(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Compare)->type != HLO_ComparisonType_TOTALORDER ||
@@ -135,12 +131,12 @@ static HloInstruction *compare_with_bound(HloInstruction *i) {
     bool most = is_signed(x) ? known && value == -(sign + 1) : all_ones;
     bool zero_and_nonnegative = known && value == 0 && is_signed(x) && is_nonnegative(x, FAR);
     if (least || zero_and_nonnegative) {
-        if (direction == LT) return pred_like(i, false);
-        if (direction == GE) return pred_like(i, true);
+        if (direction == LT) return hlo_simplify_pred_like(i, false);
+        if (direction == GE) return hlo_simplify_pred_like(i, true);
     }
     if (most) {
-        if (direction == GT) return pred_like(i, false);
-        if (direction == LE) return pred_like(i, true);
+        if (direction == GT) return hlo_simplify_pred_like(i, false);
+        if (direction == LE) return hlo_simplify_pred_like(i, true);
     }
     bool reaches = (least && (direction == LE || direction == GT)) || (most && (direction == GE || direction == LT));
     if (!reaches) return NULL;
@@ -157,7 +153,7 @@ static HloInstruction *compare_iota(HloInstruction *i) {
     const int64_t size = x->shape->dims[HLO_ATTRIBUTES(x, Iota)->dimension];
     const int64_t least = direction == LT || direction == GE ? size : size - 1;  // the smallest bound that decides
     if (direction == EQ || direction == NE || !is_nonnegative(x, FAR) || bound < least) return NULL;
-    return pred_like(i, direction == LT || direction == LE);
+    return hlo_simplify_pred_like(i, direction == LT || direction == LE);
 }
 
 // For floats: nothing is beyond infinity, and non-negative values are not below zero. This includes NaN.
@@ -169,7 +165,7 @@ static HloInstruction *compare_beyond(HloInstruction *i) {
     const double bound = hlo_literal_get_double(literal, 0);
     const Direction direction = direction_of(i);
     const bool below = direction == LT && (bound == -INFINITY || (bound <= 0 && is_nonnegative(x, FAR)));
-    return below || (direction == GT && bound == INFINITY) ? pred_like(i, false) : NULL;
+    return below || (direction == GT && bound == INFINITY) ? hlo_simplify_pred_like(i, false) : NULL;
 }
 
 // Moves constants of comparisons to the right, where other rules expect them.
@@ -214,7 +210,7 @@ static HloInstruction *compare_of_select(HloInstruction *i) {
     if (!real_value(x->operands[1], &yes) || !real_value(x->operands[2], &no)) return NULL;
     bool if_yes = compare_numbers(direction_of(i), yes, bound), if_no = compare_numbers(direction_of(i), no, bound);
     HloInstruction *predicate = x->operands[0];
-    if (if_yes == if_no) return pred_like(i, if_yes);
+    if (if_yes == if_no) return hlo_simplify_pred_like(i, if_yes);
     if (!hlo_same_dims(predicate->shape, i->shape)) return NULL;
     return if_yes ? predicate : hlo_pass_unary(i, HLO_OP_NOT, predicate);
 }

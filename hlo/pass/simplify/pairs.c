@@ -10,19 +10,14 @@
 // rules for floats only move signs, repeat a rounding to whole numbers, or select.
 #include "hlo/pass/simplify/simplify.h"
 
-// True for types without NaN and without two zeros.
-static bool is_exact(const HloInstruction *i) {
-    return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
-}
-
 // The operand of `i` if `i` is `opcode`, else NULL.
 static HloInstruction *inside(const HloInstruction *i, HloOpcode opcode) {
     return i->opcode == opcode ? i->operands[0] : NULL;
 }
 
-// A splat of zeros, or of ones in every bit, with the shape of `i`, for which is_exact() is true.
+// A splat of zeros, or of ones in every bit, with the shape of `i`, for which hlo_simplify_is_exact() is true.
 static HloInstruction *bits_like(const HloInstruction *i, bool ones) {
-    assert(is_exact(i));
+    assert(hlo_simplify_is_exact(i));
     HloInstruction *scalar = hlo_pass_integer(i, i->shape->type, ones ? i->shape->type == HLO_PRED ? 1 : -1 : 0);
     return i->shape->rank == 0 ? scalar : hlo_pass_broadcast(i, scalar, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
@@ -54,7 +49,7 @@ static HloInstruction *clamp_again(HloInstruction *i) {
 // (-x) op (-y) = x op y. Not for quotients of integers: the least integer is its own negative.
 static HloInstruction *of_negatives(HloInstruction *i) {
     HloInstruction *x = inside(i->operands[0], HLO_OP_NEGATE), *y = inside(i->operands[1], HLO_OP_NEGATE);
-    bool holds = hlo_type_is_float(i->shape->type) || (is_exact(i) && i->opcode == HLO_OP_MULTIPLY);
+    bool holds = hlo_type_is_float(i->shape->type) || (hlo_simplify_is_exact(i) && i->opcode == HLO_OP_MULTIPLY);
     return x && y && holds ? hlo_pass_binary(i, i->opcode, x, y) : NULL;
 }
 
@@ -104,7 +99,7 @@ static HloInstruction *round_of_whole(HloInstruction *i) {
         case HLO_OP_ROUND_NEAREST_AFZ:
         case HLO_OP_ROUND_NEAREST_EVEN: return x;
         case HLO_OP_SIGN: return hlo_type_is_float(x->shape->type) ? x : NULL;
-        case HLO_OP_CONVERT: return is_exact(x->operands[0]) ? x : NULL;
+        case HLO_OP_CONVERT: return hlo_simplify_is_exact(x->operands[0]) ? x : NULL;
         default: return NULL;
     }
 }
@@ -133,7 +128,7 @@ static HloOpcode dual_of(HloOpcode opcode) {
 
 // max(x, min(x, y)) = x and the like: the inner op never exceeds x. Not for floats, because of NaN.
 static HloInstruction *absorb(HloInstruction *i) {
-    if (!is_exact(i)) return NULL;
+    if (!hlo_simplify_is_exact(i)) return NULL;
     for (int k = 0; k < 2; k++) {
         const HloInstruction *inner = i->operands[1 - k];
         HloInstruction *x = i->operands[k];
@@ -156,7 +151,7 @@ static HloInstruction *merge_bounds(HloInstruction *i) {
 
 // x op (x op y) = x op y, for idempotent ops. For floats the order of zeros matters.
 static HloInstruction *once_more(HloInstruction *i) {
-    if (!is_exact(i)) return NULL;
+    if (!hlo_simplify_is_exact(i)) return NULL;
     for (int k = 0; k < 2; k++) {
         HloInstruction *inner = i->operands[1 - k], *x = i->operands[k];
         if (inner->opcode == i->opcode && (inner->operands[0] == x || inner->operands[1] == x)) return inner;
@@ -168,7 +163,7 @@ static HloInstruction *once_more(HloInstruction *i) {
 static HloInstruction *with_complement(HloInstruction *i) {
     bool complement =
         inside(i->operands[0], HLO_OP_NOT) == i->operands[1] || inside(i->operands[1], HLO_OP_NOT) == i->operands[0];
-    return is_exact(i) && complement ? bits_like(i, i->opcode == HLO_OP_OR) : NULL;
+    return hlo_simplify_is_exact(i) && complement ? bits_like(i, i->opcode == HLO_OP_OR) : NULL;
 }
 
 // Shifts by the width or more leave no bit; the arithmetic one leaves copies of the sign.
@@ -178,12 +173,12 @@ static HloInstruction *shift_out(HloInstruction *i) {
         i->operands[1]->opcode == HLO_OP_BROADCAST ? i->operands[1]->operands[0] : i->operands[1];
     // Counts are unsigned: a negative one is larger than every width.
     bool known = by->shape->rank == 0 && hlo_pass_integer_value(by, &count);
-    return known && is_exact(i) && (count < 0 || count >= bits) ? bits_like(i, false) : NULL;
+    return known && hlo_simplify_is_exact(i) && (count < 0 || count >= bits) ? bits_like(i, false) : NULL;
 }
 
 // 0 shifted by anything is 0.
 static HloInstruction *shift_of_nothing(HloInstruction *i) {
-    return is_exact(i) && hlo_pass_is_all(i->operands[0], 0) ? i->operands[0] : NULL;
+    return hlo_simplify_is_exact(i) && hlo_pass_is_all(i->operands[0], 0) ? i->operands[0] : NULL;
 }
 
 // Two shifts in the same direction are one by the sum of the counts; if that leaves no bit, it is zero, or the largest

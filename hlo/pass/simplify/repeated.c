@@ -16,16 +16,6 @@ static HloInts dimensions_of(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Dimensions)->dimensions;
 }
 
-// True for types in which the sum of n equal numbers is n times one of them, in any order.
-static bool is_exact(const HloInstruction *i) {
-    return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
-}
-
-// True for one number repeated everywhere: it is compatible with every other broadcast.
-static bool is_scalar_broadcast(const HloInstruction *i) {
-    return i->opcode == HLO_OP_BROADCAST && i->operands[0]->shape->rank == 0;
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Elementwise ops
 
@@ -39,8 +29,8 @@ static HloInstruction *common_broadcast(const HloInstruction *i) {
         HloInstruction *x = i->operands[k];
         if (x->shape->rank == 0 && i->shape->rank != 0) continue;  // of a select or clamp
         if (x->opcode != HLO_OP_BROADCAST) return NULL;
-        if (!widest || is_scalar_broadcast(widest)) widest = x;
-        if (!is_scalar_broadcast(x) && !hlo_ints_equal(dimensions_of(x), dimensions_of(widest))) return NULL;
+        if (!widest || hlo_pass_repeats_scalar(widest)) widest = x;
+        if (!hlo_pass_repeats_scalar(x) && !hlo_ints_equal(dimensions_of(x), dimensions_of(widest))) return NULL;
     }
     return widest;
 }
@@ -127,7 +117,7 @@ static HloInstruction *combine_equal(const HloInstruction *i, HloOpcode opcode, 
 // and for extrema of floats, which are not rounded, from an initial value beyond all of them (zeros of both signs would
 // tie).
 static bool keeps_bits(HloOpcode opcode, const HloInstruction *initial) {
-    if (is_exact(initial)) return true;
+    if (hlo_simplify_is_exact(initial)) return true;
     if (!hlo_type_is_float(initial->shape->type)) return false;
     return (opcode == HLO_OP_MAXIMUM && hlo_pass_is_all(initial, -(double)INFINITY)) ||
            (opcode == HLO_OP_MINIMUM && hlo_pass_is_all(initial, (double)INFINITY));
@@ -208,7 +198,7 @@ static HloInstruction *clamp_by_scalars(HloInstruction *i) {
     if (i->shape->rank == 0 || (operands[0]->shape->rank == 0 && operands[2]->shape->rank == 0)) return NULL;
     for (int k = 0; k < 3; k += 2) {
         if (operands[k]->shape->rank == 0) continue;
-        if (!is_scalar_broadcast(operands[k])) return NULL;
+        if (!hlo_pass_repeats_scalar(operands[k])) return NULL;
         operands[k] = operands[k]->operands[0];
     }
     return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_CLAMP, .operands = operands, .operand_count = 3});

@@ -16,18 +16,13 @@ static bool rearrange_alike(const HloInstruction *a, const HloInstruction *b) {
     return a->opcode == HLO_OP_RESHAPE || hlo_attributes_equal(HLO_FAMILY_Dimensions, a->attributes, b->attributes);
 }
 
-// True for a scalar repeated everywhere, which can have any sizes.
-static bool repeats_scalar(const HloInstruction *i) {
-    return i->opcode == HLO_OP_BROADCAST && i->operands[0]->shape->rank == 0;
-}
-
 // The first operand that rearranges, if all others rearrange alike or repeat a scalar; NULL otherwise.
 static const HloInstruction *common_rearrangement(const HloInstruction *i) {
     const HloInstruction *first = NULL;
     bool saves = false;
     for (int64_t k = 0; k < i->operand_count; k++) {
         const HloInstruction *operand = i->operands[k];
-        if (repeats_scalar(operand) || operand->shape->rank == 0) continue;
+        if (hlo_pass_repeats_scalar(operand) || operand->shape->rank == 0) continue;
         bool rearranges = operand->opcode == HLO_OP_RESHAPE || operand->opcode == HLO_OP_TRANSPOSE;
         if (!rearranges || operand->sharding || operand->control_predecessors.count) return NULL;
         if (hlo_shape_is_dynamic(operand->shape) || hlo_shape_is_dynamic(operand->operands[0]->shape)) return NULL;
@@ -52,7 +47,7 @@ static bool move(HloInstruction *i, const HloPassEnv *env) {
         HloInstruction *operand = i->operands[k];
         if (operand->shape->rank == 0)
             operands[k] = operand;
-        else if (!repeats_scalar(operand))
+        else if (!hlo_pass_repeats_scalar(operand))
             operands[k] = operand->operands[0];
         else
             operands[k] = hlo_pass_broadcast(i, operand->operands[0], dims, (HloInts){NULL, 0});
@@ -67,11 +62,5 @@ static bool move(HloInstruction *i, const HloPassEnv *env) {
 }
 
 HloStatus hlo_pass_reshape_mover(HloModule *module, const HloPassEnv *env, bool *changed) {
-    HloPassWalk walk = hlo_pass_walk(module);
-    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
-        HloArenaMark mark = hlo_arena_mark(env->scratch);
-        *changed |= move(i, env);
-        hlo_arena_reset(env->scratch, mark);
-    }
-    return HLO_SUCCESS;
+    return hlo_pass_each(module, env, move, changed);
 }

@@ -31,6 +31,16 @@ static inline HloInstruction *hlo_simplify_to_operand_of_same_dims(HloInstructio
     return hlo_same_dims(instruction->shape, operand->shape) ? operand : NULL;
 }
 
+// True for pred and integers: types without NaN and without two zeros, whose sums are the same in any order.
+static inline bool hlo_simplify_is_exact(const HloInstruction *i) {
+    return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
+}
+
+// Returns the same truth value in every element of the dims of `i`.
+static inline HloInstruction *hlo_simplify_pred_like(const HloInstruction *i, bool value) {
+    return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
+}
+
 // Rules for sums, products, negation, rounding and powers.
 HloSimplifyTable hlo_simplify_arithmetic(void);
 // Rules for bits, comparisons and selections.

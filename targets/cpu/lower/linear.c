@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "targets/cpu/dense/linalg.h"
+#include "targets/cpu/dense/matrix.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/kernels/fft.h"
 #include "targets/cpu/lower/lower.h"
@@ -56,10 +57,6 @@ typedef struct MatrixKernel {
     bool lower, left_side, unit_diagonal;
     CpuTranspose transpose;
 } MatrixKernel;
-
-static bool has_kernel(HloType type) {
-    return type == HLO_F32 || type == HLO_F64 || type == HLO_C64 || type == HLO_C128;
-}
 
 // Returns the type that matrices of this type are computed in.
 static HloType register_type(HloType type) {
@@ -140,7 +137,7 @@ static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool 
 HloStatus cpu_lower_cholesky(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 1);
     const HloShape *shape = node->operands[0]->shape;
-    if (!has_kernel(register_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
+    if (!cpu_matrix_has(register_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
     MatrixKernel *kernel = new_kernel(lowering, shape);
     kernel->lower = HLO_ATTRIBUTES(node->instruction, Cholesky)->lower;
     step_matrices(lowering, node, step, run_cholesky, kernel);
@@ -158,7 +155,7 @@ HloStatus cpu_lower_triangular_solve(CpuLowering *lowering, CpuNode *node, CpuSt
     assert(node->operand_count == 2);
     const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(node->instruction, TriangularSolve);
     const HloShape *shape = node->operands[1]->shape;
-    if (!has_kernel(register_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
+    if (!cpu_matrix_has(register_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
     MatrixKernel *kernel = new_kernel(lowering, shape);
     kernel->lower = attributes->lower;
     kernel->left_side = attributes->left_side;
