@@ -151,6 +151,14 @@ static HloStatus keep_whole(Request *request) {
     return spmd_keep_whole(request->result);
 }
 
+// Gives arrays the layouts that they have when the module's text is read again.
+static void complete_layouts(HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (hlo_shape_is_tuple(at->shape) || !at->shape->layout)
+                at->shape = hlo_shape_with_default_layout(module->arena, at->shape);
+}
+
 // Under hlo_protect(): memory errors jump out of it, and run() cleans up.
 static HloStatus run_partition(void *argument) {
     Request *request = argument;
@@ -183,6 +191,7 @@ static HloStatus run_partition(void *argument) {
     HLO_TRY(spmd_plan_new(request->arena, module, costs, request->options, &plan));
     HLO_TRY(spmd_partition_plan(plan, &request->result));
     if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options, request->arena));
+    complete_layouts(request->result);
     if (request->costs.machine)
         request->seconds = spmd_program_seconds(&request->costs, request->result, request->arena);
     return HLO_SUCCESS;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings a module to the form that is partitioned: calls are inlined (propagation then sees through them), loops and
 // branches get computations of their own, asynchronous pairs become one op again, and some ops are expanded into others
-// (scans, batch norms, custom calls of top-k, bitcasts to another layout). Works on a copy of the user's module.
+// (scans, batch norms, custom calls of top-k and of XLA's partitioner, bitcasts to another layout). Works on a copy of
+// the user's module.
 //
 // The reasons: a body that two loops share would need one sharding for both, and an expanded op needs no partition rule
 // of its own.
@@ -163,8 +164,11 @@ static void spell_calls_out(HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
             next = at->next;
-            if (!keeps_the_first(at)) continue;
-            hlo_instruction_replace_uses(at, at->operand_count == 1 ? make_top_k(at) : make_sort(at));
+            const bool known = spmd_is_xla_call(at);
+            if (!known && !keeps_the_first(at)) continue;
+            hlo_instruction_replace_uses(at, known                    ? spmd_expand_xla_call(at)
+                                             : at->operand_count == 1 ? make_top_k(at)
+                                                                      : make_sort(at));
             hlo_instruction_remove(at);
         }
     }
@@ -191,8 +195,8 @@ bool spmd_needs_flattening(const HloModule *module) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             bool spelled_out =
                 hlo_is(at, HLO_OP_SCAN) || hlo_is(at, HLO_OP_BATCH_NORM_TRAINING) || hlo_is(at, HLO_OP_BATCH_NORM_GRAD);
-            if (spelled_out || moves_data(at) || keeps_the_first(at) || hlo_is(at, HLO_OP_RNG) ||
-                spmd_is_flow_op(at->opcode) || hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START))
+            if (spelled_out || moves_data(at) || keeps_the_first(at) || spmd_is_xla_call(at) ||
+                hlo_is(at, HLO_OP_RNG) || spmd_is_flow_op(at->opcode) || hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START))
                 return true;
         }
     }

@@ -12,4 +12,9 @@ bool spmd_needs_flattening(const HloModule *module);
 // are kept when the module would otherwise grow too large. Memory errors jump to hlo_protect().
 HLO_NODISCARD HloStatus spmd_flatten(HloModule *module, HloArena *scratch);
 
+// True for a custom call that XLA's partitioner alone knows (xla_call.c).
+bool spmd_is_xla_call(const HloInstruction *at);
+// Ops that compute the same, before `at`, with its annotations.
+HloInstruction *spmd_expand_xla_call(HloInstruction *at);
+
 #endif

@@ -401,17 +401,21 @@ typedef struct CallWalk {
     bool *seen;
 } CallWalk;
 
-// Post-order: callees first. Recursion is bounded by the call depth of the program, which parsers limit. XLA stores the
-// body of a loop before its condition, and prints them in that order.
-static void visit_calls(CallWalk *walk, const HloComputation *computation) {
+// Post-order: callees first, in the order in which the instructions that call them are printed: it is the same when the
+// text has been read. Recursion is bounded by the call depth of the program, which parsers limit. XLA stores the body
+// of a loop before its condition, and prints them in that order.
+static void visit_calls(HloPrinter *printer, CallWalk *walk, const HloComputation *computation) {
     if (walk->seen[computation->id]) return;
     walk->seen[computation->id] = true;
-    for (const HloInstruction *i = computation->first; i; i = i->next) {
+    const int64_t base = printer->order.count;
+    order_instructions(printer, computation);
+    for (int64_t k = base; k < printer->order.count; k++) {
+        const HloInstruction *i = printer->order.items[k];
         bool backwards = i->opcode == HLO_OP_WHILE;
-        for (int32_t j = 0; j < i->called_count; j++) {
-            visit_calls(walk, i->called[backwards ? i->called_count - 1 - j : j]);
-        }
+        for (int32_t j = 0; j < i->called_count; j++)
+            visit_calls(printer, walk, i->called[backwards ? i->called_count - 1 - j : j]);
     }
+    printer->order.count = base;
     walk->order[walk->count++] = computation;
 }
 
@@ -452,7 +456,7 @@ static CallWalk walk_calls(HloPrinter *printer, const HloModule *module) {
                      .seen = HLO_ARENA_NEW(printer->scratch, bool, module->computation_limit)};
     for (int64_t i = 0; i < module->computations.count; i++) {
         const HloComputation *computation = module->computations.items[i];
-        if (computation->callers.count == 0) visit_calls(&walk, computation);
+        if (computation->callers.count == 0) visit_calls(printer, &walk, computation);
     }
     return walk;
 }

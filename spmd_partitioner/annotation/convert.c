@@ -787,13 +787,14 @@ static void set_list(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *orde
     out->devices = (HloInts){list, mesh->device_count};
 }
 
-// The V2 form, as short as it can be: fully manual and replicated ones by their words, plain replication as
+// The V2 form, as short as it can be: fully manual, unreduced and replicated ones by their words, plain replication as
 // last_tile_dim_replicate, other subgroups by name.
 const HloSharding *spmd_sharding_to_hlo(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding,
                                         const int64_t *devices) {
     assert(arena && mesh && sharding);
     SpmdAtomSet all = spmd_mesh_all(mesh), used = spmd_sharding_used(sharding);
     if (sharding->manual && sharding->manual == all) return hlo_sharding_simple(arena, HLO_SHARDING_MANUAL);
+    if (sharding->unreduced && sharding->unreduced == all) return hlo_sharding_simple(arena, HLO_SHARDING_UNREDUCED);
     SpmdAtomSet special = sharding->manual | sharding->unreduced;
     if (!used && !special) return hlo_sharding_simple(arena, HLO_SHARDING_REPLICATED);
     SpmdAtomSet groups[3] = {sharding->manual, sharding->unreduced, all & ~used & ~special};

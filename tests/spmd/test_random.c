@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "hlo/hlo.h"
 #include "tests/spmd/generate.h"
 #include "tests/support/cases.h"
 
@@ -36,4 +37,34 @@ CaseList(random, families) {
 
 CaseTest(FamilyName *family, random, families) {
     run_family(family->text, generate_trials() / 40);
+}
+
+static void expect_printed_as_read(const char *text) {
+    HloModule *module = parse_text(text), *partitioned = NULL;
+    HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
+    if (!status) {
+        HloText first = {0}, second = {0};
+        cr_assert_null(hlo_print(partitioned, NULL, &first));
+        HloModule *again = parse_text(first.data);
+        cr_assert_null(hlo_print(again, NULL, &second));
+        cr_expect_str_eq(second.data, first.data, "of the program\n%s", text);
+        hlo_module_free(again);
+        hlo_text_free(&first);
+        hlo_text_free(&second);
+    }
+    hlo_status_free(status);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+}
+
+// bug: an array that is a sum over all devices was annotated in a form that is read as another one.
+Test(random, bug_partitioned_programs_were_printed_otherwise_when_read_again) {
+    expect_printed_as_read(
+        "HloModule m, num_partitions=2\nENTRY e {\n p = f32[8,256] parameter(0), sharding={unreduced}\n"
+        " ROOT n = f32[8,256] negate(p), sharding={unreduced}\n}\n");
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        char *text = generate_program(seed, NULL);
+        expect_printed_as_read(text);
+        hlo_free(text);
+    }
 }
