@@ -21,6 +21,14 @@
 #include "hlo/ir/instruction.h"
 #include "hlo/ir/literal.h"
 
+// Whether `at` may be computed from the operand of `inner`: a link, or annotated like one of its neighbours, as in
+// programs in which every array is annotated.
+static bool links(const HloInstruction *inner, const HloInstruction *at) {
+    return spmd_is_link(inner) ||
+           (spmd_is_free_to_move(inner) && (hlo_sharding_equal(inner->sharding, at->sharding) ||
+                                            hlo_sharding_equal(inner->sharding, inner->operands[0]->sharding)));
+}
+
 // What a chain is replaced by. `operand` alone is set by the plan; the rest by its kind.
 typedef struct Joined {
     HloInstruction *operand, *value;  // value: of a pad; NULL for a slice
@@ -46,7 +54,7 @@ int64_t spmd_sliced_dim(const HloShape *part, const HloShape *whole) {
 const HloInstruction *spmd_without_added(const HloInstruction *at, int32_t *places) {
     const bool broadcasts = hlo_is(at, HLO_OP_BROADCAST);
     for (int32_t d = 0; d < at->shape->rank; d++) places[d] = d;
-    if ((!broadcasts && !hlo_is(at, HLO_OP_RESHAPE)) || !spmd_is_link(at)) return at;
+    if ((!broadcasts && !hlo_is(at, HLO_OP_RESHAPE)) || !spmd_is_free_to_move(at)) return at;
     const HloShape *inner = at->operands[0]->shape, *outer = at->shape;
     const HloInts dims = broadcasts ? HLO_ATTRIBUTES(at, Dimensions)->dimensions : (HloInts){NULL, 0};
     int32_t next = 0;
@@ -64,8 +72,12 @@ const HloInstruction *spmd_without_added(const HloInstruction *at, int32_t *plac
 }
 
 bool spmd_is_link(const HloInstruction *at) {
-    return !at->sharding && !at->control_predecessors.count && !at->control_successors.count &&
-           !hlo_shape_is_dynamic(at->shape) && !hlo_shape_is_dynamic(at->operands[0]->shape);
+    return !at->sharding && spmd_is_free_to_move(at);
+}
+
+bool spmd_is_free_to_move(const HloInstruction *at) {
+    return !at->control_predecessors.count && !at->control_successors.count && !hlo_shape_is_dynamic(at->shape) &&
+           !hlo_shape_is_dynamic(at->operands[0]->shape);
 }
 
 // A pad of `size` elements by these amounts takes away no more than there is.
@@ -206,7 +218,7 @@ static int32_t shifted_part(const HloInstruction *at) {
 static bool join_shift(const HloInstruction *at, Joined *joined) {
     const int32_t part = shifted_part(at);
     const int64_t along = HLO_ATTRIBUTES(at, Dimensions)->dimensions.items[0];
-    if (part < 0 || !spmd_is_link(at->operands[part])) return false;
+    if (part < 0 || !links(at->operands[part], at)) return false;
     const HloInstruction *slice = at->operands[part];
     const HloInstruction *array = slice->operands[0];
     const HloSliceAttributes *attributes = HLO_ATTRIBUTES(slice, Slice);
@@ -236,10 +248,10 @@ static bool join(const HloInstruction *at, Joined *joined) {
     joined->operand = hlo_is(at, HLO_OP_CONCATENATE) ? NULL : inner->operand_count ? inner->operands[0] : NULL;
     switch (at->opcode) {
         case HLO_OP_CONCATENATE: return join_shift(at, joined);
-        case HLO_OP_PAD: return hlo_is(inner, HLO_OP_PAD) && spmd_is_link(inner) && join_pads(at, joined);
+        case HLO_OP_PAD: return hlo_is(inner, HLO_OP_PAD) && links(inner, at) && join_pads(at, joined);
         case HLO_OP_SLICE:
-            if (hlo_is(inner, HLO_OP_PAD)) return spmd_is_link(inner) && join_slice_of_pad(at, joined);
-            if (hlo_is(inner, HLO_OP_SLICE) && spmd_is_link(inner) && join_slices(at, joined)) return true;
+            if (hlo_is(inner, HLO_OP_PAD)) return links(inner, at) && join_slice_of_pad(at, joined);
+            if (hlo_is(inner, HLO_OP_SLICE) && links(inner, at) && join_slices(at, joined)) return true;
             return join_strided(at, joined);
         default: return false;
     }

@@ -11,6 +11,8 @@
 
 // True if another op may be computed from this one's operand instead of from its result. It has an operand.
 bool spmd_is_link(const HloInstruction *at);
+// The same whatever the op's annotation is.
+bool spmd_is_free_to_move(const HloInstruction *at);
 
 // Returns the one dimension in which a slice of `whole` has another size; -1 if there are several or none.
 int64_t spmd_sliced_dim(const HloShape *part, const HloShape *whole);

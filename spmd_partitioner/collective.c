@@ -290,43 +290,50 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
                            1);
 }
 
-// How many steps from `steps` on, up to `count`, move axes of one dimension to others that divide evenly: one exchange
-// among all of their devices sends less than one after the other.
+// Whether a step works on a dimension that one of the steps before it gives axes to, or gives axes to one of theirs.
+static bool step_follows(const SpmdStep *steps, int32_t count, const SpmdStep *step) {
+    for (int32_t i = 0; i < count; i++)
+        if (steps[i].target == step->target || steps[i].target == step->dim || steps[i].dim == step->target)
+            return true;
+    return false;
+}
+
+// How many steps from `steps` on, up to `count`, move axes from some dimensions to others that divide evenly: one
+// exchange among all of their devices sends less than one after the other.
 static int32_t steps_together(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *steps,
                               int32_t count) {
     if (steps->kind != SPMD_STEP_ALL_TO_ALL) return 1;
-    int64_t joined = local->hlo->shape->dims[steps->dim];
+    const int64_t rank = local->hlo->shape->rank;
+    int64_t *joined = hlo_arena_copy(partitioner->arena, local->hlo->shape->dims, (size_t)rank * sizeof(*joined));
     int32_t together = 0;
     for (; together < count; together++) {
         const SpmdStep *step = &steps[together];
-        if (step->kind != SPMD_STEP_ALL_TO_ALL || step->dim != steps->dim) break;
-        bool repeated = false;
-        for (int32_t i = 0; i < together; i++) repeated |= steps[i].target == step->target;
+        if (step->kind != SPMD_STEP_ALL_TO_ALL || step_follows(steps, together, step)) break;
         const int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
         const int64_t part = local_size(partitioner, local, step->after, step->target);
-        joined *= group;
-        if (repeated || part * group != local->hlo->shape->dims[step->target] ||
-            joined != local_size(partitioner, local, step->after, step->dim))
+        joined[step->dim] *= group;
+        if (part * group != local->hlo->shape->dims[step->target] ||
+            joined[step->dim] != local_size(partitioner, local, step->after, step->dim))
             break;
     }
     return together;
 }
 
-// Exchanges for `count` all-to-all steps, which steps_together() has found. The axes that a later step moves are major
-// to those of an earlier one in the source dimension, so that its parts come first in the order of devices:
+// Exchanges for `count` all-to-all steps, which steps_together() has found. Of axes that come from one dimension, those
+// that a later step moves are major to those of an earlier one, so that its parts come first in the order of devices:
 //
 //     f32[s,m,n], axes b and a of dimension 0 to dimensions 2 and 1: reshape f32[s,a,m/a,b,n/b],
 //     transpose f32[b,a,s,m/a,n/b], all-to-all over b and a of f32[b*a,s,m/a,n/b], reshape f32[b*a*s,m/a,n/b]
 static HloInstruction *run_all_to_alls(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *steps,
                                        int32_t count, const SpmdReason *reason) {
-    const int64_t rank = local->hlo->shape->rank, dim = steps->dim;
+    const int64_t rank = local->hlo->shape->rank;
     int64_t *split = HLO_ARENA_NEW(partitioner->arena, int64_t, rank + count);
     int64_t *order = HLO_ARENA_NEW(partitioner->arena, int64_t, rank + count);
     int64_t *dims = HLO_ARENA_NEW(partitioner->arena, int64_t, rank + 1);
+    int64_t *apart = HLO_ARENA_NEW(partitioner->arena, int64_t, rank + count);  // with a dimension for each step first
     SpmdAxes axes = {0};
     for (int32_t k = count - 1; k >= 0; k--) spmd_axes_append(&axes, &steps[k].axes);
-    const int64_t group = spmd_axes_product(partitioner->mesh, &axes);
-    dims[0] = group;
+    dims[0] = spmd_axes_product(partitioner->mesh, &axes);
     int64_t at = 0;
     for (int64_t i = 0; i < rank; i++) {
         dims[i + 1] = local->hlo->shape->dims[i];
@@ -334,23 +341,26 @@ static HloInstruction *run_all_to_alls(SpmdPartitioner *partitioner, const SpmdL
             if (steps[k].target != i) continue;
             const int64_t parts = spmd_axes_product(partitioner->mesh, &steps[k].axes);
             order[count - 1 - k] = at;
-            split[at++] = parts;
+            apart[count - 1 - k] = split[at++] = parts;
             dims[i + 1] /= parts;
         }
         order[count + i] = at;
-        split[at++] = dims[i + 1];
+        apart[count + i] = split[at++] = dims[i + 1];
     }
     HloInstruction *made = spmd_emit_reshape(partitioner, local->hlo, split, rank + count);
     made = spmd_emit_reshape(partitioner, spmd_emit_transpose(partitioner, made, order), dims, rank + 1);
-    made = emit_all_to_all(partitioner, made, 0, &axes, reason);
+    made = spmd_emit_reshape(partitioner, emit_all_to_all(partitioner, made, 0, &axes, reason), apart, rank + count);
     at = 0;
     for (int64_t i = 0; i < rank; i++) {
-        if (i == dim) order[at++] = 0;
-        order[at++] = i + 1;
+        dims[i] = apart[count + i];
+        for (int32_t k = 0; k < count; k++) {
+            if (steps[count - 1 - k].dim != i) continue;
+            order[at++] = k;
+            dims[i] *= apart[k];
+        }
+        order[at++] = count + i;
     }
-    made = spmd_emit_transpose(partitioner, made, order);
-    for (int64_t i = 0; i < rank; i++) dims[i] = dims[i + 1] * (i == dim ? group : 1);
-    return spmd_emit_reshape(partitioner, made, dims, rank);
+    return spmd_emit_reshape(partitioner, spmd_emit_transpose(partitioner, made, order), dims, rank);
 }
 
 // Orders the devices by tile: the fixed atoms first, then each dimension's, then the rest. Two devices at the same

@@ -62,10 +62,12 @@ static void inline_call(Flattening *flattening, HloInstruction *call) {
     hlo_instruction_remove(call);
 }
 
-// An annotated call is not inlined: its sharding has no other place.
+// An annotated call is not inlined, unless the root of its body is annotated alike: its sharding has no other place.
 static bool can_inline(const HloInstruction *call) {
-    return hlo_is(call, HLO_OP_CALL) && !call->sharding && !call->control_predecessors.count &&
-           !call->control_successors.count;
+    if (!hlo_is(call, HLO_OP_CALL)) return false;
+    const HloInstruction *root = call->called[0]->root;
+    const bool kept = !hlo_is(root, HLO_OP_PARAMETER) && hlo_sharding_equal(call->sharding, root->sharding);
+    return (!call->sharding || kept) && !call->control_predecessors.count && !call->control_successors.count;
 }
 
 // A loop or branch whose computation is used elsewhere too gets its own copy.

@@ -31,10 +31,12 @@ static bool is_identity(const HloInstruction *value, HloOpcode opcode) {
     return hlo_literal_is_zero(literal) && (opcode == HLO_OP_ADD || opcode == HLO_OP_OR || opcode == HLO_OP_XOR);
 }
 
-// True if nothing is known of an instruction but what it computes, and of arrays of fixed sizes.
+// True if nothing is known of an instruction but what it computes, and that it is sharded like its operand, and of
+// arrays of fixed sizes.
 static bool is_plain(const HloInstruction *at) {
-    return hlo_shape_is_array(at->shape) && !at->sharding && !at->control_predecessors.count &&
-           !at->control_successors.count && !hlo_shape_is_dynamic(at->shape) &&
+    return hlo_shape_is_array(at->shape) &&
+           (!at->sharding || hlo_sharding_equal(at->sharding, at->operands[0]->sharding)) &&
+           !at->control_predecessors.count && !at->control_successors.count && !hlo_shape_is_dynamic(at->shape) &&
            !hlo_shape_is_dynamic(at->operands[0]->shape);
 }
 

@@ -97,8 +97,7 @@ static void look_through(Assembly *assembly, const HloInstruction *at) {
 static bool collect_regions(Assembly *assembly, const HloInstruction *at, int64_t start, int64_t size, int64_t target,
                             int32_t depth) {
     const int64_t along = assembly->along;
-    const bool follows =
-        depth < MOST_DEPTH && (at == assembly->partitioner->op || (at->operand_count && spmd_is_link(at)));
+    const bool follows = depth < MOST_DEPTH && (at == assembly->partitioner->op || spmd_may_follow(at));
     if (follows && hlo_is(at, HLO_OP_SLICE) && is_plain_slice(at, along)) {
         start += HLO_ATTRIBUTES(at, Slice)->starts.items[along];
         look_through(assembly, at);

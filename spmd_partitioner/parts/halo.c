@@ -71,7 +71,7 @@ static bool read_shift(SpmdPartitioner *partitioner, const HloInstruction *at, c
         }
         return true;
     }
-    if (!hlo_is(at, HLO_OP_CONCATENATE)) return false;
+    if (!hlo_is(at, HLO_OP_CONCATENATE) && !hlo_is(at, HLO_OP_SLICE)) return false;
     const bool keep[MOST_RANK] = {false};
     const SpmdPiecewise pieces = spmd_piecewise(partitioner, at, keep);
     *array = pieces.base;

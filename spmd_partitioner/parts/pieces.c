@@ -165,7 +165,8 @@ static bool is_ascending(HloInts ints) {
 // each element is there once.
 static const HloInstruction *repeated_array(const HloInstruction *at, int64_t *dim) {
     const HloInstruction *broadcast = at->operands[0];
-    if (!hlo_is(at, HLO_OP_RESHAPE) || !hlo_is(broadcast, HLO_OP_BROADCAST) || !spmd_is_link(broadcast)) return NULL;
+    if (!hlo_is(at, HLO_OP_RESHAPE) || !hlo_is(broadcast, HLO_OP_BROADCAST) || !spmd_is_free_to_move(broadcast))
+        return NULL;
     const HloInstruction *array = broadcast->operands[0];
     const HloInts dims = HLO_ATTRIBUTES(broadcast, Dimensions)->dimensions;
     const int32_t rank = array->shape->rank;
@@ -204,7 +205,7 @@ static SpmdPiecewise follow_repetition(Following *following, const HloInstructio
 }
 
 static SpmdPiecewise follow(Following *following, const HloInstruction *at, int32_t depth) {
-    if (depth < MOST_DEPTH && at->operand_count && (depth == 0 || spmd_is_link(at))) {
+    if (depth < MOST_DEPTH && at->operand_count && (depth == 0 || spmd_may_follow(at))) {
         if (hlo_is(at, HLO_OP_SLICE)) return follow_slice(following, at, depth);
         if (hlo_is(at, HLO_OP_CONCATENATE)) return follow_concatenate(following, at, depth);
         if (hlo_is(at, HLO_OP_REVERSE)) return follow_reverse(following, at, depth);

@@ -4,6 +4,7 @@
 #ifndef MESHLO_SPMD_PARTITIONER_PARTS_PIECES_H_
 #define MESHLO_SPMD_PARTITIONER_PARTS_PIECES_H_
 
+#include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
 
@@ -23,6 +24,11 @@ typedef struct SpmdPiecewise {
     SpmdPieces *dims;  // one for each dimension
 } SpmdPiecewise;
 
+// True if an op may be computed from the operands of `at` instead of from its result, where that sends less.
+// Annotations do not matter: they say where the result is to be, if it is made.
+static inline bool spmd_may_follow(const HloInstruction *at) {
+    return at->operand_count && hlo_shape_is_array(at->shape) && spmd_is_free_to_move(at);
+}
 // Appends a piece, joined with the last one if it continues that.
 void spmd_pieces_add(HloArena *arena, SpmdPieces *pieces, SpmdPiece piece);
 // Appends the part [start, start + size) of `from`, so that it begins at `target`.
@@ -33,8 +39,8 @@ bool spmd_pieces_equal(const SpmdPieces *a, const SpmdPieces *b);
 // True if the pieces are all of a dimension of `size` elements, as it is.
 bool spmd_pieces_are_whole(const SpmdPieces *pieces, int64_t size);
 // Follows slices, concatenations, reversals and repetitions to the array that they take parts of: the array itself
-// where it is no such part. Arrays with a sharding of their own are not looked through, but for the op that is being
-// partitioned, and nothing that cuts a dimension of `keep` (one entry for each). The array has elements.
+// where it is no such part. The op that is being partitioned and what spmd_may_follow() are looked through, but
+// nothing that cuts a dimension of `keep` (one entry for each). The array has elements.
 SpmdPiecewise spmd_piecewise(SpmdPartitioner *partitioner, const HloInstruction *at, const bool *keep);
 // The moves of a dimension of `base` elements that give each position its interval of the array that is these pieces;
 // NULL if they cannot be planned.

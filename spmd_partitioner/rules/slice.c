@@ -23,6 +23,7 @@
 #include "spmd_partitioner/moves.h"
 #include "spmd_partitioner/parts/assemble.h"
 #include "spmd_partitioner/parts/halo.h"
+#include "spmd_partitioner/parts/pieces.h"
 #include "spmd_partitioner/parts/split.h"
 
 // Whether a slice keeps a dimension as it is: then any sharding of it will do.
@@ -135,8 +136,8 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
     SpmdAxes *factors = spmd_choose(partitioner, partitioner->plan->rules[op->id], true);
     const HloInstruction *operand = op->operands[0];
-    if (hlo_is(operand, HLO_OP_CONCATENATE) && spmd_is_link(operand) &&
-        (spmd_overlap_composed(partitioner, factors) || spmd_assemble(partitioner, factors)))
+    if (hlo_is(operand, HLO_OP_CONCATENATE) && spmd_may_follow(operand) &&
+        (spmd_shift(partitioner) || spmd_overlap_composed(partitioner, factors) || spmd_assemble(partitioner, factors)))
         return HLO_SUCCESS;
     if (spmd_split(partitioner, factors) || spmd_overlap(partitioner, factors)) return HLO_SUCCESS;
     Windowed windowed = begin_with(partitioner, op, factors);

@@ -23,6 +23,23 @@
     "sharding={devices=" Devices "}\n}\n"
 
 static const SentBytes programs[] = {
+    // Of 64 elements a device keeps an eighth: one exchange among all.
+    {"axes of two dimensions to two others",
+     "HloModule m, num_partitions=8\nENTRY e {\n p = s32[4,8,4,4] parameter(0), sharding={devices=[1,4,2,1]<=[8]}\n"
+     " ROOT c = s32[4,8,4,4] copy(p), sharding={devices=[2,1,1,4]<=[4,2]T(1,0)}\n}\n",
+     7 * 8 * 4},
+    // As it is written out when every array has been annotated: the pad and the slice are one shift.
+    {"annotated shifts",
+     SPLIT("f32[16,3]",
+           " z = f32[] constant(0)\n q = f32[17,3] pad(p, z), padding=1_0x0_0, sharding={devices=[4,1]<=[4]}\n"
+           " ROOT a = f32[16,3] slice(q), slice={[0:16],[0:3]}, sharding={devices=[4,1]<=[4]}\n"),
+     3 * 4},
+    {"annotated rotation",
+     SPLIT("f32[16,3]",
+           " a = f32[1,3] slice(p), slice={[15:16],[0:3]}, sharding={devices=[1,1,4]<=[4] last_tile_dim_replicate}\n"
+           " b = f32[15,3] slice(p), slice={[0:15],[0:3]}, sharding={devices=[4,1]<=[4]}\n"
+           " ROOT c = f32[16,3] concatenate(a, b), dimensions={0}, sharding={devices=[4,1]<=[4]}\n"),
+     3 * 4},
     {"three shifts",
      SPLIT("f32[16,3]",
            " z = f32[] constant(0)\n q = f32[19,3] pad(p, z), padding=3_0x0_0\n"
