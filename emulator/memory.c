@@ -338,6 +338,12 @@ static bool ends_with(const Liveness *liveness, const HloInstruction *value, int
     return true;
 }
 
+// Whether one of several results of a kernel may be written over. libtpu 0.0.42 does not do it in the gradient of
+// attention; it is assumed to where memory is short.
+static bool may_overwrite_parts(const Liveness *liveness) {
+    return liveness->program->spares_memory[liveness->plan->computation->id];
+}
+
 // The array that an elementwise kernel, or what follows a product in its kernel, reads for the last time and may
 // overwrite with its result, as XLA's fusions do:
 // one of the same size that another kernel has made and nothing uses later. NULL if there is none.
@@ -354,6 +360,7 @@ static const HloInstruction *overwritten_operand(Liveness *liveness, const HloIn
             const HloInstruction *operand = kernel->members[m]->operands[i];
             const int32_t maker = liveness->program->kernel_of[operand->id];
             if (maker < 0 || maker == number || liveness->plan->kernels[maker].kind == EMU_OP_CONTROL) continue;
+            if (liveness->plan->kernels[maker].root_count > 1 && !may_overwrite_parts(liveness)) continue;
             if (hlo_shape_elements(operand->shape) != hlo_shape_elements(instruction->shape)) continue;
             const Leaves *leaves = leaves_of(liveness, operand);
             Live *live = leaves->count == 1 && ends_with(liveness, operand, number) ? leaves->items[0] : NULL;

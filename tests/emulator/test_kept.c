@@ -165,3 +165,16 @@ Test(emulator_kept, bug_convolutions_and_pools_copy_to_other_layouts) {
                              "v6e-1"),
                  98 * MIB);
 }
+
+// bug: one of several results of a kernel was written over, which libtpu does not do.
+Test(emulator_kept, bug_one_of_several_results_is_not_written_over) {
+    static const char program[] =
+        "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n"
+        "ENTRY e { p = f32[8192,8192] parameter(0)\n x = f32[8192,8192] exponential(p)\n zero = f32[] constant(0)\n"
+        " s = f32[8192] reduce(x,zero), dimensions={1}, to_apply=add\n"
+        " sb = f32[8192,8192] broadcast(s), dimensions={0}\n z = f32[8192,8192] divide(x,sb)\n"
+        " ROOT r = f32[1024,8192] reduce-window(z,zero), window={size=8x1 stride=8x1}, to_apply=add }";
+    // The exponentials, which are made with their sum, and the quotients.
+    cr_assert_geq(temporaries(program, "v4-8"), 2 * 256 * MIB);
+    cr_assert_lt(temporaries(program, "v4-8"), 3 * 256 * MIB);
+}
