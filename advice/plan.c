@@ -119,6 +119,38 @@ typedef struct Batch {
     atomic_llong next;
 } Batch;
 
+// What note_resolved() needs.
+typedef struct Resolving {
+    HloArena *arena;
+    const HloModule *module;
+    const AdvicePlanned *mesh;
+    const SpmdBoundary *boundary;
+    uint64_t *resolved;
+} Resolving;
+
+// Tells the search what propagation gave to parameters that the program uses.
+static HloStatus note_resolved(void *argument) {
+    const Resolving *resolving = argument;
+    const SpmdBoundary *boundary = resolving->boundary;
+    const AdvicePlanned *mesh = resolving->mesh;
+    HloArena *arena = resolving->arena;
+    int64_t leaf = 0;
+    for (int64_t p = 0; p < resolving->module->entry->parameters.count; ++p) {
+        const HloInstruction *parameter = resolving->module->entry->parameters.items[p];
+        const int64_t end = leaf + hlo_shape_leaf_count(parameter->shape);
+        for (; leaf < end; ++leaf) {
+            const SpmdBoundaryArray *array = &boundary->parameters[leaf];
+            const char *spec;
+            if (!parameter->users.count || !hlo_shape_is_array(array->global)) continue;
+            HloStatus status =
+                spmd_spec_text(arena, mesh->axes, mesh->axis_count, array->sharding, array->global->rank, &spec);
+            if (!status) resolving->resolved[leaf] = spmd_search_spec_hash(mesh->axes, mesh->axis_count, spec);
+            hlo_status_free(status);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
 static void cost_one(const Batch *batch, SpmdSearchTrial *trial) {
     AdviceTrial result;
     CompileOptions compile = batch->planner->compile;
@@ -129,7 +161,17 @@ static void cost_one(const Batch *batch, SpmdSearchTrial *trial) {
     compile.spmd.shards = trial->shards;
     compile.spmd.shard_count = trial->shard_count;
     trial->status = advice_trial_run(batch->module, &compile, batch->planner->mesh->topology, NULL, &result);
-    if (!trial->status) trial->cost = (SpmdSearchCost){result.report->step_picoseconds, result.report->hbm_peak_bytes};
+    if (!trial->status) {
+        trial->cost = (SpmdSearchCost){result.report->step_picoseconds, result.report->hbm_peak_bytes};
+        Resolving resolving = {.arena = hlo_arena_new(),
+                               .module = batch->module,
+                               .mesh = batch->planner->mesh,
+                               .boundary = result.compiled->boundary,
+                               .resolved = trial->resolved};
+        // Without memory for it the search only tries more.
+        if (resolving.arena && trial->resolved) hlo_status_free(hlo_protect(note_resolved, &resolving));
+        hlo_arena_free(resolving.arena);
+    }
     advice_trial_free(&result);
 }
 
@@ -271,11 +313,13 @@ static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
     int64_t fresh_count = 0;
     for (int64_t i = 0; i < count; ++i) {
         const char *key = key_of(planner, &trials[i]);
-        const SpmdSearchCost *known = hlo_string_map_get(&planner->known, key, strlen(key));
-        if (known)
-            trials[i].cost = *known;
-        else
+        const SpmdSearchTrial *known = hlo_string_map_get(&planner->known, key, strlen(key));
+        if (known) {
+            trials[i].cost = known->cost;
+            trials[i].resolved = known->resolved;
+        } else {
             fresh[fresh_count++] = &trials[i];
+        }
     }
     if (planner->program->more && !planner->whole)
         estimate(planner, fresh, fresh_count);
@@ -286,8 +330,8 @@ static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
         planner->result->evaluated += hlo_status_code(fresh[i]->status) != HLO_DEADLINE_EXCEEDED;
         if (fresh[i]->status) continue;
         const char *key = key_of(planner, fresh[i]);
-        SpmdSearchCost *kept = hlo_arena_copy(arena, &fresh[i]->cost, sizeof(fresh[i]->cost));
-        hlo_string_map_set(arena, &planner->known, key, strlen(key), kept);
+        hlo_string_map_set(arena, &planner->known, key, strlen(key),
+                           hlo_arena_copy(arena, fresh[i], sizeof(*fresh[i])));
     }
     show_progress(planner);
 }

@@ -12,9 +12,10 @@
 #include "spmd_partitioner/propagate.h"
 
 // Spaces up to EXACT_PLANS are searched whole. How thoroughly else depends on what a plan costs to be tried, which is
-// about proportional to the instructions: up to THOROUGH_WORK, plans times instructions, the whole space is searched,
-// or more starts, pairs of decisions, and all ways to keep dimensions whole.
-enum { EXACT_PLANS = 256, THOROUGH_WORK = 1 << 16, STARTS = 2, MORE_STARTS = 4, MOST_RANK = 16 };
+// about proportional to the instructions. Of a program so small that SMALL_SEARCH plans are at most THOROUGH_WORK,
+// plans times instructions, so many are tried: the whole space, or more starts, pairs of decisions, all ways to keep
+// dimensions whole, and plans that are not near.
+enum { SMALL_SEARCH = 256, EXACT_PLANS = 256, THOROUGH_WORK = 1 << 16, STARTS = 2, MORE_STARTS = 4, MOST_RANK = 16 };
 
 // Parameters with one decision.
 typedef struct Group {
@@ -32,6 +33,7 @@ typedef HLO_VECTOR(Group) Groups;
 typedef struct Plan {
     int32_t *choice;  // by group
     SpmdSearchCost cost;
+    const uint64_t *resolved;  // by flattened parameter, as in SpmdSearchTrial
     bool ruled_out;
 } Plan;
 
@@ -45,7 +47,7 @@ typedef struct Search {
     Groups groups;
     HLO_VECTOR(Plan) known;  // every plan that was costed
     HloIntMap place_of;      // by hash of choices: a place in `known`
-    int64_t evaluated, instructions;
+    int64_t evaluated, instructions, leaf_count;
     bool over;
 } Search;
 
@@ -212,6 +214,7 @@ static void find_groups(Search *search) {
             add_parameter(search, leaf, plan->array_of_leaf[plan->first_leaf[parameter->id] + i]);
         }
     }
+    search->leaf_count = leaf;
 }
 
 // ---- plans
@@ -232,6 +235,39 @@ static const char *spec_of(const Search *search, const Group *group, int32_t cho
         if (!any) hlo_text_char(&text, choice < group->open_count ? '?' : '-');
     }
     return hlo_text_to_arena(search->arena, &text);
+}
+
+uint64_t spmd_search_spec_hash(const SpmdMeshAxis *mesh, int64_t mesh_axis_count, const char *spec) {
+    uint64_t hash = 1;
+    for (const char *at = spec; *at; at += *at != 0) {
+        const size_t length = strcspn(at, ",+");
+        uint64_t number = 0, found = 0;
+        for (int64_t a = 0; a < mesh_axis_count; a++) {
+            if (mesh[a].size == 1) continue;
+            number++;
+            if (strlen(mesh[a].name) == length && !memcmp(mesh[a].name, at, length)) found = number;
+        }
+        if (!found && length && *at != '-' && *at != '?') found = hlo_hash_bytes(at, length);  // a part of an axis
+        at += length;
+        hash = hlo_hash_mix(hlo_hash_mix(hash, found), (uint64_t)(unsigned char)*at);
+    }
+    return hash ? hash : 1;
+}
+
+static uint64_t choice_hash(const Search *search, const Group *group, int32_t choice) {
+    const char *spec = strchr(spec_of(search, group, choice, 0), '=') + 1;
+    return spmd_search_spec_hash(search->options->mesh, search->options->mesh_axis_count, spec);
+}
+
+// What propagation gave to a group's parameters in a plan; 0 if that is not known or not the same for all.
+static uint64_t resolved_of(const Plan *plan, const Group *group) {
+    uint64_t all = 0;
+    for (int64_t i = 0; i < group->leaf_count && plan->resolved; i++) {
+        const uint64_t one = plan->resolved[group->leaves[i]];
+        if (one && all && one != all) return 0;
+        if (one) all = one;
+    }
+    return all;
 }
 
 static HloStringVector shards_of(const Search *search, const int32_t *choice) {
@@ -295,7 +331,10 @@ static HloStatus evaluate_part(Search *search, Plan *plans, int64_t count) {
     for (int64_t i = 0; i < count && !search->over; i++) {
         if (find_known(search, plans[i].choice)) continue;
         const HloStringVector shards = shards_of(search, plans[i].choice);
-        trials[search->known.count - first] = (SpmdSearchTrial){.shards = shards.items, .shard_count = shards.count};
+        trials[search->known.count - first] =
+            (SpmdSearchTrial){.shards = shards.items,
+                              .shard_count = shards.count,
+                              .resolved = HLO_ARENA_NEW(search->arena, uint64_t, search->leaf_count + 1)};
         add_known(search, (Plan){.choice = plans[i].choice});
     }
     const int64_t new_count = search->known.count - first;
@@ -305,6 +344,7 @@ static HloStatus evaluate_part(Search *search, Plan *plans, int64_t count) {
         const bool ends =
             trials[i].status && (search->evaluated == 0 || hlo_status_code(trials[i].status) == HLO_RESOURCE_EXHAUSTED);
         search->known.items[first + i].cost = trials[i].cost;
+        search->known.items[first + i].resolved = trials[i].resolved;
         search->known.items[first + i].ruled_out = trials[i].status != NULL;
         search->evaluated++;
         if (ends && !fatal)
@@ -336,9 +376,13 @@ static int32_t *copy_choice(const Search *search, const int32_t *choice) {
 
 // ---- the search
 
+static bool is_small(const Search *search) {
+    return search->instructions <= THOROUGH_WORK / SMALL_SEARCH;
+}
+
 // Whether so many plans are cheap enough to be tried for little hope.
 static bool is_cheap(const Search *search, int64_t plans) {
-    return plans <= THOROUGH_WORK / (search->instructions + 1);
+    return is_small(search) && plans <= THOROUGH_WORK / (search->instructions + 1);
 }
 
 static HloStatus search_all(Search *search, Plan *best) {
@@ -378,22 +422,42 @@ static HloStatus take_best(Search *search, Plan *plan, Plan *plans, int64_t coun
     return HLO_SUCCESS;
 }
 
+// Whether a choice keeps whole only what propagation has left whole where `open`, the same without that, was tried.
+static bool says_nothing_more(const Search *search, const Group *group, int32_t choice, const Plan *open,
+                              int64_t open_count, int64_t g) {
+    const int64_t axes = search->options->mesh_axis_count;
+    for (int64_t i = 0; i < open_count; i++)
+        if (!memcmp(&group->choices[choice * axes], &group->choices[open[i].choice[g] * axes], (size_t)axes))
+            return resolved_of(&open[i], group) == choice_hash(search, group, choice);
+    return false;
+}
+
 // Gives one group its best choice. Returns in *improved whether that is better than what it had. Of the choices that
-// keep dimensions whole, those are tried that change nothing else, or everything.
+// keep dimensions whole, those are tried that change nothing else, or everything. In programs that are not small,
+// choices are left out that say what propagation gives anyway.
 static HloStatus improve(Search *search, Plan *plan, int64_t g, bool *improved) {
     const Group *group = &search->groups.items[g];
     const int64_t axes = search->options->mesh_axis_count;
     const int8_t *now = &group->choices[plan->choice[g] * axes];
     Plan *plans = HLO_ARENA_NEW(search->arena, Plan, group->choice_count);
-    int64_t count = 0;
+    const bool cheap = is_cheap(search, search->evaluated);
+    const bool small = is_small(search);
+    const uint64_t resolved = small ? 0 : resolved_of(plan, group);
+    int64_t count = 0, open_count = 0;
     *improved = false;
     for (int32_t c = 0; c < group->choice_count; c++) {
         const bool same = !memcmp(&group->choices[c * axes], now, (size_t)axes);
-        if (c > group->open_count && !same && !is_cheap(search, search->evaluated)) continue;
+        if (c == group->open_count) {
+            open_count = count;
+            HLO_TRY(take_best(search, plan, plans, open_count, improved));
+        }
+        if (c > group->open_count && !same && !cheap) continue;
+        if (resolved && resolved == choice_hash(search, group, c)) continue;
+        if (!small && c >= group->open_count && says_nothing_more(search, group, c, plans, open_count, g)) continue;
         plans[count].choice = copy_choice(search, plan->choice);
         plans[count++].choice[g] = c;
     }
-    return take_best(search, plan, plans, count, improved);
+    return take_best(search, plan, &plans[open_count], count - open_count, improved);
 }
 
 // Gives each group in turn, the small ones or the others, its best choice until a whole iteration improves nothing.
@@ -676,7 +740,8 @@ HloStatus spmd_search_groups(HloArena *arena, const HloModule *module, const Spm
 // Lists the best plans that were costed. `best` is the first of them.
 static void list_best(Search *search, const Plan *best, SpmdSearchResult *result) {
     SpmdSearchTrial *list = HLO_ARENA_NEW(search->arena, SpmdSearchTrial, SPMD_SEARCH_BEST);
-    list[result->best_count++] = (SpmdSearchTrial){result->shards, result->shard_count, best->cost, NULL};
+    list[result->best_count++] =
+        (SpmdSearchTrial){.shards = result->shards, .shard_count = result->shard_count, .cost = best->cost};
     const Plan *known = find_known(search, best->choice);
     if (known) search->known.items[known - search->known.items].ruled_out = true;
     while (result->best_count < SPMD_SEARCH_BEST) {
@@ -687,7 +752,8 @@ static void list_best(Search *search, const Plan *best, SpmdSearchResult *result
         if (!next) break;
         next->ruled_out = true;
         const HloStringVector shards = shards_of(search, next->choice);
-        list[result->best_count++] = (SpmdSearchTrial){shards.items, shards.count, next->cost, NULL};
+        list[result->best_count++] =
+            (SpmdSearchTrial){.shards = shards.items, .shard_count = shards.count, .cost = next->cost};
     }
     result->best = list;
 }

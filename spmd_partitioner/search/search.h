@@ -25,6 +25,9 @@ typedef struct SpmdSearchTrial {
     int64_t shard_count;
     SpmdSearchCost cost;  // set by the caller's function, or:
     HloStatus status;     // an error rules the plan out
+    // By flattened parameter, all 0: the caller's function may set spmd_search_spec_hash() of the sharding that
+    // propagation gave to it. Decisions that would say the same are then not tried.
+    uint64_t *resolved;
 } SpmdSearchTrial;
 
 typedef enum SpmdSearchObjective {
@@ -72,6 +75,9 @@ typedef struct SpmdSearchGroup {
     int64_t parameter_count, result_count;
     const HloShape *shape;  // of each
 } SpmdSearchGroup;
+
+// A hash of a sharding of an array, "data,-", in which axes of one device do not count, nor names. Never 0.
+HLO_EXPORT uint64_t spmd_search_spec_hash(const SpmdMeshAxis *mesh, int64_t mesh_axis_count, const char *spec);
 
 // The decisions of a program on a mesh, in the order of their first parameters; of arrays of rank 1 or more. *groups
 // lives in `arena`. Errors as spmd_search().

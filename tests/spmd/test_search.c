@@ -87,6 +87,43 @@ Test(search, bug_parameters_of_one_decision_were_never_sharded_differently) {
     hlo_arena_free(arena);
 }
 
+// As cost(); propagation gives nothing to any parameter.
+static void cost_resolved(void *context, SpmdSearchTrial *trials, int64_t count) {
+    static const SpmdMeshAxis mesh[] = {{"data", 2}, {"model", 4}};
+    cost(context, trials, count);
+    for (int64_t i = 0; i < count; i++) {
+        for (int p = 0; p < 3; p++) trials[i].resolved[p] = spmd_search_spec_hash(mesh, 2, "-,-");
+        for (int64_t s = 0; s < trials[i].shard_count; s++)
+            trials[i].resolved[trials[i].shards[s][1] - '0'] =
+                spmd_search_spec_hash(mesh, 2, strchr(trials[i].shards[s], '=') + 1);
+    }
+}
+
+Test(search, decisions_that_say_what_propagation_gives_are_not_tried) {
+    static const char *const ops[] = {"negate", "tanh", "sine"};
+    Wanted wanted = {.shards = {"p0=data,?", "p1=?,model", "p2=data+model,?"}}, resolved = wanted;
+    SpmdSearchOptions options = options_for(&wanted);
+    SpmdSearchResult result;
+    HloText text = {0};
+    hlo_text_string(&text, "ENTRY e {\n");
+    for (int p = 0; p < 3; p++) hlo_text_format(&text, " x%d_0 = f32[16,8] parameter(%d)\n", p, p);
+    for (int i = 1; i <= 100; i++)
+        for (int p = 0; p < 3; p++) hlo_text_format(&text, " x%d_%d = f32[16,8] %s(x%d_%d)\n", p, i, ops[p], p, i - 1);
+    hlo_text_string(&text, " ROOT t = (f32[16,8], f32[16,8], f32[16,8]) tuple(x0_100, x1_100, x2_100)\n}\n");
+    HloArena *arena = hlo_arena_new();
+    HloModule *module = parse(text.data);
+    must_succeed(spmd_search(arena, module, &options, &result));
+    cr_expect_eq(result.cost.time, 100 - 3 * 10, "%lld", (long long)result.cost.time);
+    options.cost = cost_resolved;
+    options.context = &resolved;
+    must_succeed(spmd_search(arena, module, &options, &result));
+    cr_expect_eq(result.cost.time, 100 - 3 * 10, "%lld", (long long)result.cost.time);
+    cr_expect_lt(resolved.calls, wanted.calls, "%lld of %lld", (long long)resolved.calls, (long long)wanted.calls);
+    hlo_module_free(module);
+    hlo_arena_free(arena);
+    hlo_text_free(&text);
+}
+
 Test(search, a_small_space_is_searched_whole) {
     Wanted wanted = {.shards = {"p0=data+model"}};
     const SpmdSearchOptions options = options_for(&wanted);
