@@ -15,7 +15,16 @@
 // about proportional to the instructions. Of a program so small that SMALL_SEARCH plans are at most THOROUGH_WORK,
 // plans times instructions, so many are tried: the whole space, or more starts, pairs of decisions, all ways to keep
 // dimensions whole, and plans that are not near.
-enum { SMALL_SEARCH = 256, EXACT_PLANS = 256, THOROUGH_WORK = 1 << 16, STARTS = 2, MORE_STARTS = 4, MOST_RANK = 16 };
+enum {
+    SMALL_SEARCH = 512,
+    MOST_CHEAP = 4096,
+    MOST_FURTHER = 1024,
+    EXACT_PLANS = 256,
+    THOROUGH_WORK = 1 << 17,
+    STARTS = 2,
+    MORE_STARTS = 4,
+    MOST_RANK = 16
+};
 
 // Parameters with one decision.
 typedef struct Group {
@@ -382,7 +391,7 @@ static bool is_small(const Search *search) {
 
 // Whether so many plans are cheap enough to be tried for little hope.
 static bool is_cheap(const Search *search, int64_t plans) {
-    return is_small(search) && plans <= THOROUGH_WORK / (search->instructions + 1);
+    return is_small(search) && plans <= MOST_CHEAP && plans <= THOROUGH_WORK / (search->instructions + 1);
 }
 
 static HloStatus search_all(Search *search, Plan *best) {
@@ -658,12 +667,16 @@ static void split_groups(Search *search, Plan *best) {
     best->choice = split_choice(search, best->choice, from.items);
 }
 
+static bool goes_further(const Search *search) {
+    return !search->over && search->evaluated < MOST_FURTHER && is_cheap(search, search->evaluated);
+}
+
 // Changes a few decisions of the best plan and improves what comes of it, again and again. The numbers are the same in
 // each search.
 static HloStatus search_around(Search *search, Plan *best) {
     enum { CHANGED = 3, MOST_IDLE = 64 };
     uint64_t number = 0;
-    for (int idle = 0; idle < MOST_IDLE && !search->over && is_cheap(search, search->evaluated); idle++) {
+    for (int idle = 0; idle < MOST_IDLE && goes_further(search); idle++) {
         const int64_t evaluated = search->evaluated;
         Plan plan = {.choice = copy_choice(search, best->choice)};
         for (int i = 0; i < CHANGED; i++) {
@@ -681,8 +694,7 @@ static HloStatus search_around(Search *search, Plan *best) {
 
 // Small programs, whose plans are cheap to try: each parameter by itself, and plans that are not near.
 static HloStatus search_further(Search *search, Plan *best) {
-    if (!search->groups.count || search->options->starts_only || !is_cheap(search, search->evaluated))
-        return HLO_SUCCESS;
+    if (!search->groups.count || search->options->starts_only || !goes_further(search)) return HLO_SUCCESS;
     split_groups(search, best);
     HLO_TRY(descend(search, best));
     return search_around(search, best);
