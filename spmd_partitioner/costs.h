@@ -11,7 +11,7 @@
 typedef enum SpmdTransferKind {
     SPMD_TRANSFER_GATHER,
     SPMD_TRANSFER_SCATTER,   // of sums
-    SPMD_TRANSFER_REDUCE,    // sums that everybody gets
+    SPMD_TRANSFER_REDUCE,    // sums that all devices get
     SPMD_TRANSFER_EXCHANGE,  // all-to-all
     SPMD_TRANSFER_PERMUTE,   // between any two devices of a group
     SPMD_TRANSFER_SHIFT,     // to the next device of a group

@@ -106,8 +106,8 @@ static HloStatus read_memories(const HloModule *module, TargetExecutable *execut
     return HLO_SUCCESS;
 }
 
-// A program whose dense bytes are this share of a device's memory fits it for certain, and is not analysed until
-// somebody asks: tiles hardly ever make arrays 64 times as large.
+// A program whose dense bytes are this share of a device's memory certainly fits, and is not analysed until a caller
+// asks: tiles hardly ever make arrays 64 times as large.
 static const int64_t kCertainShare = 64;
 
 static bool is_on_slice(const TargetExecutable *executable) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What verbs need of machines: the slice that is meant, meshes on the command line, the devices of a mesh.
+// Machines on the command line: the chosen slice, meshes, and the devices of a mesh.
 #ifndef MESHLO_TOOLS_MACHINE_H_
 #define MESHLO_TOOLS_MACHINE_H_
 

@@ -219,8 +219,8 @@ static HloStatus read_own(const Reader *reader, Claim *claim) {
     return HLO_SUCCESS;
 }
 
-// The process of one slice.
-// With `is_known` something else has told the process's number, so bounds alone need not.
+// Reads which process of one slice this is. With `is_known` another variable has given its number, so bounds alone need
+// not give it.
 static HloStatus read_tpu_slice(const Reader *reader, bool is_known, Claim *claim) {
     const char *addresses = value_of(reader, "TPU_PROCESS_ADDRESSES");
     const char *names = value_of(reader, "TPU_WORKER_HOSTNAMES");

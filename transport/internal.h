@@ -16,7 +16,7 @@
 typedef enum TransportFailure {
     kTransportOwnFailure,   // the caller of this process has aborted: the others' errors name this process
     kTransportSeenFailure,  // this process has seen that another one failed, or found an error in what it sent
-    kTransportToldFailure,  // another process has told it to all
+    kTransportToldFailure,  // another process has reported it to all
 } TransportFailure;
 
 // What an engine implements. The functions of transport.c have checked the arguments and that the transport works.
@@ -35,7 +35,7 @@ typedef struct TransportEngine {
     // Makes waiting threads return.
     void (*wake)(Transport *transport);
     // Called once, after `error` has been set, from the thread that set it: tells the other processes the error, unless
-    // one of them has told it, and makes pending requests done, now or later.
+    // one of them has reported it, and makes pending requests done, now or later.
     void (*fail)(Transport *transport, TransportFailure failure);
     // Tells the other processes an activity that has changed, or leaves that to the next heartbeat. May be NULL.
     void (*tell_activity)(Transport *transport);

@@ -54,7 +54,7 @@ typedef struct Joined {
     _Atomic bool stop, activity_changed;
     pthread_mutex_t control_lock;  // protects all below
     Control *controls;             // by process
-    HloStatus pending;             // a failure that was seen or told, until the thread raises it
+    HloStatus pending;             // a failure that was seen or reported, until the thread raises it
     TransportFailure pending_kind;
     int64_t failed_at;  // clock, 0: not
 } Joined;

@@ -75,7 +75,7 @@ typedef struct HloJvp {
     HloIntMap orthogonal;       // by old id of a QR decomposition: the tangent of Q
     HloIntMap factors;          // by new id of an LU decomposition: an HloFactorTangents
     HloIntMap solutions;        // by new id of a triangular solve: what hlo_transform_system_tangent() must know of it
-    HloInt64Vector seeds;       // new ids of the instructions that stand for the inputs' tangents
+    HloInt64Vector seeds;       // new ids of the instructions that represent the inputs' tangents
     const HloInstruction *old;  // the one that is being differentiated
     HloInstruction *result;     // its copy, once there is one
 } HloJvp;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bitcasts between layouts, dynamic dimensions, scan, ragged and scaled dots: ops that XLA:CPU does not run as they
-// stand.
+// bitcasts between layouts, dynamic dimensions, scan, ragged and scaled dots: ops that XLA:CPU does not run
+// unchanged.
 #include <criterion/criterion.h>
 
 #include "tests/eval/run.h"

@@ -174,7 +174,7 @@ Test(ir_verify, finds_shardings_of_another_rank) {
     expect_error("tiles 1 dimensions, but the shape is f32[4,6]");
 }
 
-Test(ir_verify, finds_devices_that_stand_twice) {
+Test(ir_verify, finds_devices_listed_twice) {
     HloSharding sharding = {.kind = HLO_SHARDING_TILED, .tile_dims = HLO_DIMS(2, 1), .devices = HLO_DIMS(1, 1)};
     hlo_build_with_sharding(b, sum, &sharding);
     finish(sum);

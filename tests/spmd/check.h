@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of this room: a partitioned program gives what the whole program gives.
+// The oracle of these tests: a partitioned program gives what the whole program gives.
 #ifndef MESHLO_TESTS_SPMD_CHECK_H_
 #define MESHLO_TESTS_SPMD_CHECK_H_
 

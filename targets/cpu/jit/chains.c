@@ -283,7 +283,7 @@ static bool is_result(const Chain *chain, int member) {
 }
 
 // Adds the lists of results; false if there is no room, or if one must not be written before all operands are read.
-// What other names of members stand for must be in a register if the names are read outside.
+// A member that has other names must be in a register if these are read outside.
 static bool add_results(Chain *chain) {
     bool needed[kMostMembers];
     chain->list_count = chain->read_count;
