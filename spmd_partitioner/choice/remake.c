@@ -149,6 +149,7 @@ static bool has_choice(SpmdPartitioner *partitioner, const SpmdLocal *local, con
 }
 
 int64_t spmd_form_cost(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to) {
+    if (spmd_has_form(partitioner, local, to)) return 0;
     const int64_t cost = spmd_path(partitioner, local->global, local->sharding, local->partial, to)->cost;
     if (!cost || !has_choice(partitioner, local, to)) return cost;
     Remaking remaking = {.partitioner = partitioner};

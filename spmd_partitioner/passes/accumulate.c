@@ -91,13 +91,6 @@ static HloInstruction *linear_operand(const HloInstruction *at) {
     }
 }
 
-static bool adds(const HloComputation *reducer) {
-    return hlo_is(reducer->root, HLO_OP_ADD) && reducer->parameters.count == 2 &&
-           hlo_is(reducer->root->operands[0], HLO_OP_PARAMETER) &&
-           hlo_is(reducer->root->operands[1], HLO_OP_PARAMETER) &&
-           reducer->root->operands[0] != reducer->root->operands[1];
-}
-
 // The operand of an op whose result is divided as its operand is, along another dimension perhaps; NULL for others.
 static HloInstruction *scattered_operand(const HloInstruction *at) {
     const bool keeps = hlo_is(at, HLO_OP_TRANSPOSE) || hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_NEGATE);
@@ -123,7 +116,7 @@ static HloInstruction *sum_of(HloInstruction *term, int64_t *dim) {
     for (int32_t i = 0; i < CHAIN && at && at->users.count == 1; i++) {
         const bool scattered = hlo_is(at, HLO_OP_REDUCE_SCATTER);
         if (scattered ? !rearranged : hlo_is(at, HLO_OP_ALL_REDUCE)) {
-            const bool plain = hlo_shape_is_array(at->shape) && adds(at->called[0]) && spmd_may_replace(at);
+            const bool plain = hlo_shape_is_array(at->shape) && spmd_adds(at->called[0]) && spmd_may_replace(at);
             if (!plain) return NULL;
             *dim = scattered ? dim_in(term, at, HLO_ATTRIBUTES(at, Collective)->dimensions.items[0]) : -1;
             return at;

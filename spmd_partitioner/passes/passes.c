@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of the passes: equal collectives become one before they are narrowed, hoisted or joined, reduce-scatters
-// are formed before sums leave loops, and again of those that have left, before the remaining all-reduces are combined,
-// and asynchronous halves are made last, when the work between them is known.
+// are formed before sums are joined and leave loops, and again of those that have left, before the remaining
+// all-reduces are combined, and asynchronous halves are made last, when the work between them is known.
 #include "spmd_partitioner/passes/passes.h"
 
 #include <assert.h>
@@ -28,6 +28,7 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
     spmd_share_permutes(module, scratch);
     spmd_hoist_collectives(module, scratch);
     spmd_form_reduce_scatters(module, scratch);
+    spmd_join_sums(module);
     spmd_accumulate_parts(module, scratch);
     spmd_form_reduce_scatters(module, scratch);
     if (!options->no_combine) spmd_combine_collectives(module, scratch, COMBINE_BYTES);
@@ -38,6 +39,12 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
 bool spmd_may_replace(const HloInstruction *collective) {
     return collective->operand_count == 1 && !collective->control_predecessors.count &&
            !collective->control_successors.count && hlo_instruction_frontend_attribute(collective, "meshlo.reason");
+}
+
+bool spmd_adds(const HloComputation *reducer) {
+    const HloInstruction *root = reducer->root;
+    return hlo_is(root, HLO_OP_ADD) && reducer->parameters.count == 2 && hlo_is(root->operands[0], HLO_OP_PARAMETER) &&
+           hlo_is(root->operands[1], HLO_OP_PARAMETER) && root->operands[0] != root->operands[1];
 }
 
 void spmd_remove_unused(HloInstruction *instruction) {

@@ -17,6 +17,8 @@ void spmd_narrow_collectives(HloModule *module, HloArena *scratch);
 void spmd_share_permutes(HloModule *module, HloArena *scratch);
 // Moves collectives of loop-invariant arrays out of loops; the result is carried along.
 void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
+// The sum or difference of two sums over the same devices becomes one such sum, of the parts.
+void spmd_join_sums(HloModule *module);
 // Sums that a loop adds up are finished once, after the loop.
 void spmd_accumulate_parts(HloModule *module, HloArena *scratch);
 // An all-reduce of which each device keeps only its slice becomes a reduce-scatter.
@@ -42,6 +44,8 @@ bool spmd_loop_may_change(const HloInstruction *loop);
 // Whether a pass may replace a collective: it has one operand, control dependencies do not fix its place, and the
 // partitioner made it (it has a reason). The program's own collectives stay as they were written.
 bool spmd_may_replace(const HloInstruction *collective);
+// Whether a reducer is the sum of its two parameters.
+bool spmd_adds(const HloComputation *reducer);
 // Removes `instruction` and what only it used.
 void spmd_remove_unused(HloInstruction *instruction);
 // Adds the reason of `from` to that of `to`.

@@ -175,14 +175,26 @@ static void pad_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// With interior padding, elements are `interior + 1` apart: a shard begins somewhere between two of them.
+// How many positions of every shard of the result come before its first element, where they are as many in all of them
+// and some element follows; 0 elsewhere.
+static int64_t leading_holes(const SpmdMesh *mesh, const SpmdAxes *axes, const SpmdInterval *interval, int64_t size) {
+    int64_t least, largest;
+    spmd_interval_phases(mesh, axes, interval, &least, &largest);
+    const int64_t holes = least > 0 && least == largest ? interval->divisor - least : 0;
+    return holes < size ? holes : 0;
+}
+
+// With interior padding, elements are `interior + 1` apart: a shard begins somewhere between two of them. It needs the
+// one before only where another shard begins with an element.
 static SpmdInterval pad_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
                                  int64_t size) {
     const HloPadDimension *pad = &HLO_ATTRIBUTES(op, Pad)->padding.items[dim];
     SpmdInterval interval = {size, -pad->low, pad->interior + 1, size, 1, 0};
+    const int64_t holes = leading_holes(mesh, axes, &interval, size);
+    interval.offset += holes;
     int64_t least, largest;
     spmd_interval_phases(mesh, axes, &interval, &least, &largest);
-    if (size) interval.size = (size - 1 + largest) / interval.divisor + 1;
+    if (size) interval.size = (size - holes - 1 + largest) / interval.divisor + 1;
     return interval;
 }
 
@@ -201,8 +213,9 @@ static HloPadDimension take_padded(SpmdPartitioner *partitioner, Windowed *windo
     take_window(partitioner, windowed, dim, pad_interval, fill);
     if (interval.size == 0) return (HloPadDimension){0};
     int64_t spread = (interval.size - 1) * interval.divisor + 1;
-    assert(largest + size >= spread); /* the last element taken is one that the shard holds */
-    return (HloPadDimension){.high = largest + size - spread, .interior = interval.divisor - 1};
+    const int64_t holes = interval.offset + HLO_ATTRIBUTES(windowed->rule->op, Pad)->padding.items[dim].low;
+    assert(largest + size >= holes + spread); /* the last element taken is one that the shard holds */
+    return (HloPadDimension){.low = holes, .high = largest + size - holes - spread, .interior = interval.divisor - 1};
 }
 
 // Along a sharded dimension each device takes what its part of the result needs of the operand, with the halo, pads
@@ -222,7 +235,7 @@ static HloStatus pad_partition(SpmdPartitioner *partitioner, const HloInstructio
         local[d] = sharded ? take_padded(partitioner, &windowed, d, operands[1]) : padding->items[d];
         const int64_t taken = windowed.operand.hlo->shape->dims[d];
         const int64_t between = taken > 1 ? (taken - 1) * local[d].interior : 0;
-        dims[d] = sharded ? taken + between + local[d].high : windowed.shape->dims[d];
+        dims[d] = sharded ? local[d].low + taken + between + local[d].high : windowed.shape->dims[d];
     }
     operands[0] = windowed.operand.hlo;
     const HloShape *shape = spmd_with_dims(partitioner, windowed.shape, dims);

@@ -15,6 +15,19 @@
     ",1,3] convolution(p, k), window={" Window "}, dim_labels=01bf_01io->01bf, sharding={devices=" Devices   \
     ",1,1]<=[4]}\n}\n"
 
+// The sum or difference of two products that each leave parts on the devices.
+#define PRODUCTS(N, Op, Result)                                           \
+    "HloModule m, num_partitions=4\nENTRY e {\n p = f32[" N               \
+    ",16] parameter(0), sharding={devices=[1,4]<=[4]}\n"                  \
+    " q = f32[16,8] parameter(1), sharding={devices=[4,1]<=[4]}\n"        \
+    " r = f32[" N                                                         \
+    ",16] parameter(2), sharding={devices=[1,4]<=[4]}\n"                  \
+    " s = f32[16,8] parameter(3), sharding={devices=[4,1]<=[4]}\n"        \
+    " a = f32[" N                                                         \
+    ",8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" \
+    " b = f32[" N                                                         \
+    ",8] dot(r, s), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" \
+    " ROOT t = f32[" N ",8] " Op "(a, b), sharding={devices=" Result "}\n}\n"
 #define TOTALS(Shape, Devices, Window)                                                                 \
     "HloModule m, num_partitions=16\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"        \
     " ROOT c = f32[] add(a, b)\n}\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=" Devices \
@@ -154,6 +167,37 @@ static const SentBytes programs[] = {
      " q = f32[8,16] parameter(1), sharding={devices=[4,1]<=[4]}\n"
      " ROOT t = f32[16,16] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}, sharding={replicated}\n}\n",
      2 * 3 * 16 * 16 * 4 / 4},
+    {"parts of two products, scattered once", PRODUCTS("8", "add", "[4,1]<=[4]"), 3 * 8 * 8 * 4 / 4},
+    {"parts of two products, uneven", PRODUCTS("7", "add", "[4,1]<=[4]"), 3 * 8 * 8 * 4 / 4},
+    {"parts of two products of one row", PRODUCTS("1", "add", "[1,4]<=[4]"), 3 * 8 * 4 / 4},
+    {"the difference of two products, everywhere", PRODUCTS("8", "subtract", "[1,1,4]<=[4] last_tile_dim_replicate"),
+     2 * 3 * 8 * 8 * 4 / 4},
+    {"parts of two products, of two axes", PRODUCTS("8", "add", "[2,2]<=[4]"), 3 * 8 * 8 * 4 / 4},
+    // What the first product gathers the second one has: it does not exchange its weight and add up parts.
+    {"an operand that is whole already",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[64,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+     " q = f32[64,64] parameter(1), sharding={devices=[1,4]<=[4]}\n"
+     " r = f32[64,4] parameter(2), sharding={devices=[1,4]<=[4]}\n x = f32[64,64] tanh(p)\n"
+     " a = f32[64,64] dot(x, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[1,4]<=[4]}\n"
+     " b = f32[64,4] dot(x, r), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[1,4]<=[4]}\n"
+     " ROOT t = (f32[64,64], f32[64,4]) tuple(a, b), sharding={{devices=[1,4]<=[4]}, {devices=[1,4]<=[4]}}\n}\n",
+     3 * 64 * 64 * 4 / 4},
+    // Each device has the elements of its part, whether they come first in it or not.
+    {"elements between holes",
+     SPLIT("f32[8,3]",
+           " z = f32[] constant(0)\n ROOT t = f32[16,3] pad(p, z), padding=1_0_1x0_0, "
+           "sharding={devices=[4,1]<=[4]}\n"),
+     0},
+    {"elements between holes, uneven",
+     SPLIT("f32[7,3]",
+           " z = f32[] constant(0)\n ROOT t = f32[14,3] pad(p, z), padding=1_0_1x0_0, "
+           "sharding={devices=[4,1]<=[4]}\n"),
+     0},
+    {"elements between wide holes",
+     SPLIT("f32[4,3]",
+           " z = f32[] constant(0)\n ROOT t = f32[16,3] pad(p, z), padding=2_1_3x0_0, "
+           "sharding={devices=[4,1]<=[4]}\n"),
+     0},
     // Two levels of four groups: 3 rows in each. At once it would be 15.
     {"a cumulative sum over many shards", TOTALS("f32[16,8]", "[16,1]<=[16]", "size=16x1 pad=15_0x0_0"), 2 * 3 * 8 * 4},
     {"a cumulative sum over many shards, from the end", TOTALS("f32[32,8]", "[16,1]<=[16]", "size=32x1 pad=0_31x0_0"),
