@@ -114,6 +114,18 @@ static void take_over(const Choice *choice, int32_t tensor, SpmdAxes *factors) {
     }
 }
 
+// What stays near the processor while a loop runs, in bytes of one operand.
+enum { KEPT_NEAR = 16 << 20 };
+
+// How often an operand is read from memory for each time that the op runs: what a loop does not change is read once, if
+// it is small enough to stay near the processor.
+static double share_read(const Choice *choice, int32_t tensor, int64_t bytes) {
+    if (tensor >= choice->rule->operand_count || bytes > KEPT_NEAR) return 1;
+    const HloInstruction *loop = spmd_loop_around(choice->rule->op, tensor);
+    const int64_t trips = loop ? hlo_trip_count(loop) : 1;
+    return trips > 1 ? 1 / (double)trips : 1;
+}
+
 // What the local work costs: bytes of all local tensors, and one multiply-add for each point of a product's factors.
 static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
@@ -121,7 +133,8 @@ static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     double bytes = 0;
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         const SpmdSharding *sharding = spmd_rule_sharding(rule, choice->partitioner->arena, mesh, t, factors, 0);
-        bytes += (double)spmd_local_bytes(mesh, rule->tensors[t].shape, sharding);
+        const int64_t local = spmd_local_bytes(mesh, rule->tensors[t].shape, sharding);
+        bytes += (double)local * share_read(choice, t, local);
     }
     return spmd_price_cost(
         spmd_work_price(choice->partitioner->plan->costs, bytes, spmd_local_points(rule, mesh, factors)));

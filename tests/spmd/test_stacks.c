@@ -90,6 +90,24 @@
     "]) while(s), condition=condition, body=body\n"                                             \
     " ROOT t = f32[" N "," N "] get-tuple-element(w), index=1, sharding={devices=" Result "<=" Devices "}\n}\n"
 
+// A recurrent product of f32[8,32] and a sharded weight f32[32,128], 16 times.
+static const char RECURRENT[] =
+    "HloModule m, num_partitions=8\n"
+    "condition {\n s = (s32[], f32[8,32], f32[32,128]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+    " n = s32[] constant(16)\n ROOT c = pred[] compare(i, n), direction=LT\n}\n"
+    "body {\n s = (s32[], f32[8,32], f32[32,128]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+    " h = f32[8,32] get-tuple-element(s), index=1\n w = f32[32,128] get-tuple-element(s), index=2\n"
+    " one = s32[] constant(1)\n next = s32[] add(i, one)\n"
+    " z = f32[8,128] dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    " a = f32[8,32] slice(z), slice={[0:8],[0:32]}\n b = f32[8,32] slice(z), slice={[0:8],[32:64]}\n"
+    " c = f32[8,32] tanh(a)\n d = f32[8,32] multiply(b, c)\n y = f32[8,32] tanh(d)\n"
+    " ROOT t = (s32[], f32[8,32], f32[32,128]) tuple(next, y, w)\n}\n"
+    "ENTRY e {\n p = f32[8,32] parameter(0), sharding={devices=[8,1]<=[8]}\n"
+    " w = f32[32,128] parameter(1), sharding={devices=[8,1]<=[8]}\n zero = s32[] constant(0)\n"
+    " s = (s32[], f32[8,32], f32[32,128]) tuple(zero, p, w)\n"
+    " l = (s32[], f32[8,32], f32[32,128]) while(s), condition=condition, body=body\n"
+    " ROOT r = f32[8,32] get-tuple-element(l), index=1, sharding={devices=[8,1]<=[8]}\n}\n";
+
 static const SentBytes programs[] = {
     {"a linear recurrence", SCAN("4", "16", "8", "i", LINEAR("8"), "[4,1]<=[4]"), 2 * 3 * 16 * 8 * 4 / 16},
     {"from the end", SCAN("4", "16", "8", "back", LINEAR("8"), "[4,1]<=[4]"), 2 * 3 * 16 * 8 * 4 / 16},
@@ -106,6 +124,8 @@ static const SentBytes programs[] = {
     {"gradients of uneven batches", GRADIENTS("31", "8", "[4]", "[1,4,1]", "[4,1]"), 3 * 8 * 8 * 4 / 4},
     {"gradients in uneven parts", GRADIENTS("32", "7", "[4]", "[1,4,1]", "[4,1]"), 3 * 8 * 7 * 4 / 4},
     {"gradients of two axes", GRADIENTS("32", "8", "[2,2]T(1,0)", "[1,4,1]", "[2,2]"), 3 * 8 * 8 * 4 / 4},
+    // The weight is gathered once, and read from memory once.
+    {"a recurrent weight", RECURRENT, 7 * 32 * 128 * 4 / 8},
     {"a product in the loop", SCAN("4", "16", "8", "i", PRODUCT("8"), "[4,1]<=[4]"), 3 * 16 * 8 * 4 / 4},
 };
 
