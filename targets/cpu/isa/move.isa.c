@@ -50,7 +50,7 @@ MOVES(uint64_t, 64)
 // Instruction sets whose permutations are not of any element by any number have no such kernel.
 #if CPU_VECTOR_BYTES >= 32
 enum { kLanes = CPU_VECTOR_BYTES / 4 };
-typedef int32_t Lanes __attribute__((vector_size(CPU_VECTOR_BYTES)));
+typedef uint32_t Lanes __attribute__((vector_size(CPU_VECTOR_BYTES)));
 
 // `count` words are read or written, those from `count` on are zero.
 #if CPU_VECTOR_BYTES == 64
@@ -58,11 +58,13 @@ typedef int32_t Lanes __attribute__((vector_size(CPU_VECTOR_BYTES)));
 #define FIRST(count) (__mmask16)((1u << (count)) - 1)
 #define FIRST_WORDS(from, count) (Lanes) _mm512_maskz_loadu_epi32(FIRST(count), from)
 #define PUT_FIRST_WORDS(to, count, words) _mm512_mask_storeu_epi32(to, FIRST(count), (__m512i)(words))
+#define SMALLER(a, b) (Lanes) _mm512_min_epu32((__m512i)(a), (__m512i)(b))
 #else
 #define PERMUTED(run, lanes) (Lanes) _mm256_permutevar8x32_epi32((__m256i)(run), (__m256i)(lanes))
-#define FIRST(count) (__m256i)(kNumbers < (int32_t)(count))
+#define FIRST(count) (__m256i)(kNumbers < (uint32_t)(count))
 #define FIRST_WORDS(from, count) (Lanes) _mm256_maskload_epi32((const int *)(const void *)(from), FIRST(count))
 #define PUT_FIRST_WORDS(to, count, words) _mm256_maskstore_epi32((int *)(void *)(to), FIRST(count), (__m256i)(words))
+#define SMALLER(a, b) (Lanes) _mm256_min_epu32((__m256i)(a), (__m256i)(b))
 #endif
 #if CPU_VECTOR_BYTES == 64
 static const Lanes kNumbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -70,26 +72,30 @@ static const Lanes kNumbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
 static const Lanes kNumbers = {0, 1, 2, 3, 4, 5, 6, 7};
 #endif
 
+// Returns the numbers, less `length` where they are not below it: below 0 they would be larger, as they have no sign.
+static inline Lanes reduced(Lanes numbers, uint32_t length) {
+    return SMALLER(numbers, numbers - length);
+}
+
 // Returns the remainders by `length` of numbers below kLanes.
-static inline Lanes remainders(Lanes numbers, int32_t length) {
-    int32_t multiple = length;
+static inline Lanes remainders(Lanes numbers, uint32_t length) {
+    uint32_t multiple = length;
     while (multiple < kLanes) multiple *= 2;
-    for (; multiple >= length; multiple /= 2) numbers -= (numbers >= multiple) & multiple;
+    for (; multiple >= length; multiple /= 2) numbers = reduced(numbers, multiple);
     return numbers;
 }
 
 static void repeat_words(void *target, const void *from, int64_t words, int64_t times) {
     char *to = target;
     assert(words > 0 && words <= kLanes);
-    const int32_t length = (int32_t)words, shift = kLanes % length;
+    const uint32_t length = (uint32_t)words, shift = kLanes % length;
     const Lanes run = FIRST_WORDS(from, words);
     Lanes lanes = remainders(kNumbers, length);
     int64_t left = words * times;
     for (; left >= kLanes; left -= kLanes, to += sizeof run) {
         const Lanes elements = PERMUTED(run, lanes);
         memcpy(to, &elements, sizeof elements);
-        lanes += shift;
-        lanes -= (lanes >= length) & length;
+        lanes = reduced(lanes + shift, length);
     }
     PUT_FIRST_WORDS(to, left, PERMUTED(run, lanes));
 }
