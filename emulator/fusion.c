@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "emulator/schedule/multi_output.h"
-#include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 
 // Producers are copied into at most this many kernels, and those that read next to nothing, such as broadcasts of
@@ -47,13 +46,13 @@ typedef HLO_VECTOR(Draft *) Holders;
 typedef struct Planner {
     HloArena *arena;
     DraftVector drafts;
-    Holders *holders;  // by position in the order
-    int32_t *stages;   // by position: how many loops and branches must have run, one after the other
-    bool *epilogues;   // by position: computed from a product of the same size that nothing else uses
-    HloIntMap positions;
-    double balance;      // vector instructions that the device executes in the time to move one byte
-    bool spares_memory;  // expensive instructions are computed again where their results would take memory
-    bool is_scheduled;   // each instruction is a kernel: a compiler has fused them and fixed their order
+    Holders *holders;            // by position in the order
+    int32_t *stages;             // by position: how many loops and branches must have run, one after the other
+    bool *epilogues;             // by position: computed from a product of the same size that nothing else uses
+    const int64_t *position_of;  // by instruction id: in the order
+    double balance;              // vector instructions that the device executes in the time to move one byte
+    bool spares_memory;          // expensive instructions are computed again where their results would take memory
+    bool is_scheduled;           // each instruction is a kernel: a compiler has fused them and fixed their order
 } Planner;
 
 // Vector instructions that start in the time in which HBM moves a byte; 0 without a machine model.
@@ -140,21 +139,15 @@ static bool contains(const Holders *holders, const Draft *draft) {
 
 // Users have been placed before their operands.
 static Holders *holders_of(Planner *planner, const HloInstruction *instruction) {
-    const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
-    assert(position);  // users are in the same computation, all of which was ordered
-    return &planner->holders[*position];
+    return &planner->holders[planner->position_of[instruction->id]];
 }
 
 static int32_t *stage_of(const Planner *planner, const HloInstruction *instruction) {
-    const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
-    assert(position);
-    return &planner->stages[*position];
+    return &planner->stages[planner->position_of[instruction->id]];
 }
 
 static bool is_epilogue(const Planner *planner, const HloInstruction *instruction) {
-    const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
-    assert(position);
-    return planner->epilogues[*position];
+    return planner->epilogues[planner->position_of[instruction->id]];
 }
 
 // Operands come before users in the order.
@@ -261,38 +254,42 @@ void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of) {
             kernel_of[plan->kernels[i].members[r]->id] = (int32_t)i;
 }
 
+// What append() has seen of an instruction that has no position yet.
+enum { UNSEEN = -2, SEEN = -1 };
+
 // Appends an instruction after everything that it reads.
-static void append(HloArena *arena, HloInstruction *start, HloIntMap *state, HloInstruction **order, int64_t *count) {
+static void append(HloArena *arena, HloInstruction *start, int64_t *position_of, HloInstruction **order,
+                   int64_t *count) {
     HloInstructionVector stack = {0};
     hlo_vector_push(arena, &stack, start);
     while (stack.count) {
         HloInstruction *top = stack.items[stack.count - 1];
-        const int64_t *seen = hlo_int_map_find(state, (uint64_t)top->id);
-        if (seen) {
+        if (position_of[top->id] != UNSEEN) {
             stack.count--;
-            if (*seen == 1) order[(*count)++] = top;
-            hlo_int_map_set(arena, state, (uint64_t)top->id, 2);
+            if (position_of[top->id] != SEEN) continue;
+            position_of[top->id] = *count;
+            order[(*count)++] = top;
             continue;
         }
-        hlo_int_map_set(arena, state, (uint64_t)top->id, 1);
+        position_of[top->id] = SEEN;
         for (int64_t i = top->operand_count - 1; i >= 0; i--)
-            if (!hlo_int_map_find(state, (uint64_t)top->operands[i]->id))
-                hlo_vector_push(arena, &stack, top->operands[i]);
+            if (position_of[top->operands[i]->id] == UNSEEN) hlo_vector_push(arena, &stack, top->operands[i]);
         for (int64_t i = top->control_predecessors.count - 1; i >= 0; i--)
-            if (!hlo_int_map_find(state, (uint64_t)top->control_predecessors.items[i]->id))
+            if (position_of[top->control_predecessors.items[i]->id] == UNSEEN)
                 hlo_vector_push(arena, &stack, top->control_predecessors.items[i]);
     }
 }
 
 // All instructions, operands first, in the order of a walk from the root. What the root does not need comes after it,
 // in the order of the list.
-static HloInstruction **order_from_root(const HloComputation *computation, HloArena *arena, int64_t *count) {
+static HloInstruction **order_from_root(const HloComputation *computation, HloArena *arena, int64_t *position_of,
+                                        int64_t *count) {
     HloInstruction **order = HLO_ARENA_NEW(arena, HloInstruction *, computation->instruction_count);
-    HloIntMap state = {0};
     *count = 0;
-    append(arena, computation->root, &state, order, count);
+    for (const HloInstruction *i = computation->first; i; i = i->next) position_of[i->id] = UNSEEN;
+    append(arena, computation->root, position_of, order, count);
     for (HloInstruction *i = computation->first; i; i = i->next)
-        if (!hlo_int_map_find(&state, (uint64_t)i->id)) append(arena, i, &state, order, count);
+        if (position_of[i->id] == UNSEEN) append(arena, i, position_of, order, count);
     assert(*count == computation->instruction_count);
     return order;
 }
@@ -300,19 +297,21 @@ static HloInstruction **order_from_root(const HloComputation *computation, HloAr
 // Drafts are made from the last instruction to the first and numbered in reverse, so that kernels are in program order
 // by their roots.
 EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip, bool spares_memory,
-                  int32_t *kernel_of) {
-    assert(computation->root && chip && kernel_of);
+                  int64_t *position_of, int32_t *kernel_of) {
+    assert(computation->root && chip && position_of && kernel_of);
     EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);
     plan->computation = computation;
-    plan->order = computation->module->is_scheduled ? hlo_computation_post_order(computation, arena, &plan->order_count)
-                                                    : order_from_root(computation, arena, &plan->order_count);
+    plan->order = computation->module->is_scheduled
+                      ? hlo_computation_post_order(computation, arena, &plan->order_count)
+                      : order_from_root(computation, arena, position_of, &plan->order_count);
     Planner planner = {.arena = arena,
                        .holders = HLO_ARENA_NEW(arena, Holders, plan->order_count),
                        .balance = vector_balance(chip),
+                       .position_of = position_of,
                        .spares_memory = spares_memory,
                        .is_scheduled = computation->module->is_scheduled};
     for (int64_t i = 0; i < plan->order_count; i++) {
-        hlo_int_map_set(arena, &planner.positions, (uint64_t)plan->order[i]->id, i);
+        position_of[plan->order[i]->id] = i;
         kernel_of[plan->order[i]->id] = -1;
     }
     count_stages(&planner, plan);

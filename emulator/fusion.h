@@ -34,11 +34,12 @@ typedef struct EmuPlan {
 // Plans a computation for `chip` in `arena`. Where the program is not scheduled, the kernels are in the order of a walk
 // from the result through the operands, which the order of the text does not change. The chip's balance of compute and
 // bandwidth decides what is worth computing twice; with `spares_memory`, expensive functions are computed in each of
-// several kernels also where one of these adds them up and could write them for the others. `kernel_of` has an entry
-// for each instruction id of the module: the number of the kernel that has the instruction as a root, -1 for the
-// others. Memory errors jump to hlo_protect().
+// several kernels also where one of these adds them up and could write them for the others. `position_of` and
+// `kernel_of` have an entry for each instruction id of the module. Those of the computation's instructions are set: to
+// the position in the plan's order, and to the number of the kernel that has the instruction as a root, -1 if none has.
+// Memory errors jump to hlo_protect().
 HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip,
-                             bool spares_memory, int32_t *kernel_of);
+                             bool spares_memory, int64_t *position_of, int32_t *kernel_of);
 
 // The same kernels depth first from the result, operands that free most first: the order that XLA tries for programs
 // that are not scheduled. `kernel_of` is as emu_plan() left it; emu_plan_number() updates it to the new order.

@@ -100,8 +100,8 @@ EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation
     const EmuChip *chip = &program->topology->chip;
     EmuPlan **plan = &program->plans[computation->id];
     if (*plan) return *plan;
-    EmuPlan *walked = *plan =
-        emu_plan(program->arena, computation, chip, program->spares_memory[computation->id], program->kernel_of);
+    EmuPlan *walked = *plan = emu_plan(program->arena, computation, chip, program->spares_memory[computation->id],
+                                       program->position_of, program->kernel_of);
     emu_plan_estimate(walked, chip);
     if (!may_reorder(program, walked)) return walked;
     EmuPlan *listed = emu_plan_list_schedule(program->arena, walked, chip, program->kernel_of);
