@@ -124,10 +124,8 @@ static Leaves define(Liveness *liveness, const HloInstruction *instruction) {
 
 // Adds a copy of an array, or an array of which the value in `live` is a copy, that is there while kernels `first` to
 // `last` run.
-static void add_copy(Liveness *liveness, const Live *live, const HloShape *shape, int64_t first, int64_t last,
-                     bool is_pinned) {
+static void add_copy(Liveness *liveness, const Live *live, const HloShape *shape, int64_t first, int64_t last) {
     Live *copy = new_buffer(liveness, live->buffer.instruction, shape, live->buffer.leaf);
-    copy->is_pinned = is_pinned;
     copy->first = first;
     copy->last = last;
     copy->copied_bytes = emu_hbm_bytes(liveness->chip, live->buffer.shape);
@@ -441,8 +439,7 @@ static void touch(Liveness *liveness, const HloInstruction *instruction) {
     const HloShape *stored = read->items[0]->buffer.shape;
     const HloShape *wanted = emu_read_shape(liveness->arena, liveness->chip, instruction, stored);
     if (!emu_same_minor(liveness->arena, liveness->chip, stored, wanted))
-        add_copy(liveness, read->items[0], wanted, liveness->now, liveness->now,
-                 hlo_is(instruction, HLO_OP_REDUCE_WINDOW));
+        add_copy(liveness, read->items[0], wanted, liveness->now, liveness->now);
 }
 
 // The shape of a parameter of the entry with its layout: the module's, which is what callers see, or its own.
@@ -560,7 +557,7 @@ static void copy_result(Liveness *liveness, Live *result) {
     if (!hlo_shape_is_array(wanted) || emu_same_minor(liveness->arena, liveness->chip, made, wanted)) return;
     result->buffer.shape = wanted;
     result->buffer.bytes = emu_hbm_bytes(liveness->chip, wanted);
-    add_copy(liveness, result, made, result->first, result->last, false);
+    add_copy(liveness, result, made, result->first, result->last);
 }
 
 // The results of a called computation are buffers of the caller and do not count here.

@@ -268,7 +268,7 @@ Test(buffers, vmem_is_not_filled_beyond_its_size) {
     hlo_text_string(&text,
                     " r = bf16[65536,1024] concatenate(y0,y1,y2,y3,y4,y5,y6,y7), dimensions={0}\n"
                     " ROOT z = bf16[1024,65536] dot(w,r), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n}\n");
-    EmuReport *report = simulate(text.data, "v6e-1");
+    EmuReport *report = simulate(text.data, "v5e-1");
     const int64_t each = 8192 * 1024 * 2;
     cr_expect_eq(report->temp_bytes, each, "seven of eight have room in 112 MiB: %lld", (long long)report->temp_bytes);
     emu_report_free(report);
