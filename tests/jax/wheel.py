@@ -102,13 +102,15 @@ assert asked
 # The module, with the library, the command and the plugin that the wheel brings.
 import pathlib  # noqa: E402
 import subprocess  # noqa: E402
+import sys  # noqa: E402
 
 import meshlo  # noqa: E402
 
 lowered = jax.jit(lambda v: v @ v).lower(parts)
 assert meshlo.emulate(lowered, "v2-8").step_seconds > 0 and meshlo.explain(lowered).total_bytes > 0
 np.testing.assert_array_equal(meshlo.run(lowered, [whole], on="v2-8", numerics="exact"), whole @ whole)
-command = pathlib.Path(meshlo.__file__).parents[1] / "bin/meshlo"
+# Beside the interpreter of an environment, or in the folder of `pip install --target`.
+command = next(path for path in (pathlib.Path(sys.executable).with_name("meshlo"), pathlib.Path(meshlo.__file__).parents[1] / "bin/meshlo") if path.exists())
 assert subprocess.run([command, "version"], check=True, capture_output=True, text=True).stdout.split()[1] == meshlo.__version__
 assert pathlib.Path(meshlo.plugin_path()).exists()
 print("the wheel works")
