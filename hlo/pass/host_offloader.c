@@ -59,15 +59,6 @@ static uint64_t key_of(Position position) {
     return (uint64_t)position.at->id << 24 | (uint64_t)position.leaf;
 }
 
-// True for an op that reinterprets the same elements in the same order, by which an offloaded value gets the rank of
-// its stack. JAX adds a dimension of size 1 by a broadcast.
-static bool is_view(const HloInstruction *at) {
-    if (hlo_is(at, HLO_OP_RESHAPE)) return true;
-    return hlo_is(at, HLO_OP_BROADCAST) &&
-           hlo_shape_elements(at->shape) == hlo_shape_elements(at->operands[0]->shape) &&
-           at->shape->rank > at->operands[0]->shape->rank;
-}
-
 // ---- following a stack
 
 // Adds a position; false if it belongs to a stack in another memory space.
@@ -201,7 +192,7 @@ static void take_stack(Offloader *offloader, HloInstruction *update, int64_t spa
 static void take_stacks_of(Offloader *offloader, HloInstruction *value, int64_t space) {
     for (int64_t i = 0; i < value->users.count; i++) {
         HloInstruction *user = value->users.items[i];
-        if (is_view(user)) take_stacks_of(offloader, user, space);
+        if (hlo_pass_is_view(user)) take_stacks_of(offloader, user, space);
         if (hlo_is(user, HLO_OP_DYNAMIC_UPDATE_SLICE) && user->operands[1] == value) take_stack(offloader, user, space);
     }
 }
@@ -262,7 +253,7 @@ static void make_in_host_memory(HloModule *module, Edge edge, int64_t space) {
 // slice is transferred directly from the device into it. A view becomes a reshape, which moves no data.
 static HloInstruction *on_device(HloInstruction *value, HloInstruction *user) {
     HloInstruction *source = value;
-    while (is_view(source)) source = source->operands[0];
+    while (hlo_pass_is_view(source)) source = source->operands[0];
     if (!is_offload(source)) return value;
     source = source->operands[0];
     HloInstruction *made = hlo_pass_reshape(value, source, hlo_shape_dims(value->shape));
@@ -281,7 +272,7 @@ static bool uses(const HloInstruction *user, const HloInstruction *value) {
 static void hoist(HloInstruction *value) {
     HloInstruction *first = value;
     const bool is_cheap =
-        hlo_shape_is_scalar(value->shape) || is_view(value) || hlo_is(value, HLO_OP_GET_TUPLE_ELEMENT);
+        hlo_shape_is_scalar(value->shape) || hlo_pass_is_view(value) || hlo_is(value, HLO_OP_GET_TUPLE_ELEMENT);
     if (!is_cheap || !hlo_pass_may_replace(value)) return;
     for (int32_t k = 0; k < value->operand_count; k++) hoist(value->operands[k]);
     while (first->previous && !uses(value, first->previous)) first = first->previous;
@@ -335,7 +326,7 @@ static HloInstruction *make_asynchronous(HloInstruction *op) {
 static void drop_returns(HloInstruction *value) {
     for (int64_t i = value->users.count; i-- > 0;) {
         HloInstruction *user = value->users.items[i];
-        if (is_view(user)) drop_returns(user);
+        if (hlo_pass_is_view(user)) drop_returns(user);
         if (!hlo_is(user, HLO_OP_COPY) || hlo_shape_memory_space(user->shape) != HLO_SPACE_DEVICE ||
             !hlo_pass_may_replace(user) || hlo_instruction_is_root(user) ||
             !hlo_shape_equal(user->shape, value->shape, HLO_COMPARE_ALL))

@@ -164,6 +164,15 @@ bool hlo_pass_is_identity(HloInts dimensions) {
     return true;
 }
 
+bool hlo_pass_is_view(const HloInstruction *instruction) {
+    if (hlo_is(instruction, HLO_OP_RESHAPE)) return true;
+    if (!hlo_is(instruction, HLO_OP_BROADCAST)) return false;
+    const HloInts mapping = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions;
+    for (int64_t d = 1; d < mapping.count; d++)
+        if (mapping.items[d] < mapping.items[d - 1]) return false;  // transposes
+    return hlo_shape_elements(instruction->shape) == hlo_shape_elements(instruction->operands[0]->shape);
+}
+
 HloInts hlo_pass_inverse(const HloInstruction *like, HloInts permutation) {
     int64_t *back = hlo_pass_ints(like, permutation.count);
     for (int64_t i = 0; i < permutation.count; i++) back[permutation.items[i]] = i;

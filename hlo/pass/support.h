@@ -58,6 +58,9 @@ static inline bool hlo_pass_repeats_scalar(const HloInstruction *i) {
 }
 // True if a list of dimensions is 0, 1, 2 …
 bool hlo_pass_is_identity(HloInts dimensions);
+// True for a reshape, and for a broadcast that only adds dimensions of size 1, as JAX writes it: the result has the
+// same elements as the operand, in the same order.
+bool hlo_pass_is_view(const HloInstruction *instruction);
 // The inverse permutation.
 HloInts hlo_pass_inverse(const HloInstruction *like, HloInts permutation);
 // A list of `count` zeros in the module's arena, to be filled in.

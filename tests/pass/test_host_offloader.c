@@ -107,3 +107,47 @@ CaseTest(const int *index, pass_host_offloader, stacks_move_whole_or_not_at_all)
     check_same_results("host-offloader,dce,memory-copies", text, 0);
     hlo_free(text);
 }
+
+// A transposing broadcast of what is offloaded is more than another shape.
+static const char kTransposed[] =
+    "HloModule m\n"
+    "\n"
+    "body {\n"
+    "  s = (s32[], f32[2,2]{1,0}, f32[3,2,2]{2,1,0}) parameter(0)\n"
+    "  i = s32[] get-tuple-element(s), index=0\n"
+    "  x = f32[2,2]{1,0} get-tuple-element(s), index=1\n"
+    "  stack = f32[3,2,2]{2,1,0} get-tuple-element(s), index=2\n"
+    "  one = s32[] constant(1)\n"
+    "  zero = s32[] constant(0)\n"
+    "  next = s32[] add(i, one)\n"
+    "  y = f32[2,2]{1,0} sine(x)\n"
+    "  h = f32[2,2]{1,0:S(5)} copy(x)\n"
+    "  row = f32[1,2,2]{2,1,0} broadcast(h), dimensions={2,1}\n"
+    "  u = f32[3,2,2]{2,1,0} dynamic-update-slice(stack, row, i, zero, zero)\n"
+    "  ROOT t = (s32[], f32[2,2]{1,0}, f32[3,2,2]{2,1,0}) tuple(next, y, u)\n"
+    "}\n"
+    "\n"
+    "less {\n"
+    "  s = (s32[], f32[2,2]{1,0}, f32[3,2,2]{2,1,0}) parameter(0)\n"
+    "  i = s32[] get-tuple-element(s), index=0\n"
+    "  n = s32[] constant(3)\n"
+    "  ROOT p = pred[] compare(i, n), direction=LT\n"
+    "}\n"
+    "\n"
+    "ENTRY main {\n"
+    "  x = f32[2,2]{1,0} parameter(0)\n"
+    "  zero = s32[] constant(0)\n"
+    "  one = s32[] constant(1)\n"
+    "  z = f32[] constant(0)\n"
+    "  empty = f32[3,2,2]{2,1,0} broadcast(z), dimensions={}\n"
+    "  init = (s32[], f32[2,2]{1,0}, f32[3,2,2]{2,1,0}) tuple(zero, x, empty)\n"
+    "  w = (s32[], f32[2,2]{1,0}, f32[3,2,2]{2,1,0}) while(init), condition=less, body=body\n"
+    "  stack = f32[3,2,2]{2,1,0} get-tuple-element(w), index=2\n"
+    "  r = f32[1,2,2]{2,1,0} dynamic-slice(stack, one, zero, zero), dynamic_slice_sizes={1,2,2}\n"
+    "  q = f32[2,2]{1,0} reshape(r)\n"
+    "  ROOT d = f32[2,2]{1,0} copy(q)\n"
+    "}\n";
+
+Test(pass_host_offloader, bug_rows_that_a_broadcast_transposes_were_taken_for_reshapes) {
+    check_same_results("host-offloader", kTransposed, 0);
+}

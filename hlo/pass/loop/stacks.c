@@ -86,9 +86,7 @@ static bool finds_write(const Pair *pair, int64_t index, Stack *stack) {
         if (update->shape->dims[d] != write->shape->dims[d]) return false;
     stack->element = index;
     stack->update = update;
-    const bool adds = (hlo_is(update, HLO_OP_RESHAPE) || hlo_is(update, HLO_OP_BROADCAST)) &&
-                      update->operands[0]->shape->rank == rank - 1 &&
-                      hlo_shape_elements(update->operands[0]->shape) == hlo_shape_elements(update->shape);
+    const bool adds = hlo_pass_is_view(update) && update->operands[0]->shape->rank == rank - 1;
     stack->value = adds ? update->operands[0] : update;
     return true;
 }
@@ -226,6 +224,19 @@ static bool may_repeat(const HloInstruction *i, bool cheap) {
     return !cheap || !hlo_recompute_is_expensive(i);
 }
 
+// An element of the forward loop's state that its iterations change, and that is not stacked.
+static bool is_carry(const Pair *pair, const HloInstruction *i) {
+    const int64_t element = element_of(i);
+    return element >= 0 && element != pair->counted.index && !is_stacked(pair, i) &&
+           !hlo_loop_element_is_invariant(pair->forward, element);
+}
+
+// Whether the backward body can have what it needs of the forward one: only arrays can be stacked.
+static bool may_have(const Pair *pair, const HloInstruction *i, bool cheap) {
+    if (is_carry(pair, i)) return hlo_shape_is_array(i->shape) && i->shape->is_static;
+    return is_there(pair, i) || may_repeat(i, cheap);
+}
+
 // Marks what has to be computed for the values of all stacks that do not stay. False if something must not be; the
 // first stack that needs it then stays.
 static bool mark_needed(Pair *pair, bool cheap) {
@@ -235,24 +246,18 @@ static bool mark_needed(Pair *pair, bool cheap) {
         if (stack->stays) continue;
         put(pair, &needed, stack->value, stack->value);
         for (const HloInstruction *i = stack->value; i; i = i->previous) {
-            if (!find(&needed, i) || is_there(pair, i)) continue;
-            if (!may_repeat(i, cheap)) {
+            if (!find(&needed, i)) continue;
+            if (!may_have(pair, i, cheap)) {
                 stack->stays = true;
                 return false;
             }
+            if (is_there(pair, i)) continue;
             for (int32_t k = 0; k < i->operand_count; k++) put(pair, &needed, i->operands[k], i->operands[k]);
         }
         for (const HloInstruction *i = stack->value; i; i = i->previous)
             if (find(&needed, i)) put(pair, &pair->needed, i, i);
     }
     return true;
-}
-
-// An element of the forward loop's state that its iterations change, and that is not stacked.
-static bool is_carry(const Pair *pair, const HloInstruction *i) {
-    const int64_t element = element_of(i);
-    return element >= 0 && element != pair->counted.index && !is_stacked(pair, i) &&
-           !hlo_loop_element_is_invariant(pair->forward, element);
 }
 
 // The bytes that stacks give up less those of carries that are stacked instead.
