@@ -21,10 +21,8 @@ typedef struct CpuFrame {
 
 typedef struct CpuDevice {
     int64_t number;
-    void *lists;  // one block with all lists below and `devices`
     char **bases;
     CpuFrame *frames;
-    int64_t bases_per_device, frames_per_device;
     int32_t frame_count;
     const CpuThunk *waits_at;  // the collective or receive, or NULL
     int64_t waits_since;       // set only in a traced run
