@@ -18,7 +18,7 @@
 #include <math.h>
 
 #include "emulator/amount.h"
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 
 // A kernel's cost while it is added up.
 typedef struct Sum {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "emulator/cost.h"
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/json.h"
 #include "hlo/eval/known.h"

@@ -37,7 +37,7 @@
 #include "emulator/draw.h"
 #include "emulator/export_hwloc.h"
 #include "emulator/fault.h"
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 #include "emulator/mesh_order.h"
 #include "emulator/report.h"
 #include "emulator/route.h"

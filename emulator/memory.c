@@ -20,10 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
+#include "emulator/layout/stored.h"
 #include "emulator/program.h"
 #include "emulator/schedule/multi_output.h"
-#include "emulator/stored.h"
 #include "hlo/base/vector.h"
 
 // A buffer of one computation.

@@ -25,7 +25,7 @@
 
 #include "emulator/amount.h"
 #include "emulator/collective.h"
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 #include "emulator/topology.h"
 #include "targets/internal.h"
 #include "targets/tpu/identity.h"

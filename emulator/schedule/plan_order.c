@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "emulator/fusion.h"
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 #include "emulator/schedule/plan_order.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "emulator/cost.h"
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 #include "emulator/program.h"
 #include "emulator/schedule/plan_order.h"
 #include "hlo/base/map.h"

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 #include "hlo/text/text.h"
 #include "tests/support/cases.h"
 

@@ -9,7 +9,7 @@
 // equals: O(rank^3) per array.
 //
 // Byte counts are computed in double and capped at 2^50, so that sums of thousands of arrays do not overflow.
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emulator/stored.h"
+#include "emulator/layout/stored.h"
 
 #include <assert.h>
 
-#include "emulator/layout.h"
+#include "emulator/layout/layout.h"
 
 // The least batch that fills the sublanes of a register; smaller ones leave them to the last dimension of the window.
 #define LEAST_BATCH 8

@@ -8,8 +8,8 @@
 //
 // Arrays between kernels are kept so. Arguments and results of the entry, whose layouts are those that pad least, are
 // copied (libtpu 0.0.42; docs/machine-model.md).
-#ifndef MESHLO_EMULATOR_STORED_H_
-#define MESHLO_EMULATOR_STORED_H_
+#ifndef MESHLO_EMULATOR_LAYOUT_STORED_H_
+#define MESHLO_EMULATOR_LAYOUT_STORED_H_
 
 #include "emulator/fusion.h"
 

@@ -2,8 +2,8 @@
 // The storage of arrays in a TPU's memory: the layout that the compiler would choose, and their sizes in tiles.
 //
 // Stability: experimental.
-#ifndef MESHLO_EMULATOR_LAYOUT_H_
-#define MESHLO_EMULATOR_LAYOUT_H_
+#ifndef MESHLO_EMULATOR_LAYOUT_LAYOUT_H_
+#define MESHLO_EMULATOR_LAYOUT_LAYOUT_H_
 
 #include "emulator/chip.h"
 #include "hlo/ir/shape.h"
