@@ -411,7 +411,8 @@ static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloIn
     Windowed windowed = begin_with(partitioner, op, factors);
     const SpmdAxes *axes = &windowed.sharding->dims[along];
     if (axes->count) {
-        const SpmdMoves *moves = plan_parts(partitioner, op, axes);
+        // Of no elements there is nothing to exchange.
+        const SpmdMoves *moves = op->shape->dims[along] ? plan_parts(partitioner, op, axes) : NULL;
         if (moves) return concatenate_sharded(partitioner, op, &windowed, moves);
         windowed = begin(partitioner, op, false);
     }

@@ -719,6 +719,28 @@ Test(partition, bug_topk_of_nothing) {
         NULL, 5);
 }
 
+// They failed an assertion: no part held an element of the result.
+static const char *const empty_parts[] = {
+    "x = f32[0,3] parameter(0), sharding={devices=[4,1]<=[4]}\n y = f32[0,3] parameter(1), sharding={replicated}\n"
+    " ROOT b = f32[0,3] concatenate(x, y), dimensions={0}, sharding={devices=[4,1]<=[4]}",
+    "x = f32[8,3] parameter(0), sharding={devices=[4,1]<=[4]}\n a = f32[0,3] slice(x), slice={[5:5],[0:3]}\n"
+    " b = f32[0,3] concatenate(a), dimensions={0}, sharding={devices=[4,1]<=[4]}\n"
+    " ROOT r = (f32[0,3], f32[8,3]) tuple(b, x)",
+    "c = f32[] constant(1)\n a = f32[0,3] broadcast(c), dimensions={}\n"
+    " ROOT b = f32[0,3] concatenate(a, a), dimensions={0}, sharding={devices=[4,1]<=[4]}",
+};
+
+CaseList(partition, bug_concatenations_of_nothing) {
+    return cases_numbered(HLO_COUNT_OF(empty_parts));
+}
+
+CaseTest(const int *number, partition, bug_concatenations_of_nothing) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m, num_partitions=4\nENTRY e {\n %s\n}\n", empty_parts[*number]);
+    check_partitioned(text.data, NULL, 3);
+    hlo_text_free(&text);
+}
+
 // Its updates are added without an index, so that the padding of an uneven cut would be added too.
 Test(partition, bug_padding_of_updates_without_an_index_was_added) {
     static const char text[] =
