@@ -83,7 +83,9 @@ static const HloShape *read_by_convolution(HloArena *arena, const EmuChip *chip,
 
 const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloInstruction *reader,
                                const HloShape *stored) {
-    if (!reader->operand_count || !is_open(reader->operands[0]) || stored->rank < 2) return stored;
+    if (!reader->operand_count || !is_open(reader->operands[0])) return stored;
+    if (!hlo_shape_equal(reader->operands[0]->shape, stored, HLO_COMPARE_DIMS_ONLY))
+        return stored;  // the reader has another shape of it
     if (hlo_is(reader, HLO_OP_REDUCE_WINDOW)) return read_by_window(arena, chip, reader, stored);
     return hlo_is(reader, HLO_OP_CONVOLUTION) ? read_by_convolution(arena, chip, reader, stored) : stored;
 }

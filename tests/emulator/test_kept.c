@@ -2,6 +2,7 @@
 // Which results of a computation are kept in memory, and which are computed again or written over others. The sizes are
 // those that libtpu 0.0.42 states for the same programs.
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "emulator/emulator.h"
@@ -164,6 +165,24 @@ Test(emulator_kept, bug_convolutions_and_pools_copy_to_other_layouts) {
                              "window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, to_apply=most }",
                              "v6e-1"),
                  98 * MIB);
+}
+
+// bug: an image that is a view of an array of another rank was looked at by the image's dimensions (an assertion
+// failed).
+Test(emulator_kept, bug_images_that_are_views_of_other_shapes) {
+    static const char *const views[] = {"f32[8,768]", "f32[6144]", "f32[2,4,16,16,3]", "f32[8,16,48]"};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        char program[1024];
+        snprintf(
+            program, sizeof program,
+            "HloModule t\nmost { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a,b) }\n"
+            "ENTRY e { x = %s parameter(0)\n r = f32[8,16,16,3] reshape(x)\n k = f32[3,3,3,16] parameter(1)\n"
+            " low = f32[] constant(-inf)\n p = f32[8,8,8,3] reduce-window(r,low), window={size=1x2x2x1 "
+            "stride=1x2x2x1}, to_apply=most\n c = f32[8,16,16,16] convolution(r,k), window={size=3x3 pad=1_1x1_1}, "
+            "dim_labels=b01f_01io->b01f\n ROOT t = (f32[8,8,8,3], f32[8,16,16,16]) tuple(p,c) }",
+            views[i]);
+        cr_expect_geq(temporaries(program, "v6e-1"), 0, "%s", views[i]);
+    }
 }
 
 // bug: one of several results of a kernel was written over, which libtpu does not do.
