@@ -41,7 +41,7 @@ WRONG = [
     ["shardings"], ["shardings", "--mesh", "a=4"], 
     ["shardings", "--mesh", "a=4", "--shape", "8", "--spec", "a,b"], ["shardings", "--mesh", "a=4", "--shape", "0", "--spec", "a"],
     ["shardings", "--mesh", "a=4", "--shape", "-8", "--spec", "a"], ["shardings", "--mesh", "a=4", "--shape", "x", "--spec", "a"],
-    ["shardings", "--mesh", "a=4", "--shape", "8,8,8", "--spec", "a,-,-"], 
+    ["shardings", "--mesh", "a=4", "--shape", "8,8,8", "--spec", "a,-,-,-"], 
     ["shardings", "--mesh", "a=4", "--shape", "99999999999999999999", "--spec", "a"], ["shardings", "--mesh", "a=4", "--shape", "8", "--spec", "b"],
     ["shardings", "--mesh", "a=4,b=2", "--shape", "8,8", "--spec", "a,a"], ["shardings", "--mesh", "a=4", "--shape", "6,", "--spec", "a"],
     ["version", "now"], ["versoin"], [""], ["--version=3"], ["--no-such-option"], ["CONVERT", "dot.hlo"],
