@@ -412,7 +412,6 @@ static const CpuLoopChain *emit(Chain *chain) {
     made->read_count = chain->read_count;
     made->lanes = lanes_of(chain->loop);
     made->kernel_count = chain->kernel_count;
-    made->slow_count = function_count(chain);
     made->sums = chain->sum >= 0;
     if (chain->sum >= 0) hlo_vector_push(maker->scratch, &maker->sums, &chain->loop->values[chain->sum]);
     made->full = chain->level == CPU_LEVEL_FULL;

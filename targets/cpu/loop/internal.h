@@ -99,7 +99,6 @@ typedef struct CpuLoopChain {
     int lanes;         // at most CPU_CHAIN_LANES
     bool sums;         // the last list is a reduction's CpuLoopValue.in_sums: parts are multiples of CPU_REDUCE_LANES
     int kernel_count;  // that the code replaces
-    int slow_count;    // of these, the functions
     bool full;         // once per element, else once per kept index
 } CpuLoopChain;
 enum { CPU_CHAIN_LISTS = 11, CPU_CHAIN_LANES = 16 };

@@ -475,8 +475,8 @@ static void run_chain_streamed(Frame *frame, const CpuLoopChain *chain, ChainLis
 // Returns how many elements of a chain to run between prefetches: the code prefetches as often as its kernels would.
 static int64_t part_of(const CpuLoopChain *chain, int64_t count) {
     enum { kLeast = 64 };
-    const int64_t calls = chain->kernel_count + chain->slow_count * (count / CPU_LOOP_SLOW_PART);
-    const int64_t part = hlo_round_up(hlo_divide_up(count, calls), chain->sums ? CPU_REDUCE_LANES : chain->lanes);
+    const int64_t part =
+        hlo_round_up(hlo_divide_up(count, chain->kernel_count), chain->sums ? CPU_REDUCE_LANES : chain->lanes);
     return part < kLeast ? kLeast : part;
 }
 
