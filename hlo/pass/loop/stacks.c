@@ -52,24 +52,25 @@ static int64_t element_of(const HloInstruction *i) {
 
 // ---- finding stacks
 
-static bool is_zero(const HloInstruction *i) {
-    int64_t value;
-    return hlo_pass_integer_value(i, &value) && value == 0;
+// Returns x of select(x < 0, x + n, x), which JAX makes of a position x in n; NULL for anything else.
+static const HloInstruction *unwrapped(const HloInstruction *i) {
+    const HloInstruction *test = hlo_is(i, HLO_OP_SELECT) ? i->operands[0] : NULL;
+    const bool wraps = test && hlo_is(test, HLO_OP_COMPARE) &&
+                       HLO_ATTRIBUTES(test, Compare)->direction == HLO_ComparisonDirection_LT &&
+                       test->operands[0] == i->operands[2] && hlo_pass_is_all(test->operands[1], 0);
+    return wraps ? i->operands[2] : NULL;
 }
 
-// The counter, or select(counter < 0, counter + n, counter) as JAX writes positions.
+// Whether a position is the counter, which is not negative.
 static bool is_counter(const Pair *pair, const HloInstruction *i) {
-    if (element_of(i) == pair->counted.index) return true;
-    if (!hlo_is(i, HLO_OP_SELECT) || element_of(i->operands[2]) != pair->counted.index) return false;
-    const HloInstruction *test = i->operands[0];
-    return hlo_is(test, HLO_OP_COMPARE) && HLO_ATTRIBUTES(test, Compare)->direction == HLO_ComparisonDirection_LT &&
-           test->operands[0] == i->operands[2] && is_zero(test->operands[1]);
+    const HloInstruction *position = unwrapped(i);
+    return element_of(position ? position : i) == pair->counted.index;
 }
 
 // Whether positions begin with `at` and are 0 in all other dimensions.
 static bool is_at(HloInstruction *const *positions, int32_t count, const HloInstruction *at) {
     bool same = positions[0] == at;
-    for (int32_t d = 1; d < count; d++) same &= is_zero(positions[d]);
+    for (int32_t d = 1; d < count; d++) same &= hlo_pass_is_all(positions[d], 0);
     return same;
 }
 
@@ -148,25 +149,20 @@ static bool find_bounds(const HloInstruction *i, const HloCountedLoop *counted, 
 
 static bool bounds_of_op(const HloInstruction *i, const HloCountedLoop *counted, int depth, Bounds *bounds) {
     Bounds b;
-    if (!i->operand_count || depth == 0) return false;
-    const int32_t from = hlo_is(i, HLO_OP_SELECT) ? 2 : 0;
-    if (i->operand_count <= from || !find_bounds(i->operands[from], counted, depth - 1, bounds)) return false;
+    if (depth == 0) return false;
+    const HloInstruction *position = unwrapped(i);
+    if (position) return find_bounds(position, counted, depth - 1, bounds) && bounds->low >= 0;
     switch (i->opcode) {
         case HLO_OP_CONVERT:
         case HLO_OP_RESHAPE:
-        case HLO_OP_COPY: return true;
+        case HLO_OP_COPY: return find_bounds(i->operands[0], counted, depth - 1, bounds);
         case HLO_OP_ADD:
         case HLO_OP_SUBTRACT:
+            if (!find_bounds(i->operands[0], counted, depth - 1, bounds)) return false;
             if (!find_bounds(i->operands[1], counted, depth - 1, &b)) return false;
             if (hlo_is(i, HLO_OP_SUBTRACT)) b = (Bounds){-b.high, -b.low};
             *bounds = (Bounds){bounds->low + b.low, bounds->high + b.high};
             return true;
-        case HLO_OP_SELECT: {  // of x + n where x < 0, else of x
-            const HloInstruction *test = i->operands[0];
-            return bounds->low >= 0 && hlo_is(test, HLO_OP_COMPARE) &&
-                   HLO_ATTRIBUTES(test, Compare)->direction == HLO_ComparisonDirection_LT &&
-                   test->operands[0] == i->operands[2] && is_zero(test->operands[1]);
-        }
         default: return false;
     }
 }
