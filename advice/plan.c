@@ -18,6 +18,7 @@
 #include "advice/advice.h"
 #include "advice/internal.h"
 #include "advice/repair.h"
+#include "hlo/analysis/contents.h"
 #include "hlo/base/clock.h"
 #include "spmd_partitioner/search/repeats.h"
 #include "spmd_partitioner/search/search.h"
@@ -175,16 +176,11 @@ static void cost_one(const Batch *batch, SpmdSearchTrial *trial) {
     advice_trial_free(&result);
 }
 
-static int64_t instruction_count(const HloModule *module) {
-    int64_t count = 0;
-    for (int64_t c = 0; c < module->computations.count; ++c) count += module->computations.items[c]->instruction_count;
-    return count;
-}
-
 // Learns from a batch how long a trial of the whole program takes; a shorter program takes less in proportion.
 static void learn_seconds(const Batch *batch, double seconds, int64_t threads) {
     Planner *planner = batch->planner;
-    const double part = (double)instruction_count(batch->module) / (double)instruction_count(planner->program->module);
+    const double part = (double)hlo_module_instruction_count(batch->module) /
+                        (double)hlo_module_instruction_count(planner->program->module);
     int64_t run = 0;
     for (int64_t i = 0; i < batch->count; ++i)
         run += hlo_status_code(batch->trials[i]->status) != HLO_DEADLINE_EXCEEDED;

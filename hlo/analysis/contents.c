@@ -26,3 +26,10 @@ static bool is_collective(const HloInstruction *instruction) {
 bool hlo_module_has_collectives(const HloModule *module) {
     return hlo_module_find(module, is_collective);
 }
+
+int64_t hlo_module_instruction_count(const HloModule *module) {
+    assert(module);
+    int64_t count = 0;
+    for (int64_t c = 0; c < module->computations.count; c++) count += module->computations.items[c]->instruction_count;
+    return count;
+}

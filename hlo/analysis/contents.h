@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about all instructions of a module, whichever computation they are in.
+// Questions about all instructions of a module, whichever computation they are in. Any thread.
 //
 // Stability: experimental.
 #ifndef MESHLO_HLO_ANALYSIS_CONTENTS_H_
@@ -17,6 +17,8 @@ HLO_EXPORT const HloInstruction *hlo_module_find(const HloModule *module,
 HLO_EXPORT bool hlo_module_has(const HloModule *module, HloOpcode opcode);
 // True if the module has a collective. Time as hlo_module_find().
 HLO_EXPORT bool hlo_module_has_collectives(const HloModule *module);
+// The number of instructions of a module. Time in proportion to its computations.
+HLO_EXPORT int64_t hlo_module_instruction_count(const HloModule *module);
 
 HLO_END_C
 

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/analysis/contents.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/propagate.h"
 
@@ -710,8 +711,7 @@ static HloStatus begin(HloArena *arena, const HloModule *module, const SpmdSearc
     HLO_TRY(spmd_mesh_infer(arena, module, &none, &mesh));
     HLO_TRY(spmd_plan_build(arena, module, mesh, &none, &plan));
     search->plan = plan;
-    for (int64_t c = 0; c < module->computations.count; c++)
-        search->instructions += module->computations.items[c]->instruction_count;
+    search->instructions = hlo_module_instruction_count(module);
     find_classes(search);
     find_groups(search);
     return HLO_SUCCESS;
