@@ -230,11 +230,7 @@ static void finish(const Element *element, HloInstruction *sum, HloInstruction *
         hlo_instruction_move_after(total, whole);
         whole = total;
     }
-    // A result of the program has its annotations.
-    whole->sharding = result->sharding;
-    for (int64_t i = 0; i < result->frontend_attributes.count; i++)
-        hlo_instruction_set_frontend_attribute(whole, result->frontend_attributes.items[i].key,
-                                               result->frontend_attributes.items[i].value);
+    spmd_take_annotations(whole, result);  // which a result of the program has
     hlo_instruction_replace_uses(result, whole);
     hlo_instruction_remove(result);
 }

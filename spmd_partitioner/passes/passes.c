@@ -60,6 +60,14 @@ void spmd_remove_unused(HloInstruction *instruction) {
     }
 }
 
+void spmd_take_annotations(HloInstruction *to, const HloInstruction *from) {
+    assert(to != from);
+    to->sharding = from->sharding;
+    for (int64_t i = 0; i < from->frontend_attributes.count; i++)
+        hlo_instruction_set_frontend_attribute(to, from->frontend_attributes.items[i].key,
+                                               from->frontend_attributes.items[i].value);
+}
+
 void spmd_join_reasons(HloInstruction *to, const HloInstruction *from) {
     assert(to != from);
     static const char *const keys[] = {"meshlo.reason", "meshlo.remedy"};

@@ -48,6 +48,9 @@ bool spmd_may_replace(const HloInstruction *collective);
 bool spmd_adds(const HloComputation *reducer);
 // Removes `instruction` and what only it used.
 void spmd_remove_unused(HloInstruction *instruction);
+// Gives `to`, which takes the place of `from`, its sharding and frontend attributes; those that `to` has otherwise, as
+// its reason, stay.
+void spmd_take_annotations(HloInstruction *to, const HloInstruction *from);
 // Adds the reason of `from` to that of `to`.
 void spmd_join_reasons(HloInstruction *to, const HloInstruction *from);
 

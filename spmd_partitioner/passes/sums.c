@@ -40,10 +40,7 @@ static HloInstruction *join(HloInstruction *at) {
     hlo_instruction_move_before(parts, at);
     hlo_instruction_move_before(whole, at);
     spmd_join_reasons(whole, b);
-    whole->sharding = at->sharding;
-    for (int64_t i = 0; i < at->frontend_attributes.count; i++)
-        hlo_instruction_set_frontend_attribute(whole, at->frontend_attributes.items[i].key,
-                                               at->frontend_attributes.items[i].value);
+    spmd_take_annotations(whole, at);
     hlo_instruction_replace_uses(at, whole);
     hlo_instruction_remove(at);
     hlo_instruction_remove(a);
