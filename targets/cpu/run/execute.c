@@ -30,6 +30,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/host/gate.h"
 #include "targets/cpu/jit/while_program.h"
@@ -631,8 +632,8 @@ static void worker_task(void *argument, int64_t begin, int64_t end, int worker) 
 
 // Reserves a list in a block whose size is *bytes so far. Returns where the list begins.
 static size_t reserve(size_t *bytes, int64_t count, size_t each) {
-    const size_t start = *bytes, alignment = sizeof(void *) * 2;
-    *bytes += ((size_t)count * each + alignment - 1) / alignment * alignment;
+    const size_t start = *bytes;
+    *bytes += (size_t)hlo_round_up(count * (int64_t)each, (int64_t)sizeof(void *) * 2);
     return start;
 }
 
