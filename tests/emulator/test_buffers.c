@@ -5,19 +5,7 @@
 
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
-
-static EmuReport *simulate(const char *text, const char *spec) {
-    HloModule *module = NULL;
-    EmuTopology *topology = NULL;
-    EmuReport *report = NULL;
-    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
-    if (!status) status = emu_topology_parse(spec, &topology);
-    if (!status) status = emu_simulate(module, topology, NULL, &report);
-    cr_assert_null(status, "%s", hlo_status_message(status));
-    emu_topology_free(topology);
-    hlo_module_free(module);
-    return report;
-}
+#include "tests/emulator/simulated.h"
 
 static void expect_whole_peak(const EmuReport *report) {
     int64_t total = 0;
@@ -80,7 +68,7 @@ static const char kLayers[] = "HloModule layers\n" CONDITION("more")
                            " ROOT g = f32[512,512] get-tuple-element(second), index=1\n}\n";
 
 Test(buffers, those_in_loops_are_listed) {
-    EmuReport *report = simulate(kLayers, "v4-8");  // without VMEM for arrays
+    EmuReport *report = simulated(kLayers, "v4-8");  // without VMEM for arrays
     expect_whole_peak(report);
     const EmuBufferUse *product = with_role(report, "recomputed for the backward pass", "second");
     cr_assert_not_null(product, "buffers that live in the second loop are listed");
@@ -97,7 +85,7 @@ Test(buffers, those_in_loops_are_listed) {
 
 // The curve has the first, the middle and the last of the iterations of a loop, in order of time.
 Test(buffers, the_curve_shows_what_loops_hold) {
-    EmuReport *report = simulate(kLayers, "v4-8");
+    EmuReport *report = simulated(kLayers, "v4-8");
     int64_t highest = 0, changes = 0;
     for (int64_t i = 0; i < report->memory_count; i++) {
         if (i) cr_expect_gt(report->memory[i].start, report->memory[i - 1].start);
@@ -112,7 +100,7 @@ Test(buffers, the_curve_shows_what_loops_hold) {
 
 // A gathered array is a copy of its operand, also after a conversion and inside a loop that does not change it.
 Test(buffers, gathers_are_copies_of_their_parameter) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule gathers, num_partitions=4\n"
         "ENTRY main {\n w = f32[256,1024] parameter(0), metadata={op_name=\"params['w']\"}\n"
         " x = bf16[128,1024] parameter(1)\n n = bf16[256,1024] convert(w)\n"
@@ -129,7 +117,7 @@ Test(buffers, gathers_are_copies_of_their_parameter) {
 
 // A value that a loop has changed is not a copy of the parameter that it began with, also after a barrier.
 Test(buffers, what_a_loop_changed_is_no_copy_of_a_parameter) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule changed, num_partitions=4\n"
         "more {\n s = (f32[256,1024], s32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=1\n"
         " n = s32[] constant(3)\n ROOT l = pred[] compare(i,n), direction=LT\n}\n"
@@ -157,7 +145,7 @@ Test(buffers, what_a_loop_changed_is_no_copy_of_a_parameter) {
 
 // Results in donated arguments have no memory of their own, an argument that is returned as it came has.
 Test(buffers, shared_results_are_listed_once) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule shared, input_output_alias={ {0}: (0, {}, may-alias) }\n"
         "ENTRY main {\n p = f32[256,1024] parameter(0)\n q = f32[128,1024] parameter(1)\n"
         " n = f32[256,1024] negate(p)\n ROOT t = (f32[256,1024], f32[128,1024]) tuple(n,q)\n}\n",
@@ -188,7 +176,7 @@ Test(buffers, tuples_have_tables) {
         if (is_tuple) hlo_text_format(&text, ") tuple(r");
         for (int r = 1; r < cases[i].results; r++) hlo_text_format(&text, ", r");
         hlo_text_format(&text, is_tuple ? ")\n}\n" : "}\n");
-        EmuReport *report = simulate(text.data, cases[i].slice);
+        EmuReport *report = simulated(text.data, cases[i].slice);
         cr_expect_eq(report->output_bytes, cases[i].results * 4096 + cases[i].table, "%d on %s", cases[i].results,
                      cases[i].slice);
         if (cases[i].results < 10) expect_whole_peak(report);  // the report lists 20
@@ -199,7 +187,7 @@ Test(buffers, tuples_have_tables) {
 
 // The module's layouts are those of the caller's arrays.
 Test(buffers, arguments_have_the_layouts_of_the_entry) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule entry, entry_computation_layout={(f32[8,300]{0,1:T(8,128)}, f32[512,512]{1,0:S(5)})->"
         "f32[8,300]{1,0:T(8,128)}}\n"
         "ENTRY main {\n p = f32[8,300] parameter(0)\n q = f32[512,512] parameter(1)\n"
@@ -222,7 +210,7 @@ static EmuReport *between(const char *spec, int rows, const char *header, const 
                     " z = bf16[%d,512] dot(y,v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
                     " q = bf16[%d,512] %s\n ROOT t = (bf16[%d,512], bf16[%d,512]) tuple(z,q)\n}\n",
                     header, rows, rows, rows, rows, rows, reader, rows, rows);
-    EmuReport *report = simulate(text.data, spec);
+    EmuReport *report = simulated(text.data, spec);
     hlo_text_free(&text);
     return report;
 }
@@ -268,7 +256,7 @@ Test(buffers, vmem_is_not_filled_beyond_its_size) {
     hlo_text_string(&text,
                     " r = bf16[65536,1024] concatenate(y0,y1,y2,y3,y4,y5,y6,y7), dimensions={0}\n"
                     " ROOT z = bf16[1024,65536] dot(w,r), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n}\n");
-    EmuReport *report = simulate(text.data, "v5e-1");
+    EmuReport *report = simulated(text.data, "v5e-1");
     const int64_t each = 8192 * 1024 * 2;
     cr_expect_eq(report->temp_bytes, each, "seven of eight have room in 112 MiB: %lld", (long long)report->temp_bytes);
     emu_report_free(report);
@@ -298,7 +286,7 @@ Test(buffers, temporaries_are_where_results_will_be) {
                         " u = bf16[8192,8192] dot(t, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
                         " ROOT d = bf16[8192,8192] %s }\n",
                         cases[i].header, cases[i].root);
-        EmuReport *report = simulate(text.data, "v6e-1");
+        EmuReport *report = simulated(text.data, "v6e-1");
         cr_expect_eq(report->temp_bytes, cases[i].arrays << 27, "case %zu: %lld", i, (long long)report->temp_bytes);
         expect_whole_peak(report);
         emu_report_free(report);

@@ -7,22 +7,10 @@
 
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
-
-static EmuReport *simulate(const char *text, const char *spec) {
-    HloModule *module = NULL;
-    EmuTopology *topology = NULL;
-    EmuReport *report = NULL;
-    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
-    if (!status) status = emu_topology_parse(spec, &topology);
-    if (!status) status = emu_simulate(module, topology, NULL, &report);
-    cr_assert_null(status, "%s", hlo_status_message(status));
-    emu_topology_free(topology);
-    hlo_module_free(module);
-    return report;
-}
+#include "tests/emulator/simulated.h"
 
 static int64_t temporaries(const char *text, const char *spec) {
-    EmuReport *report = simulate(text, spec);
+    EmuReport *report = simulated(text, spec);
     const int64_t bytes = report->temp_bytes;
     emu_report_free(report);
     return bytes;
@@ -69,7 +57,7 @@ Test(emulator_kept, bug_exponentials_of_a_softmax_are_kept) {
 
 // Where the exponentials do not fit, they are made again: beside the scores, 12 GiB, there is room for little more.
 Test(emulator_kept, exponentials_are_made_again_without_memory) {
-    EmuReport *report = simulate(SOFTMAX("6144"), "v6e-1");
+    EmuReport *report = simulated(SOFTMAX("6144"), "v6e-1");
     cr_assert(!emu_report_out_of_memory(report));
     cr_assert_geq(report->temp_bytes, INT64_C(6144) * 2 * MIB);
     cr_assert_lt(report->temp_bytes, INT64_C(6144) * 3 * MIB);
@@ -105,7 +93,7 @@ Test(emulator_kept, bug_scheduled_programs_are_taken_as_they_are) {
         "HloModule t, is_scheduled=true\nENTRY e { x = f32[4096,4096] parameter(0)\n"
         " a = f32[4096,4096] negate(x)\n b = f32[4096,4096] exponential(a)\n c = f32[4096,4096] sine(x)\n"
         " ROOT t = (f32[4096,4096], f32[4096,4096]) tuple(b,c) }";
-    EmuReport *report = simulate(program, "v5e-1");
+    EmuReport *report = simulated(program, "v5e-1");
     cr_assert_eq(report->op_count, 3);
     cr_assert_eq(report->hbm_bytes_per_device, 6 * 4096.0 * 4096 * 4);
     emu_report_free(report);

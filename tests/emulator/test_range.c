@@ -5,19 +5,7 @@
 
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
-
-static EmuReport *simulate(const char *text, const char *spec) {
-    HloModule *module = NULL;
-    EmuTopology *topology = NULL;
-    EmuReport *report = NULL;
-    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
-    if (!status) status = emu_topology_parse(spec, &topology);
-    if (!status) status = emu_simulate(module, topology, NULL, &report);
-    cr_assert_null(status, "%s", hlo_status_message(status));
-    emu_topology_free(topology);
-    hlo_module_free(module);
-    return report;
-}
+#include "tests/emulator/simulated.h"
 
 static double share_of(const EmuReport *report, const char *name, int64_t *rows, int64_t *here) {
     for (int64_t i = 0; i < report->range_part_count; i++) {
@@ -48,7 +36,7 @@ static const char kSort[] =
 
 Test(emulator_range, products_are_measured_and_sorts_guessed) {
     int64_t rows = 0, here = 0;
-    EmuReport *product = simulate(DOT(8192), "v6e-1"), *sort = simulate(kSort, "v6e-1");
+    EmuReport *product = simulated(DOT(8192), "v6e-1"), *sort = simulated(kSort, "v6e-1");
     cr_expect_gt(share_of(product, "matrix products", &rows, &here), 0.95);
     cr_expect(rows >= 5 && here >= 1);
     cr_expect_gt(share_of(sort, "sorts, gathers and others", &rows, &here), 0.95);
@@ -62,7 +50,7 @@ Test(emulator_range, products_are_measured_and_sorts_guessed) {
 // Where a kind of work was never measured on a generation, its range is wider.
 Test(emulator_range, is_wider_where_nothing_was_measured) {
     int64_t rows = 0, here = 0;
-    EmuReport *known = simulate(DOT(8192), "v6e-1"), *unknown = simulate(DOT(8192), "v4-8");
+    EmuReport *known = simulated(DOT(8192), "v6e-1"), *unknown = simulated(DOT(8192), "v4-8");
     share_of(unknown, "matrix products", &rows, &here);
     cr_expect_eq(here, 0);
     cr_expect_gt(width_of(unknown), 1.3 * width_of(known));
@@ -94,7 +82,7 @@ Test(emulator_range, long_steps_are_compared_with_published_ones) {
     HloText dense = {0}, experts = {0};
     steps(&dense, false);
     steps(&experts, true);
-    EmuReport *of_dense = simulate(dense.data, "v6e-1"), *of_experts = simulate(experts.data, "v6e-1");
+    EmuReport *of_dense = simulated(dense.data, "v6e-1"), *of_experts = simulated(experts.data, "v6e-1");
     cr_expect_eq(share_of(of_dense, "steps of dense models", &rows, &here), 1);
     cr_expect(rows >= 8 && here >= 7);
     cr_expect_eq(share_of(of_experts, "steps of mixtures of experts", &rows, &here), 1);
@@ -106,7 +94,7 @@ Test(emulator_range, long_steps_are_compared_with_published_ones) {
 }
 
 Test(emulator_range, has_no_upper_end_with_unknown_calls) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule u\nENTRY e { a = f32[1024] parameter(0)\n ROOT r = f32[1024] custom-call(a), "
         "custom_call_target=\"unknown\" }",
         "v5e-1");

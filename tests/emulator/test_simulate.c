@@ -8,6 +8,7 @@
 #include "compile/pipeline.h"
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
+#include "tests/emulator/simulated.h"
 #include "tests/support/cases.h"
 
 #define ADD "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x,y) }\n"
@@ -20,18 +21,6 @@ static HloModule *parse(const char *text) {
 }
 
 // Simulates a program on a slice, devices in list order.
-static EmuReport *simulate(const char *text, const char *spec) {
-    HloModule *module = parse(text);
-    EmuTopology *topology = NULL;
-    EmuReport *report = NULL;
-    cr_assert_null(emu_topology_parse(spec, &topology));
-    HloStatus status = emu_simulate(module, topology, NULL, &report);
-    cr_assert_null(status, "%s", hlo_status_message(status));
-    emu_topology_free(topology);
-    hlo_module_free(module);
-    return report;
-}
-
 // The same of the program that the compile pipeline makes of it.
 static EmuReport *simulate_compiled(const char *text, const char *spec) {
     HloModule *module = parse(text);
@@ -113,7 +102,7 @@ CaseTest(TrafficCase *param, emulator_simulate, traffic) {
                                   : n),
             ops[op], param->groups, op == 3 ? "" : ", use_global_device_ids=true", op ? ", dimensions={0}" : "",
             op == 0 || scatter ? ", to_apply=add" : "");
-        EmuReport *report = simulate(text, param->spec);
+        EmuReport *report = simulated(text, param->spec);
         const int64_t full = 4 * (gather ? n * g : n), counted = full / g * (g - 1) * (op == 0 ? 2 : 1);
         cr_assert_eq(report->collective_bytes_per_device, counted, "%s", ops[op]);
         const double carried = bytes_per_device(report);
@@ -137,7 +126,7 @@ Test(emulator_simulate, neighbours_carry_each_byte_once) {
                  "ENTRY e { a = f32[65536] parameter(0)\n ROOT c = f32[65536] all-reduce(a), channel_id=1,"
                  " replica_groups={}, use_global_device_ids=true, to_apply=add }",
                  cases[i][1]);
-        EmuReport *report = simulate(text, cases[i][0]);
+        EmuReport *report = simulated(text, cases[i][0]);
         cr_assert_float_eq(bytes_per_device(report) / (double)report->collective_bytes_per_device, 1, 1e-9, "%s",
                            cases[i][0]);
         emu_report_free(report);
@@ -177,14 +166,14 @@ Test(emulator_simulate, asynchronous_collectives_overlap) {
     const char *asynchronous =
         OVERLAP(" s = f32[4096,4096] all-reduce-start(a)" GROUPS, " c = f32[4096,4096] all-reduce-done(s)\n");
     const char *synchronous = OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, "");
-    EmuReport *hidden = simulate(asynchronous, "v5p-8"), *waiting = simulate(synchronous, "v5p-8");
+    EmuReport *hidden = simulated(asynchronous, "v5p-8"), *waiting = simulated(synchronous, "v5p-8");
     cr_assert_eq(hidden->collective_picoseconds, waiting->collective_picoseconds);
     cr_assert_eq(waiting->exposed_picoseconds, waiting->collective_picoseconds);
     cr_assert_lt(hidden->step_picoseconds, waiting->step_picoseconds);
     cr_assert_eq(hidden->step_picoseconds, hidden->compute_picoseconds + hidden->exposed_picoseconds);
     emu_report_free(hidden);
     emu_report_free(waiting);
-    hidden = simulate(asynchronous, "v2-8");
+    hidden = simulated(asynchronous, "v2-8");
     cr_assert_eq(hidden->exposed_picoseconds, hidden->collective_picoseconds);
     emu_report_free(hidden);
 }
@@ -214,7 +203,7 @@ Test(emulator_simulate, slices_of_stacks_in_host_memory_go_over_pcie) {
         double rate;  // of one device
     } cases[] = {{"v5e-1", 16e9}, {"v6e-1", 32e9}, {"v2-8", 8e9}};
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
-        EmuReport *hidden = simulate(apart, cases[i].spec), *waiting = simulate(together, cases[i].spec);
+        EmuReport *hidden = simulated(apart, cases[i].spec), *waiting = simulated(together, cases[i].spec);
         cr_expect_float_eq((double)waiting->copy_picoseconds * 1e-12 / (bytes / cases[i].rate), 1, 1e-9);
         cr_expect_eq(waiting->exposed_picoseconds, 0);
         cr_expect_eq(waiting->step_picoseconds - hidden->step_picoseconds,
@@ -245,7 +234,7 @@ Test(emulator_simulate, bug_copies_to_and_from_host_memory_took_the_time_of_hbm)
                         " h = f32[4096,4096]{1,0:S(5)} parameter(1)\n m = f32[8,4096,4096]{2,1,0:S(5)} parameter(2)\n"
                         " z = s32[] constant(0)\n%s}",
                         bodies[i]);
-        EmuReport *report = simulate(text.data, "v5e-1");
+        EmuReport *report = simulated(text.data, "v5e-1");
         cr_expect_float_eq((double)report->copy_picoseconds * 1e-12 / (bytes / 16e9), 1, 1e-9, "case %zu", i);
         cr_expect_float_eq((double)report->memory_picoseconds * 1e-12 / (2 * bytes / 819e9), 1, 0.3, "case %zu: %g", i,
                            (double)report->memory_picoseconds);
@@ -253,7 +242,7 @@ Test(emulator_simulate, bug_copies_to_and_from_host_memory_took_the_time_of_hbm)
         hlo_text_free(&text);
     }
     // A copy within the host's memory does not involve the device.
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule t\nENTRY e { h = f32[4096,4096]{1,0:S(5)} parameter(0)\n"
         " ROOT r = f32[4096,4096]{0,1:S(5)} copy(h) }",
         "v5e-1");
@@ -285,7 +274,7 @@ Test(emulator_simulate, bug_nested_states_of_loops_were_copied) {
         "(s32[], (f32[1024,1024]), f32[8])", " u = tuple(x)\n t = tuple(z, u, y)\n",
         " i = s32[] get-tuple-element(p), index=0\n", " a = (f32[1024,1024]) get-tuple-element(p), index=1\n",
         " b = f32[8] get-tuple-element(p), index=2\n", " ROOT r = tuple(j, a, d)\n");
-    EmuReport *reports[] = {simulate(flat, "v5e-1"), simulate(nested, "v5e-1"), simulate(whole, "v5e-1")};
+    EmuReport *reports[] = {simulated(flat, "v5e-1"), simulated(nested, "v5e-1"), simulated(whole, "v5e-1")};
     for (size_t i = 0; i < HLO_COUNT_OF(reports); i++) {
         cr_expect_eq(reports[i]->temp_bytes, reports[0]->temp_bytes, "%lld and not %lld",
                      (long long)reports[i]->temp_bytes, (long long)reports[0]->temp_bytes);
@@ -317,12 +306,12 @@ Test(emulator_simulate, loops_count_their_trips) {
                  {LOOP("NE", "0", "2"), 5},  {LOOP("GT", "20", "-1"), 10}, {LOOP("LT", "12", "1"), 0},
                  {LOOP("GE", "20", "-5"), 3}};
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
-        EmuReport *report = simulate(cases[i].text, "v5e-1");
+        EmuReport *report = simulated(cases[i].text, "v5e-1");
         cr_assert_eq(report->unknown_trip_counts, 0, "case %zu", i);
         cr_assert_float_eq(report->matrix_flops_per_device, cases[i].trips * 2 * 0x1p30, 1, "case %zu", i);
         emu_report_free(report);
     }
-    EmuReport *report = simulate(LOOP("EQ", "0", "1"), "v5e-1");
+    EmuReport *report = simulated(LOOP("EQ", "0", "1"), "v5e-1");
     cr_assert_eq(report->unknown_trip_counts, 1);
     emu_report_free(report);
 }
@@ -336,8 +325,8 @@ Test(emulator_simulate, bug_branches_wait_for_each_others_links) {
     "HloModule m, num_partitions=8\n" called                          \
     "ENTRY e { i = s32[] parameter(0)\n x = f32[1024] parameter(1)\n" \
     " ROOT r = f32[8192] conditional(i, " operands "), branch_computations={" which "} }"
-    EmuReport *one = simulate(BRANCHES("a", BRANCH("a"), "x"), "v5e-8");
-    EmuReport *three = simulate(BRANCHES("a, b, c", BRANCH("a") BRANCH("b") BRANCH("c"), "x, x, x"), "v5e-8");
+    EmuReport *one = simulated(BRANCHES("a", BRANCH("a"), "x"), "v5e-8");
+    EmuReport *three = simulated(BRANCHES("a, b, c", BRANCH("a") BRANCH("b") BRANCH("c"), "x, x, x"), "v5e-8");
     cr_expect_gt(one->exposed_picoseconds, 0);
     cr_expect_eq(three->exposed_picoseconds, one->exposed_picoseconds);
     cr_expect_eq(three->step_picoseconds, one->step_picoseconds);
@@ -347,11 +336,11 @@ Test(emulator_simulate, bug_branches_wait_for_each_others_links) {
 }
 
 Test(emulator_simulate, elementwise_chains_stay_on_the_chip) {
-    EmuReport *chain = simulate(
+    EmuReport *chain = simulated(
         "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] negate(a)\n"
         " c = f32[4096,4096] abs(b)\n d = f32[4096,4096] add(c, a)\n ROOT r = f32[4096,4096] multiply(d, d) }",
         "v5e-1");
-    EmuReport *single = simulate(
+    EmuReport *single = simulated(
         "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n ROOT r = f32[4096,4096] negate(a) }", "v5e-1");
     cr_assert_eq(chain->hbm_bytes_per_device, single->hbm_bytes_per_device);
     cr_assert_eq(chain->hbm_bytes_per_device, 2 * 4096.0 * 4096 * 4);
@@ -363,11 +352,11 @@ Test(emulator_simulate, elementwise_chains_stay_on_the_chip) {
 
 // A reduction of an array that a kernel writes anyway reads no more bytes.
 Test(emulator_simulate, reductions_join_their_producer) {
-    EmuReport *both = simulate("HloModule t\n" ADD
-                               "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] exponential(a)\n"
-                               " z = f32[] constant(0)\n s = f32[4096] reduce(b, z), dimensions={1}, to_apply=add\n"
-                               " ROOT t = (f32[4096,4096], f32[4096]) tuple(b, s) }",
-                               "v5e-1");
+    EmuReport *both = simulated("HloModule t\n" ADD
+                                "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] exponential(a)\n"
+                                " z = f32[] constant(0)\n s = f32[4096] reduce(b, z), dimensions={1}, to_apply=add\n"
+                                " ROOT t = (f32[4096,4096], f32[4096]) tuple(b, s) }",
+                                "v5e-1");
     cr_assert_eq(both->hbm_bytes_per_device, 2 * 4096.0 * 4096 * 4 + 4096 * 4);
     cr_assert_eq(both->op_count, 1);
     emu_report_free(both);
@@ -376,7 +365,7 @@ Test(emulator_simulate, reductions_join_their_producer) {
 // A fusion that another compiler made is one kernel: it reads what its computation reads, and writes in place what its
 // root does.
 Test(emulator_simulate, fusions_are_one_kernel) {
-    EmuReport *chain = simulate(
+    EmuReport *chain = simulated(
         "HloModule t\nf { x = f32[4096,4096] parameter(0)\n y = f32[4096,4096] exponential(x)\n"
         " ROOT z = f32[4096,4096] multiply(y, y) }\n"
         "g { x = f32[4096,4096] parameter(0)\n ROOT n = f32[4096,4096] fusion(x), kind=kLoop, calls=f }\n"
@@ -384,14 +373,14 @@ Test(emulator_simulate, fusions_are_one_kernel) {
         "v5e-1");
     cr_expect_eq(chain->op_count, 1);
     cr_expect_eq(chain->hbm_bytes_per_device, 2 * 4096.0 * 4096 * 4);
-    EmuReport *row = simulate(
+    EmuReport *row = simulated(
         "HloModule t\nf { x = f32[4096,4096] parameter(0)\n i = s32[] parameter(1)\n z = s32[] constant(0)\n"
         " y = f32[1,4096] dynamic-slice(x, i, z), dynamic_slice_sizes={1,4096}\n ROOT n = f32[1,4096] negate(y) }\n"
         "ENTRY e { a = f32[4096,4096] parameter(0)\n i = s32[] parameter(1)\n"
         " ROOT b = f32[1,4096] fusion(a, i), kind=kLoop, calls=f }",
         "v5e-1");
     cr_expect_lt(row->hbm_bytes_per_device, 4096.0 * 4096);
-    EmuReport *update = simulate(
+    EmuReport *update = simulated(
         "HloModule t, input_output_alias={ {}: (0, {}, may-alias) }\n"
         "f { x = f32[4096,4096] parameter(0)\n u = f32[1,4096] parameter(1)\n i = s32[] parameter(2)\n"
         " z = s32[] constant(0)\n n = f32[1,4096] negate(u)\n"
@@ -409,12 +398,12 @@ Test(emulator_simulate, fusions_are_one_kernel) {
 // Stacks of weights are transposed before a loop over their middle dimension; where the layouts make that a bitcast, it
 // takes neither time nor memory.
 Test(emulator_simulate, bug_transposes_that_move_nothing_took_time_and_memory) {
-    EmuReport *view = simulate(
+    EmuReport *view = simulated(
         "HloModule m\nENTRY e {\n p = f32[4096,8,4096]{2,1,0} parameter(0)\n"
         " t = f32[8,4096,4096]{2,0,1} transpose(p), dimensions={1,0,2}\n"
         " ROOT s = f32[1,4096,4096]{2,0,1} slice(t), slice={[3:4], [0:4096], [0:4096]} }",
         "v5e-1");
-    EmuReport *moved = simulate(
+    EmuReport *moved = simulated(
         "HloModule m\nENTRY e {\n p = f32[4096,8,4096]{2,1,0} parameter(0)\n"
         " t = f32[8,4096,4096]{2,1,0} transpose(p), dimensions={1,0,2}\n"
         " ROOT s = (f32[8,4096,4096]{2,1,0}) tuple(t) }",
@@ -441,7 +430,7 @@ Test(emulator_simulate, bug_long_chains_of_tuples_overflowed_the_stack) {
                     " l = f32[64] sort(c), dimensions={0}, to_apply=lt\n ROOT r = f32[64] subtract(k, l) }\n",
                     kLength);
     cr_assert_null(hlo_text_status(&text));
-    EmuReport *report = simulate(text.data, "v5e-1");
+    EmuReport *report = simulated(text.data, "v5e-1");
     cr_expect_eq(report->op_count, 5);
     emu_report_free(report);
     hlo_text_free(&text);
@@ -463,7 +452,7 @@ Test(emulator_simulate, calls_are_inlined) {
 // The array that a recv waits for was taken for its token, and had no bytes.
 Test(emulator_simulate, bug_a_received_array_took_no_memory) {
 #define PAIRS "channel_id=1, frontend_attributes={_xla_send_recv_source_target_pairs=\"{{0,1},{1,0}}\"}"
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule t, num_partitions=2, is_scheduled=true\nENTRY e { a = f32[1024,1024] parameter(0)\n"
         " t = token[] after-all()\n"
         " s = (f32[1024,1024], u32[], token[]) send(a, t), " PAIRS
@@ -493,7 +482,7 @@ Test(emulator_simulate, cheap_functions_are_made_twice) {
                  " d = f32[4096,4096] dot(w, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
                  " ROOT t = (f32[4096,4096], f32[4096,4096]) tuple(c, d) }",
                  cases[i].function);
-        EmuReport *report = simulate(text, "v4-8");
+        EmuReport *report = simulated(text, "v4-8");
         cr_assert_eq(report->hbm_bytes_per_device, cases[i].arrays * 4096.0 * 4096 * 4, "%s: %g arrays",
                      cases[i].function, report->hbm_bytes_per_device / (4096.0 * 4096 * 4));
         emu_report_free(report);
@@ -503,7 +492,7 @@ Test(emulator_simulate, cheap_functions_are_made_twice) {
 // Checks the number of kernels of a program on a v4, which keeps no arrays in VMEM, and the arrays of 4096 x 4096
 // floats that they move.
 static void expect_kernels(const char *text, int64_t kernels, double arrays) {
-    EmuReport *report = simulate(text, "v4-8");
+    EmuReport *report = simulated(text, "v4-8");
     cr_expect_eq(report->op_count, kernels, "%lld kernels, %lld expected:\n%s", (long long)report->op_count,
                  (long long)kernels, text);
     cr_expect_float_eq(report->hbm_bytes_per_device / (arrays * 4096 * 4096 * 4), 1, 1e-4,
@@ -574,7 +563,7 @@ Test(emulator_simulate, bug_kernels_depended_on_the_order_of_results) {
 // The gradient of a strided convolution reads an input with gaps: of 6 results and 2 positions of the window along each
 // dimension, 6 pairs are on an element. The operations on the gaps were counted, four times as many.
 Test(emulator_simulate, bug_gaps_of_dilated_inputs_counted_as_work) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule t\nENTRY e { a = bf16[2,4,4,8] parameter(0)\n w = bf16[2,2,8,16] parameter(1)\n"
         " ROOT c = bf16[2,6,6,16] convolution(a, w), window={size=2x2 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f }",
         "v6e-1");
@@ -584,7 +573,7 @@ Test(emulator_simulate, bug_gaps_of_dilated_inputs_counted_as_work) {
 
 // Of an array that is narrowed for several products, the narrow form is kept.
 Test(emulator_simulate, narrow_arrays_are_kept) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n w = f32[4096,4096] parameter(1)\n"
         " s = f32[4096,4096] add(a, w)\n n = bf16[4096,4096] convert(s)\n"
         " b = bf16[4096,128] parameter(2)\n c = bf16[4096,128] parameter(3)\n"
@@ -603,13 +592,13 @@ Test(emulator_simulate, narrow_arrays_are_kept) {
 
 // The stated work of a kernel is used; a kernel without one is costed by its arrays, and the report says so.
 Test(emulator_simulate, custom_calls_are_costed_by_their_estimates) {
-    EmuReport *plain = simulate(CALL("tpu_custom_call", ""), "v6e-1");
+    EmuReport *plain = simulated(CALL("tpu_custom_call", ""), "v6e-1");
     cr_assert_eq(plain->unknown_calls, 1);
     cr_assert_str_eq(plain->unknown_call, "\"tpu_custom_call\" (%r)");
     cr_assert_not(plain->unknown_call_runs);
     cr_assert_eq(plain->hbm_bytes_per_device, 2 * 2.0 * 1024 * 1024 * 4);
     cr_assert_eq(plain->matrix_flops_per_device, 0);
-    EmuReport *estimated = simulate(
+    EmuReport *estimated = simulated(
         CALL("tpu_custom_call", ESTIMATE("{\"flops\": 1e12, \"transcendentals\": 7, \"bytes_accessed\": 4096}")),
         "v6e-1");
     cr_assert_eq(estimated->unknown_calls, 0);
@@ -623,7 +612,7 @@ Test(emulator_simulate, custom_calls_are_costed_by_their_estimates) {
         CALL("tpu_custom_call", ", backend_config={\"cost_estimate\": 3}"),
     };
     for (size_t i = 0; i < HLO_COUNT_OF(useless); i++) {
-        EmuReport *report = simulate(useless[i], "v6e-1");
+        EmuReport *report = simulated(useless[i], "v6e-1");
         cr_assert_eq(report->step_picoseconds, plain->step_picoseconds, "case %zu", i);
         emu_report_free(report);
     }
@@ -633,14 +622,14 @@ Test(emulator_simulate, custom_calls_are_costed_by_their_estimates) {
 
 // Known calls cost as much as their equivalent operation, annotations nothing.
 Test(emulator_simulate, known_custom_calls_are_costed) {
-    EmuReport *annotation = simulate(CALL("Sharding", ", sharding={replicated}"), "v6e-1");
+    EmuReport *annotation = simulated(CALL("Sharding", ", sharding={replicated}"), "v6e-1");
     cr_assert_eq(annotation->step_picoseconds, annotation->launch_picoseconds);
-    EmuReport *call = simulate(CALL("mhlo.erf", ""), "v2-8"),
-              *erf = simulate(
+    EmuReport *call = simulated(CALL("mhlo.erf", ""), "v2-8"),
+              *erf = simulated(
                   "HloModule t\nENTRY e { a = f32[2,1024,1024] parameter(0)\n ROOT r = f32[2,1024,1024] erf(a) }",
                   "v2-8");
     cr_assert_eq(call->step_picoseconds, erf->step_picoseconds);
-    EmuReport *decomposition = simulate(CALL("lapack_spotrf_ffi", ""), "v6e-1");
+    EmuReport *decomposition = simulated(CALL("lapack_spotrf_ffi", ""), "v6e-1");
     cr_assert_gt(decomposition->step_picoseconds, 10 * call->memory_picoseconds);
     cr_assert_eq(decomposition->unknown_calls + call->unknown_calls + annotation->unknown_calls, 0);
     emu_report_free(decomposition);
@@ -669,7 +658,7 @@ Test(emulator_simulate, precision_costs_passes) {
                  "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n ROOT d = f32[4096,4096] dot(a, a),"
                  " lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={%s,%s} }",
                  precisions[i], precisions[i]);
-        EmuReport *report = simulate(text, "v6e-1");
+        EmuReport *report = simulated(text, "v6e-1");
         seconds[i] = (double)report->compute_picoseconds;
         emu_report_free(report);
     }
@@ -678,7 +667,7 @@ Test(emulator_simulate, precision_costs_passes) {
 }
 
 Test(emulator_simulate, memory_adds_up) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule t, input_output_alias={ {0}: (0, {}, may-alias) }\nENTRY e { a = f32[1024,1024] parameter(0)\n"
         " b = f32[1024,1024] parameter(1)\n"
         " c = f32[1024,1024] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
@@ -701,7 +690,7 @@ Test(emulator_simulate, memory_adds_up) {
 }
 
 Test(emulator_simulate, running_out_of_hbm_is_explained) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule t\nENTRY e { a = s32[8388608,8,4]{2,1,0:T(8,128)} parameter(0)\n"
         " ROOT b = s32[8388608,8,4]{2,1,0:T(8,128)} negate(a), metadata={op_name=\"jit(f)/neg\" source_file=\"f.py\""
         " source_line=7} }",
@@ -741,7 +730,7 @@ Test(emulator_simulate, reports_are_json) {
                                        "temp_bytes",
                                        "ops",
                                        "links"};
-    EmuReport *report = simulate(OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, ""), "v5p-8");
+    EmuReport *report = simulated(OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, ""), "v5p-8");
     HloArena *arena = hlo_arena_new();
     HloText text = {0};
     HloJsonValue *value = NULL;
@@ -836,11 +825,11 @@ Test(emulator_simulate, faults_that_stop_the_program_are_named) {
 // The whole machine: 4,096 chips are simulated as quickly as one.
 Test(emulator_simulate, full_pods_are_quick) {
     EmuReport *report =
-        simulate("HloModule t, num_partitions=4096\n" ADD
-                 "ENTRY e { a = f32[8192,8192] parameter(0)\n b = f32[8192,8192] dot(a, a), lhs_contracting_dims={1},"
-                 " rhs_contracting_dims={0}\n ROOT c = f32[8192,8192] all-reduce(b), channel_id=1, replica_groups={},"
-                 " use_global_device_ids=true, to_apply=add }",
-                 "v4:16x16x16");
+        simulated("HloModule t, num_partitions=4096\n" ADD
+                  "ENTRY e { a = f32[8192,8192] parameter(0)\n b = f32[8192,8192] dot(a, a), lhs_contracting_dims={1},"
+                  " rhs_contracting_dims={0}\n ROOT c = f32[8192,8192] all-reduce(b), channel_id=1, replica_groups={},"
+                  " use_global_device_ids=true, to_apply=add }",
+                  "v4:16x16x16");
     cr_assert_eq(report->num_devices, 4096);
     cr_assert_eq(report->link_count, 4096 * 6);
     emu_report_free(report);
@@ -869,7 +858,7 @@ Test(emulator_simulate, default_assignments) {
 
 // Amounts beyond any machine stop instead of overflowing.
 Test(emulator_simulate, immense_programs_do_not_overflow) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulated(
         "HloModule t, num_partitions=8\n" ADD
         "ENTRY e { a = f32[1048576,1048576,100000] parameter(0)\n b = f32[1048576,1048576,100000] parameter(1)\n"
         " n = f32[1048576,1048576,100000] sine(a)\n"
@@ -902,12 +891,12 @@ Test(emulator_simulate, running_out_of_memory_is_reported) {
 
 // A permute that is taken apart into send and recv takes the permute's time, bytes and links.
 Test(emulator_simulate, a_send_by_pairs_costs_what_its_permute_does) {
-    EmuReport *whole = simulate(
+    EmuReport *whole = simulated(
         "HloModule m, num_partitions=4, is_scheduled=true\nENTRY e { p = f32[1024,512] parameter(0)\n"
         " ROOT r = f32[1024,512] collective-permute(p), channel_id=1, "
         "source_target_pairs={{0,1},{1,2},{2,3},{3,0}} }\n",
         "v5e-4");
-    EmuReport *apart = simulate(
+    EmuReport *apart = simulated(
         "HloModule m, num_partitions=4, is_scheduled=true\nENTRY e { p = f32[1024,512] parameter(0)\n a = token[] "
         "after-all()\n"
         " b = (f32[1024,512], u32[], token[]) recv(a), channel_id=1, "
@@ -935,7 +924,7 @@ Test(emulator_simulate, a_send_to_an_unknown_device_goes_to_a_neighbour) {
     char text[512];
     for (int devices = 1; devices <= 2; devices++) {
         snprintf(text, sizeof text, "HloModule m, num_partitions=%d, is_scheduled=true\n%s", devices, body);
-        EmuReport *report = simulate(text, "v5e-4");
+        EmuReport *report = simulated(text, "v5e-4");
         cr_expect_eq(report->link_count > 0, devices > 1);
         emu_report_free(report);
     }
@@ -980,12 +969,12 @@ CaseTest(const int *number, emulator_simulate, bug_a_message_that_never_comes) {
     if (mails[*number].says)
         expect_error(text, "v2-8", NULL, HLO_ABORTED, mails[*number].says);
     else
-        emu_report_free(simulate(text, "v2-8"));
+        emu_report_free(simulated(text, "v2-8"));
 }
 
 // A loop may send the messages that are received after it, any number of times: this cannot be ruled out.
 Test(emulator_simulate, messages_of_loops_are_believed) {
-    emu_report_free(simulate(
+    emu_report_free(simulated(
         "HloModule m, num_partitions=4, is_scheduled=true\n"
         "less { s = (s32[], f32[8], token[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
         " n = s32[] constant(2)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
