@@ -5,11 +5,8 @@
 // lane of a vector register, whatever its type, since nearly all operations on elements exist for vectors; the general
 // registers contain only addresses.
 //
-// Registers are allocated on the way: cpu_jit_block_finish() has walked the block backwards and recorded for each use
-// the next one, so that a register is free after the last use of its value. If none is free, the value that is needed
-// last is spilled to the frame (Belady's choice, which is optimal for straight-line code). Constants are never spilled,
-// since the pool after the code contains them; before a call everything still needed is spilled, as the callee may use
-// every vector register.
+// Registers are allocated on the way (registers.h). Before a call everything still needed is spilled, as the callee may
+// use every vector register.
 //
 // Results must have the bits of the compiled kernels (kernels.c names them), but for the sign of a NaN, which depends
 // on the order of operands that the compiler chose. If an instruction differs from HLO, one value is several
@@ -33,31 +30,18 @@
 #include <string.h>
 
 // rbx: the bases, r12: scratch memory, r13: the moved addresses, r14: the arena.
-enum { kNoValue = -1, kNever = INT32_MAX };
 // Registers are numbered in a row: those of vectors, 16 or with AVX-512 32, and then the eight of masks, which contain
 // the values that are masks if there are any. The last three of vectors and the last one of masks are used within one
 // operation, the others contain values, except for the first one of masks: as an operand it means "no mask".
-enum { kTemporaries = 3, kMasks = 32, kFirstMask = kMasks + 1, kLastMask = kMasks + 7, kRegisters = kMasks + 8 };
+enum { kTemporaries = 3, kMasks = 32, kFirstMask = kMasks + 1, kLastMask = kMasks + 7 };
 enum { kTemporaryMask = kLastMask - kMasks };
 // The frame: room for 256 spilled elements or 64 spilled vectors (32 with AVX-512), and 8 bytes for alignment. At the
 // function's beginning the stack is 8 bytes off a multiple of 16; four registers are pushed, then the frame makes it a
 // multiple again, as calls require.
-enum { kFrameSlots = 256, kSlotBytes = 8, kFrameBytes = kFrameSlots * kSlotBytes + 8 };
+enum { kFrameSlots = CPU_JIT_SLOTS, kSlotBytes = 8, kFrameBytes = kFrameSlots * kSlotBytes + 8 };
 _Static_assert((8 + 4 * 8 + kFrameBytes) % 16 == 0, "the stack is aligned where kernels are called");
 
-typedef struct Registers {
-    CpuJitEmitter *emitter;
-    CpuJitBlock *block;
-    int temporary;               // the first vector register that is used within one operation
-    int fixed;                   // the first one of those in front of these that contain a value of all iterations
-    int sum;                     // the one that elements are added to
-    int32_t holder[kRegisters];  // the value in each register
-    bool pinned[kRegisters];     // the current operation reads it
-    int8_t *register_of;         // by value, -1 without one
-    int16_t *slot_of;            // by value: its spill slot, -1 without one
-    int32_t *next_use;           // by value
-    bool slot_taken[kFrameSlots];
-} Registers;
+typedef CpuJitRegisters Registers;
 
 // ---- instructions
 
@@ -161,20 +145,24 @@ static const Instruction kInstructions[CPU_JIT_OP_COUNT] = {
     [CPU_VALUE_U32_TO_U64] = {kUnaryForm, 0, ONLY(FORM(k66, 2, 0x35))},          // vpmovzxdq
 };
 
-static CpuX86 *x86(Registers *r) {
-    return &r->emitter->x86;
+static CpuJitEmitter *emitter_of(const Registers *r) {
+    return r->code;
 }
 
-static bool is_vector(Registers *r) {
-    return r->emitter->lists != NULL;
+static CpuX86 *x86(const Registers *r) {
+    return &emitter_of(r)->x86;
+}
+
+static bool is_vector(const Registers *r) {
+    return r->lists != NULL;
 }
 
 // Whether the code has mask registers.
-static bool has_masks(Registers *r) {
+static bool has_masks(const Registers *r) {
     return x86(r)->is_extended;
 }
 
-static int slot_bytes(Registers *r) {
+static int slot_bytes(const Registers *r) {
     return is_vector(r) ? x86(r)->width : kSlotBytes;
 }
 
@@ -205,123 +193,62 @@ static CpuX86General base_register(Registers *r, const CpuJitAddress *address, C
 }
 
 static CpuX86Operand place_operand(Registers *r, const CpuJitAddress *address) {
-    if (address->offset != (int32_t)address->offset) r->emitter->fits = false;
+    if (address->offset != (int32_t)address->offset) r->fits = false;
     return cpu_x86_memory(base_register(r, address, CPU_X86_RAX), (int32_t)address->offset);
 }
 
 // ---- registers
 
-static bool is_constant(const Registers *r, int32_t value) {
-    return r->block->values.items[value].op == CPU_VALUE_OF_CONSTANT;
-}
-
 static CpuX86Operand constant_operand(Registers *r, int32_t value) {
     return cpu_x86_constant(x86(r), r->block->values.items[value].bits);
 }
 
-static bool is_fixed(const Registers *r, int reg) {
-    return reg >= r->fixed && reg < r->temporary;
+static void spill(Registers *r, int32_t value, int reg) {
+    const CpuX86Operand to = slot_operand(r, r->slot_of[value]);
+    if (reg >= kMasks)
+        cpu_x86_mask(x86(r), CPU_X86_MASK_STORE, reg - kMasks, 0, to);
+    else
+        cpu_x86_vector(x86(r), is_vector(r) ? kStoreVector : kStore64, reg, 0, to);
 }
 
-// Whether the value belongs in a mask register.
-static bool is_in_mask(Registers *r, int32_t value) {
-    return has_masks(r) && r->block->values.items[value].is_mask;
+// Loads the next elements of a list, or one element for all, into lanes of 32 bits; narrower elements get zeros above
+// their bits.
+static void load_list(Registers *r, const CpuJitValue *value, int to) {
+    const CpuJitList *list = &r->lists[value->address.base];
+    const CpuX86Operand from = list->one ? cpu_x86_memory((CpuX86General)list->address, 0)
+                                         : cpu_x86_indexed((CpuX86General)list->address, value->width);
+    if (value->width == 4)
+        cpu_x86_vector(x86(r), list->one ? kBroadcast32 : kLoadVector, to, 0, from);
+    else
+        cpu_x86_vector(x86(r), value->width == 2 ? kExtendWords : kExtendBytes, to, 0, from);
 }
 
-static void put_aside(Registers *r, int32_t value) {
-    if (r->slot_of[value] >= 0 || is_constant(r, value)) return;
-    const int slots = kFrameSlots * kSlotBytes / slot_bytes(r), reg = r->register_of[value];
-    int slot = 0;
-    while (slot < slots && r->slot_taken[slot]) slot++;
-    if (slot == slots) {
-        r->emitter->fits = false;
+static void load(Registers *r, int32_t number, int reg) {
+    const CpuJitValue *value = &r->block->values.items[number];
+    if (value->op == CPU_VALUE_OF_MEMORY && r->slot_of[number] < 0) {
+        load_list(r, value, reg);
         return;
     }
-    r->slot_taken[slot] = true;
-    r->slot_of[value] = (int16_t)slot;
+    const CpuX86Operand from =
+        cpu_jit_is_constant(r, number) ? constant_operand(r, number) : slot_operand(r, r->slot_of[number]);
     if (reg >= kMasks)
-        cpu_x86_mask(x86(r), CPU_X86_MASK_STORE, reg - kMasks, 0, slot_operand(r, slot));
+        cpu_x86_mask(x86(r), CPU_X86_MASK_LOAD, reg - kMasks, 0, from);
     else
-        cpu_x86_vector(x86(r), is_vector(r) ? kStoreVector : kStore64, reg, 0, slot_operand(r, slot));
-}
-
-static void empty(Registers *r, int reg) {
-    if (r->holder[reg] == kNoValue) return;
-    r->register_of[r->holder[reg]] = -1;
-    r->holder[reg] = kNoValue;
-}
-
-// Returns a free register for the value; else that of the value which is needed last.
-static int take(Registers *r, int32_t value) {
-    const int first = is_in_mask(r, value) ? kFirstMask : 0, end = first ? kLastMask : r->fixed;
-    int best = -1;
-    int32_t latest = -1;
-    for (int reg = first; reg < end; reg++) {
-        if (r->holder[reg] == kNoValue) return reg;
-        const int32_t use = r->next_use[r->holder[reg]];
-        if (!r->pinned[reg] && use > latest) {
-            latest = use;
-            best = reg;
-        }
-    }
-    assert(best >= 0);
-    put_aside(r, r->holder[best]);
-    empty(r, best);
-    return best;
-}
-
-static int hold(Registers *r, int32_t value) {
-    const int reg = take(r, value);
-    r->holder[reg] = value;
-    r->register_of[value] = (int8_t)reg;
-    return reg;
-}
-
-// Returns the register of a value, which stays until release().
-static int in_register(Registers *r, int32_t value) {
-    int reg = r->register_of[value];
-    if (reg < 0) {
-        reg = hold(r, value);
-        const CpuX86Operand from =
-            is_constant(r, value) ? constant_operand(r, value) : slot_operand(r, r->slot_of[value]);
-        if (reg >= kMasks)
-            cpu_x86_mask(x86(r), CPU_X86_MASK_LOAD, reg - kMasks, 0, from);
-        else
-            cpu_x86_vector(x86(r), is_vector(r) ? kLoadVector : kLoad64, reg, 0, from);
-    }
-    r->pinned[reg] = true;
-    return reg;
+        cpu_x86_vector(x86(r), is_vector(r) ? kLoadVector : kLoad64, reg, 0, from);
 }
 
 // Does the same for instructions that can also read a constant from memory.
 static CpuX86Operand as_operand(Registers *r, int32_t value) {
-    if (r->register_of[value] < 0 && is_constant(r, value)) return constant_operand(r, value);
-    return cpu_x86_register(in_register(r, value));
+    if (r->register_of[value] < 0 && cpu_jit_is_constant(r, value)) return constant_operand(r, value);
+    return cpu_x86_register(cpu_jit_in_register(r, value));
 }
 
 // Do the same for values that are in mask registers, whose own numbers they return.
 static int in_mask(Registers *r, int32_t value) {
-    return in_register(r, value) - kMasks;
+    return cpu_jit_in_register(r, value) - kMasks;
 }
 static int hold_mask(Registers *r, int32_t value) {
-    return hold(r, value) - kMasks;
-}
-
-// After the operands have been read: forgets those that have no other use.
-static void release(Registers *r, const CpuJitValue *value) {
-    for (int k = 0; k < 3; k++)
-        if (value->operands[k] >= 0)
-            r->next_use[value->operands[k]] = value->next_use[k] < 0 ? kNever : value->next_use[k];
-    for (int k = 0; k < 3; k++) {
-        const int32_t operand = value->operands[k];
-        if (operand < 0) continue;
-        const int reg = r->register_of[operand];
-        if (reg >= 0) r->pinned[reg] = false;
-        if (r->next_use[operand] != kNever || is_fixed(r, reg)) continue;
-        if (reg >= 0) empty(r, reg);
-        if (r->slot_of[operand] >= 0) r->slot_taken[r->slot_of[operand]] = false;
-        r->slot_of[operand] = -1;
-    }
+    return cpu_jit_hold(r, value) - kMasks;
 }
 
 // ---- values
@@ -329,7 +256,7 @@ static void release(Registers *r, const CpuJitValue *value) {
 // A byte is loaded through a general register, for which an instruction clears the bits above it.
 static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
     const CpuX86Operand from = place_operand(r, &value->address);
-    const int to = hold(r, number);
+    const int to = cpu_jit_hold(r, number);
     if (value->width > 1) {
         cpu_x86_vector(x86(r), value->width == 8 ? kLoad64 : kLoad32, to, 0, from);
         return;
@@ -338,20 +265,8 @@ static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
     cpu_x86_vector(x86(r), kFromGeneral, to, 0, cpu_x86_register(CPU_X86_RAX));
 }
 
-// Loads the next elements of a list, or one element for all, into lanes of 32 bits; narrower elements get zeros above
-// their bits.
-static void load_list(Registers *r, const CpuJitValue *value, int to) {
-    const CpuJitList *list = &r->emitter->lists[value->address.base];
-    const CpuX86Operand from =
-        list->one ? cpu_x86_memory(list->address, 0) : cpu_x86_indexed(list->address, value->width);
-    if (value->width == 4)
-        cpu_x86_vector(x86(r), list->one ? kBroadcast32 : kLoadVector, to, 0, from);
-    else
-        cpu_x86_vector(x86(r), value->width == 2 ? kExtendWords : kExtendBytes, to, 0, from);
-}
-
 static void emit_list_load(Registers *r, int32_t number, const CpuJitValue *value) {
-    load_list(r, value, hold(r, number));
+    load_list(r, value, cpu_jit_hold(r, number));
 }
 
 // Returns whether the maximum or minimum of a number and this constant, which is not NaN, is the other operand where
@@ -368,19 +283,19 @@ static bool emit_minmax_of_constant(Registers *r, int32_t number, const CpuJitVa
     const CpuX86Form compare = {kNoPrefix, 1, 0, 0xc2};
     for (int i = 0; i < 2; i++) {
         const int32_t constant = value->operands[i], other = value->operands[!i];
-        if (!is_constant(r, constant) || is_constant(r, other)) continue;
+        if (!cpu_jit_is_constant(r, constant) || cpu_jit_is_constant(r, other)) continue;
         const uint32_t bits = (uint32_t)r->block->values.items[constant].bits;
         if (is_plain_extreme(value, bits)) {
-            const int left = in_register(r, constant), right = in_register(r, other);
-            release(r, value);
-            cpu_x86_vector(x86(r), extreme, hold(r, number), left, cpu_x86_register(right));
+            const int left = cpu_jit_in_register(r, constant), right = cpu_jit_in_register(r, other);
+            cpu_jit_release(r, value);
+            cpu_x86_vector(x86(r), extreme, cpu_jit_hold(r, number), left, cpu_x86_register(right));
             return true;
         }
         if (bits == 0 && value->op == CPU_VALUE_MAXIMUM_F) {  // the number where it is above 0 or NaN, else +0
-            const int x = in_register(r, other);
+            const int x = cpu_jit_in_register(r, other);
             cpu_x86_vector_byte(x86(r), compare, r->temporary, x, as_operand(r, constant), kNotAtMost);
-            release(r, value);
-            cpu_x86_vector(x86(r), kAnd, hold(r, number), r->temporary, cpu_x86_register(x));
+            cpu_jit_release(r, value);
+            cpu_x86_vector(x86(r), kAnd, cpu_jit_hold(r, number), r->temporary, cpu_x86_register(x));
             return true;
         }
     }
@@ -391,13 +306,13 @@ static bool emit_minmax_of_constant(Registers *r, int32_t number, const CpuJitVa
 // is used instead, which is NaN. The kernels do the same.
 static void emit_range(Registers *r, int32_t number, const CpuJitValue *value) {
     const CpuX86Form compare = FORM(kNoPrefix, 1, 0xc2), sum = FORM(kNoPrefix, 1, 0x58);
-    const int x = in_register(r, value->operands[0]);
+    const int x = cpu_jit_in_register(r, value->operands[0]);
     const CpuX86Operand y = as_operand(r, value->operands[1]);
-    const int to = hold(r, number);  // not yet x's or y's register, which are read until the end
+    const int to = cpu_jit_hold(r, number);  // not yet x's or y's register, which are read until the end
     cpu_x86_vector_byte(x86(r), compare, kTemporaryMask, x, y, kUnordered);
     cpu_x86_vector_byte(x86(r), kRange, to, x, y, value->op == CPU_VALUE_MAXIMUM_F ? kRangeMaximum : kRangeMinimum);
     cpu_x86_masked(x86(r), sum, to, x, y, kTemporaryMask, false);
-    release(r, value);
+    cpu_jit_release(r, value);
 }
 
 // Follows IEEE 754-2019 as emit_minmax() does, but keeps the bits of a NaN, the first one's if both are, as kernels of
@@ -413,15 +328,15 @@ static void emit_vector_minmax(Registers *r, int32_t number, const CpuJitValue *
     const CpuX86Form extreme = {kNoPrefix, 1, 0, largest ? 0x5f : 0x5d}, compare = {kNoPrefix, 1, 0, 0xc2};
     const int first = r->temporary, second = first + 1, unordered = first + 2;
     if (emit_minmax_of_constant(r, number, value)) return;
-    const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
+    const int x = cpu_jit_in_register(r, value->operands[0]), y = cpu_jit_in_register(r, value->operands[1]);
     cpu_x86_vector(x86(r), extreme, first, x, cpu_x86_register(y));
     cpu_x86_vector(x86(r), extreme, second, y, cpu_x86_register(x));
     cpu_x86_vector_byte(x86(r), compare, unordered, x, cpu_x86_register(x), kUnordered);
     cpu_x86_vector_byte(x86(r), kBlend32, first, first, cpu_x86_register(second), unordered << 4);
     cpu_x86_vector_byte(x86(r), compare, unordered, y, cpu_x86_register(y), kUnordered);
     cpu_x86_vector_byte(x86(r), kBlend32, second, second, cpu_x86_register(first), unordered << 4);
-    release(r, value);
-    cpu_x86_vector(x86(r), largest ? kAnd : kOr, hold(r, number), first, cpu_x86_register(second));
+    cpu_jit_release(r, value);
+    cpu_x86_vector(x86(r), largest ? kAnd : kOr, cpu_jit_hold(r, number), first, cpu_x86_register(second));
 }
 
 // Follows IEEE 754-2019: the smaller of two zeros is -0, and NaN wins. vmaxss x, y returns y if either is NaN or both
@@ -429,7 +344,7 @@ static void emit_vector_minmax(Registers *r, int32_t number, const CpuJitValue *
 // are those of +0 (for a minimum, "or"ed: -0); for equal or ordered operands both return the same, which stays. If one
 // is NaN the sum is used instead, which is that NaN, made quiet.
 static void emit_minmax(Registers *r, int32_t number, const CpuJitValue *value) {
-    const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
+    const int x = cpu_jit_in_register(r, value->operands[0]), y = cpu_jit_in_register(r, value->operands[1]);
     const int first = r->temporary, second = first + 1, unordered = first + 2;
     const uint8_t prefix = value->wide ? kF2 : kF3;
     const CpuX86Form extreme = {prefix, 1, 0, value->op == CPU_VALUE_MAXIMUM_F ? 0x5f : 0x5d};
@@ -439,19 +354,19 @@ static void emit_minmax(Registers *r, int32_t number, const CpuJitValue *value) 
     cpu_x86_vector(x86(r), value->op == CPU_VALUE_MAXIMUM_F ? kAnd : kOr, first, first, cpu_x86_register(second));
     cpu_x86_vector_byte(x86(r), compare, unordered, x, cpu_x86_register(y), kUnordered);
     cpu_x86_vector(x86(r), sum, second, x, cpu_x86_register(y));
-    release(r, value);
-    cpu_x86_vector_byte(x86(r), value->wide ? kBlend64 : kBlend32, hold(r, number), first, cpu_x86_register(second),
-                        unordered << 4);
+    cpu_jit_release(r, value);
+    cpu_x86_vector_byte(x86(r), value->wide ? kBlend64 : kBlend32, cpu_jit_hold(r, number), first,
+                        cpu_x86_register(second), unordered << 4);
 }
 
 // Emits a blend by a mask register; of masks: yes & mask | no & ~mask.
 static void emit_masked_select(Registers *r, int32_t number, const CpuJitValue *value) {
     const int mask = in_mask(r, value->operands[0]);
-    if (!is_in_mask(r, number)) {
-        const int no = in_register(r, value->operands[2]);
+    if (!cpu_jit_is_in_mask(r, number)) {
+        const int no = cpu_jit_in_register(r, value->operands[2]);
         const CpuX86Operand yes = as_operand(r, value->operands[1]);
-        release(r, value);
-        cpu_x86_masked(x86(r), kBlendMasked, hold(r, number), no, yes, mask, false);
+        cpu_jit_release(r, value);
+        cpu_x86_masked(x86(r), kBlendMasked, cpu_jit_hold(r, number), no, yes, mask, false);
         return;
     }
     const int yes = in_mask(r, value->operands[1]), no = in_mask(r, value->operands[2]);
@@ -459,7 +374,7 @@ static void emit_masked_select(Registers *r, int32_t number, const CpuJitValue *
     cpu_x86_mask(x86(r), CPU_X86_MASK_AND, kTemporaryMask, mask, cpu_x86_register(yes));
     cpu_x86_mask(x86(r), CPU_X86_MASK_AND_NOT, to, mask, cpu_x86_register(no));
     cpu_x86_mask(x86(r), CPU_X86_MASK_OR, to, to, cpu_x86_register(kTemporaryMask));
-    release(r, value);
+    cpu_jit_release(r, value);
 }
 
 // Emits a blend, which reads the highest bit of its mask; a wide element needs a mask of 64 bits.
@@ -468,14 +383,14 @@ static void emit_select(Registers *r, int32_t number, const CpuJitValue *value) 
         emit_masked_select(r, number, value);
         return;
     }
-    int mask = in_register(r, value->operands[0]);
-    const int yes = in_register(r, value->operands[1]), no = in_register(r, value->operands[2]);
+    int mask = cpu_jit_in_register(r, value->operands[0]);
+    const int yes = cpu_jit_in_register(r, value->operands[1]), no = cpu_jit_in_register(r, value->operands[2]);
     if (value->wide) {
         cpu_x86_vector(x86(r), kExtendSigned, r->temporary, 0, cpu_x86_register(mask));
         mask = r->temporary;
     }
-    release(r, value);
-    cpu_x86_vector_byte(x86(r), value->wide ? kBlend64 : kBlend32, hold(r, number), no, cpu_x86_register(yes),
+    cpu_jit_release(r, value);
+    cpu_x86_vector_byte(x86(r), value->wide ? kBlend64 : kBlend32, cpu_jit_hold(r, number), no, cpu_x86_register(yes),
                         mask << 4);
 }
 
@@ -486,46 +401,46 @@ static void emit_select(Registers *r, int32_t number, const CpuJitValue *value) 
 static void emit_truncation(Registers *r, int32_t number, const CpuJitValue *value) {
     static const uint64_t kPastMaximum = 0x4f0000004f000000, kMaximum = 0x7fffffff7fffffff;
     const CpuX86Form compare = for_lanes(r, (CpuX86Form)FORM(kF3, 1, 0xc2));
-    const int x = in_register(r, value->operands[0]), whole = r->temporary, mask = whole + 1;
+    const int x = cpu_jit_in_register(r, value->operands[0]), whole = r->temporary, mask = whole + 1;
     cpu_x86_vector(x86(r), kTruncate, whole, 0, cpu_x86_register(x));
     if (has_masks(r)) {
         cpu_x86_vector_byte(x86(r), compare, kTemporaryMask, x, cpu_x86_constant(x86(r), kPastMaximum), kAtLeast);
         cpu_x86_masked(x86(r), kMove, whole, 0, cpu_x86_constant(x86(r), kMaximum), kTemporaryMask, false);
         cpu_x86_vector_byte(x86(r), compare, kTemporaryMask, x, cpu_x86_register(x), kOrdered);
-        release(r, value);
-        cpu_x86_masked(x86(r), kMove, hold(r, number), 0, cpu_x86_register(whole), kTemporaryMask, true);
+        cpu_jit_release(r, value);
+        cpu_x86_masked(x86(r), kMove, cpu_jit_hold(r, number), 0, cpu_x86_register(whole), kTemporaryMask, true);
         return;
     }
     cpu_x86_vector_byte(x86(r), compare, mask, x, cpu_x86_constant(x86(r), kPastMaximum), kAtLeast);
     cpu_x86_vector(x86(r), kXor, whole, whole, cpu_x86_register(mask));
     cpu_x86_vector_byte(x86(r), compare, mask, x, cpu_x86_register(x), kOrdered);
-    release(r, value);
-    cpu_x86_vector(x86(r), kAnd, hold(r, number), whole, cpu_x86_register(mask));
+    cpu_jit_release(r, value);
+    cpu_x86_vector(x86(r), kAnd, cpu_jit_hold(r, number), whole, cpu_x86_register(mask));
 }
 
 // Rotates, with AVX2 by two shifts, since it has no rotation; shifts by a constant encode the target register instead
 // of the left operand.
 static void emit_rotation(Registers *r, int32_t number, const CpuJitValue *value) {
-    const CpuX86Operand x = cpu_x86_register(in_register(r, value->operands[0]));
+    const CpuX86Operand x = cpu_x86_register(cpu_jit_in_register(r, value->operands[0]));
     const int left = r->temporary, right = left + 1;
     if (has_masks(r)) {
-        release(r, value);
-        cpu_x86_vector_byte(x86(r), kRotateBy, kRotateLeft, hold(r, number), x, (int)value->bits);
+        cpu_jit_release(r, value);
+        cpu_x86_vector_byte(x86(r), kRotateBy, kRotateLeft, cpu_jit_hold(r, number), x, (int)value->bits);
         return;
     }
     cpu_x86_vector_byte(x86(r), kShiftBy, kShiftLeft, left, x, (int)value->bits);
     cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, right, x, 32 - (int)value->bits);
-    release(r, value);
-    cpu_x86_vector(x86(r), kOr, hold(r, number), left, cpu_x86_register(right));
+    cpu_jit_release(r, value);
+    cpu_x86_vector(x86(r), kOr, cpu_jit_hold(r, number), left, cpu_x86_register(right));
 }
 
 // The same with mask registers, for which all but "not" of other values is one instruction with a constant at most.
 static void emit_of_mask_register(Registers *r, int32_t number, const CpuJitValue *value) {
     static const uint64_t kOnes = 0x100000001;
     enum { kNotFirst = 0x55 };  // the table of a function of three bits
-    const int x = in_register(r, value->operands[0]);
-    release(r, value);
-    const int to = hold(r, number);
+    const int x = cpu_jit_in_register(r, value->operands[0]);
+    cpu_jit_release(r, value);
+    const int to = cpu_jit_hold(r, number);
     if (value->op == CPU_VALUE_TO_BYTE)
         cpu_x86_masked(x86(r), kMove, to, 0, cpu_x86_constant(x86(r), kOnes), x - kMasks, true);
     else if (value->op == CPU_VALUE_TO_MASK)
@@ -543,9 +458,9 @@ static void emit_of_mask(Registers *r, int32_t number, const CpuJitValue *value)
         emit_of_mask_register(r, number, value);
         return;
     }
-    const int x = in_register(r, value->operands[0]);
-    release(r, value);
-    const int to = hold(r, number);
+    const int x = cpu_jit_in_register(r, value->operands[0]);
+    cpu_jit_release(r, value);
+    const int to = cpu_jit_hold(r, number);
     const CpuX86Operand temporary = cpu_x86_register(r->temporary);
     if (value->op == CPU_VALUE_TO_BYTE) {
         cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, to, cpu_x86_register(x), 31);
@@ -561,32 +476,12 @@ static void emit_of_mask(Registers *r, int32_t number, const CpuJitValue *value)
 // Emits "and", "or" and "xor" of mask registers.
 static void emit_mask_logic(Registers *r, int32_t number, const CpuJitValue *value) {
     const int left = in_mask(r, value->operands[0]), right = in_mask(r, value->operands[1]);
-    release(r, value);
+    cpu_jit_release(r, value);
     cpu_x86_mask(x86(r),
                  value->op == CPU_VALUE_AND  ? CPU_X86_MASK_AND
                  : value->op == CPU_VALUE_OR ? CPU_X86_MASK_OR
                                              : CPU_X86_MASK_XOR,
                  hold_mask(r, number), left, cpu_x86_register(right));
-}
-
-// Whether this is the operand's last use.
-static bool ends(const CpuJitValue *value, int32_t operand) {
-    int32_t next = 0;
-    for (int k = 0; k < 3; k++)
-        if (value->operands[k] == operand) next = value->next_use[k];
-    return next < 0;
-}
-
-// Whether the operand's register may be overwritten.
-static bool is_spent(const Registers *r, const CpuJitValue *value, int32_t operand) {
-    return ends(value, operand) && !is_fixed(r, r->register_of[operand]);
-}
-
-// Gives the value the register of an operand that has just been released.
-static void replace(Registers *r, int32_t number, int reg) {
-    assert(r->holder[reg] == kNoValue);
-    r->holder[reg] = number;
-    r->register_of[number] = (int8_t)reg;
 }
 
 // Multiplies and adds. The result takes the place of an operand: of a factor that is not used again, or of the addend,
@@ -595,35 +490,36 @@ static void emit_fused(Registers *r, int32_t number, const CpuJitValue *value) {
     static const CpuX86Form kOverFactor = FORM(k66, 2, 0xa8), kOverAddend = FORM(k66, 2, 0xb8);
     int32_t factor = value->operands[0], other = value->operands[1];
     const int32_t addend = value->operands[2];
-    if (!is_spent(r, value, factor) && is_spent(r, value, other)) {
+    if (!cpu_jit_is_spent(r, value, factor) && cpu_jit_is_spent(r, value, other)) {
         factor = value->operands[1];
         other = value->operands[0];
     }
-    const bool over_factor = is_spent(r, value, factor), over_addend = !over_factor && is_spent(r, value, addend);
-    const int x = in_register(r, factor);
-    const CpuX86Operand y = over_addend ? as_operand(r, other) : cpu_x86_register(in_register(r, other));
-    const CpuX86Operand z = over_addend ? cpu_x86_register(in_register(r, addend)) : as_operand(r, addend);
+    const bool over_factor = cpu_jit_is_spent(r, value, factor),
+               over_addend = !over_factor && cpu_jit_is_spent(r, value, addend);
+    const int x = cpu_jit_in_register(r, factor);
+    const CpuX86Operand y = over_addend ? as_operand(r, other) : cpu_x86_register(cpu_jit_in_register(r, other));
+    const CpuX86Operand z = over_addend ? cpu_x86_register(cpu_jit_in_register(r, addend)) : as_operand(r, addend);
     if (over_addend) {
-        release(r, value);
-        replace(r, number, z.number);
+        cpu_jit_release(r, value);
+        cpu_jit_replace(r, number, z.number);
         cpu_x86_vector(x86(r), kOverAddend, z.number, x, y);
     } else if (over_factor) {
-        release(r, value);
-        replace(r, number, x);
+        cpu_jit_release(r, value);
+        cpu_jit_replace(r, number, x);
         cpu_x86_vector(x86(r), kOverFactor, x, y.number, z);
     } else {
-        const int to = hold(r, number);
+        const int to = cpu_jit_hold(r, number);
         cpu_x86_vector(x86(r), kLoadVector, to, 0, cpu_x86_register(x));
         cpu_x86_vector(x86(r), kOverFactor, to, y.number, z);
-        release(r, value);
+        cpu_jit_release(r, value);
     }
 }
 
 static void emit_scale(Registers *r, int32_t number, const CpuJitValue *value) {
-    const int mask = in_mask(r, value->operands[0]), x = in_register(r, value->operands[1]);
+    const int mask = in_mask(r, value->operands[0]), x = cpu_jit_in_register(r, value->operands[1]);
     const CpuX86Operand power = as_operand(r, value->operands[2]);
-    release(r, value);
-    cpu_x86_masked(x86(r), kScale, hold(r, number), x, power, mask, true);
+    cpu_jit_release(r, value);
+    cpu_x86_masked(x86(r), kScale, cpu_jit_hold(r, number), x, power, mask, true);
 }
 
 static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *value) {
@@ -634,14 +530,14 @@ static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *va
     int left = 0;
     CpuX86Operand right;
     if (value->operands[1] >= 0) {
-        left = in_register(r, value->operands[0]);
+        left = cpu_jit_in_register(r, value->operands[0]);
         right = as_operand(r, value->operands[1]);
     } else {
-        right = cpu_x86_register(in_register(r, value->operands[0]));
+        right = cpu_x86_register(cpu_jit_in_register(r, value->operands[0]));
         left = self && !is_vector(r) ? right.number : 0;
     }
-    release(r, value);
-    const int to = is_in_mask(r, number) ? hold_mask(r, number) : hold(r, number);
+    cpu_jit_release(r, value);
+    const int to = cpu_jit_is_in_mask(r, number) ? hold_mask(r, number) : cpu_jit_hold(r, number);
     if (instruction->how == kWithByte || instruction->how == kSelfWithByte)
         cpu_x86_vector_byte(x86(r), form, to, left, right, instruction->immediate);
     else
@@ -676,9 +572,9 @@ static void emit_mask_store(Registers *r, int mask, CpuX86Operand to) {
 
 // Writes lanes to a list.
 static void emit_list_store(Registers *r, const CpuJitValue *value) {
-    const CpuJitList *list = &r->emitter->lists[value->address.base];
-    const CpuX86Operand to = cpu_x86_indexed(list->address, value->width);
-    const int from = in_register(r, value->operands[0]), width = x86(r)->width;
+    const CpuJitList *list = &r->lists[value->address.base];
+    const CpuX86Operand to = cpu_x86_indexed((CpuX86General)list->address, value->width);
+    const int from = cpu_jit_in_register(r, value->operands[0]), width = x86(r)->width;
     if (value->width == 4) {
         assert(from < kMasks);
         cpu_x86_vector(x86(r), kStoreVector, from, 0, to);
@@ -693,20 +589,20 @@ static void emit_list_store(Registers *r, const CpuJitValue *value) {
         cpu_x86_vector(x86(r), value->width == 1 ? kStoreQuarter : kStoreVector, r->temporary, 0, to);
         x86(r)->width = width;
     }
-    release(r, value);
+    cpu_jit_release(r, value);
 }
 
 // The order of the operands is that of the kernels of reductions.
 static void emit_sum(Registers *r, const CpuJitValue *value) {
     static const CpuX86Form kAdd = FORM(kNoPrefix, 1, 0x58);
     const CpuX86Operand x = as_operand(r, value->operands[0]);
-    release(r, value);
+    cpu_jit_release(r, value);
     cpu_x86_vector(x86(r), kAdd, r->sum, r->sum, x);
 }
 
 static void emit_store(Registers *r, const CpuJitValue *value) {
     const int32_t stored = value->operands[0];
-    int from = in_register(r, stored);
+    int from = cpu_jit_in_register(r, stored);
     const CpuX86Operand to = place_operand(r, &value->address);
     if (value->width > 1) {
         cpu_x86_vector(x86(r), value->width == 8 ? kStore64 : kStore32, from, 0, to);
@@ -717,16 +613,7 @@ static void emit_store(Registers *r, const CpuJitValue *value) {
         }
         cpu_x86_vector_byte(x86(r), kStoreByte, from, 0, to, 0);
     }
-    release(r, value);
-}
-
-// Spills all needed values before a call, since the called function may use all vector registers.
-static void clear_registers(Registers *r) {
-    for (int reg = 0; reg < r->temporary; reg++) {
-        if (r->holder[reg] == kNoValue) continue;
-        if (r->next_use[r->holder[reg]] != kNever) put_aside(r, r->holder[reg]);
-        empty(r, reg);
-    }
+    cpu_jit_release(r, value);
 }
 
 static void emit_address(Registers *r, const CpuJitAddress *address, CpuX86General to) {
@@ -734,7 +621,7 @@ static void emit_address(Registers *r, const CpuJitAddress *address, CpuX86Gener
         cpu_x86_set(x86(r), to, (int64_t)(intptr_t)(address->constant + address->offset));
         return;
     }
-    if (address->offset != (int32_t)address->offset) r->emitter->fits = false;
+    if (address->offset != (int32_t)address->offset) r->fits = false;
     const CpuX86General base = base_register(r, address, to);
     cpu_x86_general(x86(r), CPU_X86_ADDRESS, to, cpu_x86_memory(base, (int32_t)address->offset));
 }
@@ -746,7 +633,7 @@ static void emit_function(Registers *r, intptr_t function) {
 
 static void emit_call(Registers *r, const CpuJitCall *call) {
     static const CpuX86General arguments[CPU_SMALL_ADDRESSES] = {CPU_X86_RDI, CPU_X86_RSI, CPU_X86_RDX, CPU_X86_RCX};
-    clear_registers(r);
+    cpu_jit_clear_registers(r);
     for (int i = 0; i < CPU_SMALL_ADDRESSES; i++) emit_address(r, &call->addresses[i], arguments[i]);
     cpu_x86_set(x86(r), CPU_X86_R8, call->count);
     cpu_x86_set(x86(r), CPU_X86_R9, call->immediate);
@@ -758,7 +645,7 @@ static void store_moved(Registers *r, int32_t moved, CpuX86General from) {
 }
 
 static void emit_locate(Registers *r, const CpuJitValue *value) {
-    clear_registers(r);
+    cpu_jit_clear_registers(r);
     cpu_x86_set(x86(r), CPU_X86_RDI, (int64_t)(intptr_t)value->buffer);
     cpu_x86_general(x86(r), CPU_X86_LOAD, CPU_X86_RSI, cpu_x86_register(CPU_X86_RBX));
     emit_function(r, (intptr_t)cpu_thunk_buffer_address);
@@ -769,13 +656,13 @@ static void emit_locate(Registers *r, const CpuJitValue *value) {
 static void emit_move(Registers *r, const CpuJitValue *value) {
     const CpuThunkBuffer *buffer = value->buffer;
     const CpuSlice slice = buffer->slice;
-    if (slice.offset != (int32_t)slice.offset) r->emitter->fits = false;
+    if (slice.offset != (int32_t)slice.offset) r->fits = false;
     cpu_x86_general(x86(r), CPU_X86_LOAD, CPU_X86_RDX, cpu_x86_memory(CPU_X86_RBX, slice.base * 8));
     cpu_x86_general(x86(r), CPU_X86_ADDRESS, CPU_X86_RDX, cpu_x86_memory(CPU_X86_RDX, (int32_t)slice.offset));
     for (int i = 0; i < buffer->start_count; i++) {
         const CpuThunkStart *start = &buffer->starts[i];
         const CpuX86Operand rax = cpu_x86_register(CPU_X86_RAX), rcx = cpu_x86_register(CPU_X86_RCX);
-        const int index = in_register(r, value->operands[i]);
+        const int index = cpu_jit_in_register(r, value->operands[i]);
         cpu_x86_vector(x86(r), start->type == HLO_S64 ? kToGeneral64 : kToGeneral, index, 0, rax);
         if (start->type == HLO_S32) cpu_x86_general(x86(r), CPU_X86_EXTEND_32, CPU_X86_RAX, rax);
         cpu_x86_set(x86(r), CPU_X86_RCX, 0);
@@ -788,26 +675,26 @@ static void emit_move(Registers *r, const CpuJitValue *value) {
         cpu_x86_general(x86(r), CPU_X86_ADD, CPU_X86_RDX, rax);
     }
     store_moved(r, value->target, CPU_X86_RDX);
-    release(r, value);
+    cpu_jit_release(r, value);
 }
 
 static void jump_to_step(Registers *r, CpuX86Opcode opcode, int32_t step) {
     const CpuJitJump jump = {cpu_x86_jump(x86(r), opcode), step};
-    hlo_vector_push(x86(r)->arena, &r->emitter->jumps, jump);
+    hlo_vector_push(x86(r)->arena, &emitter_of(r)->jumps, jump);
 }
 
 static void emit_unless(Registers *r, const CpuJitValue *value) {
     const CpuX86Operand rax = cpu_x86_register(CPU_X86_RAX);
-    cpu_x86_vector(x86(r), kToGeneral, in_register(r, value->operands[0]), 0, rax);
+    cpu_x86_vector(x86(r), kToGeneral, cpu_jit_in_register(r, value->operands[0]), 0, rax);
     cpu_x86_general(x86(r), CPU_X86_TEST, CPU_X86_RAX, rax);
     jump_to_step(r, CPU_X86_JUMP_IF_ZERO, value->target);
-    release(r, value);
+    cpu_jit_release(r, value);
 }
 
 static void emit_leave(Registers *r, int32_t step) {
     cpu_x86_set(x86(r), CPU_X86_RAX, step);
     const int64_t jump = cpu_x86_jump(x86(r), CPU_X86_JUMP);
-    hlo_vector_push(x86(r)->arena, &r->emitter->leaving, jump);
+    hlo_vector_push(x86(r)->arena, &emitter_of(r)->leaving, jump);
 }
 
 // ---- blocks
@@ -818,7 +705,7 @@ static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
     switch (value->op) {
         case CPU_VALUE_OF_CONSTANT: break;  // at its uses
         case CPU_VALUE_OF_MEMORY:
-            if (is_fixed(r, r->register_of[number])) break;
+            if (cpu_jit_is_fixed(r, r->register_of[number])) break;
             is_vector(r) ? emit_list_load(r, number, value) : emit_load(r, number, value);
             break;
         case CPU_VALUE_MAXIMUM_F:
@@ -833,7 +720,7 @@ static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
         case CPU_VALUE_AND:
         case CPU_VALUE_OR:
         case CPU_VALUE_XOR:
-            is_in_mask(r, number) ? emit_mask_logic(r, number, value) : emit_instruction(r, number, value);
+            cpu_jit_is_in_mask(r, number) ? emit_mask_logic(r, number, value) : emit_instruction(r, number, value);
             break;
         case CPU_VALUE_NOT:
         case CPU_VALUE_TO_MASK:
@@ -850,31 +737,29 @@ static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
     }
 }
 
-// Prepares a block whose registers are all empty.
-static Registers open_block(CpuJitEmitter *emitter, CpuJitBlock *block) {
-    const size_t count = (size_t)block->values.count + 1;
-    HloArena *arena = block->arena;
-    Registers r = {.emitter = emitter, .block = block};
-    r.fixed = r.temporary = (emitter->x86.is_extended ? 32 : 16) - kTemporaries;
-    r.register_of = HLO_ARENA_NEW(arena, int8_t, count);
-    r.slot_of = HLO_ARENA_NEW(arena, int16_t, count);
-    r.next_use = HLO_ARENA_NEW(arena, int32_t, count);
-    memset(r.register_of, 0xff, count * sizeof *r.register_of);
-    memset(r.slot_of, 0xff, count * sizeof *r.slot_of);
-    for (int reg = 0; reg < kRegisters; reg++) r.holder[reg] = kNoValue;
-    cpu_jit_block_finish(block, r.next_use);
-    return r;
-}
-
 static void emit_values(Registers *r) {
     const CpuJitBlock *block = r->block;
-    for (int32_t i = 0; i < (int32_t)block->values.count && r->emitter->fits; i++)
+    for (int32_t i = 0; i < (int32_t)block->values.count && r->fits; i++)
         if (block->values.items[i].needed) emit_value(r, i, &block->values.items[i]);
 }
 
+// Prepares a block whose registers are all empty.
+static Registers open_block(CpuJitEmitter *emitter, CpuJitBlock *block, const CpuJitList *lists) {
+    Registers r = cpu_jit_registers_new(block);
+    r.code = emitter;
+    r.lists = lists;
+    r.spill = spill;
+    r.load = load;
+    r.slots = kFrameSlots * kSlotBytes / slot_bytes(&r);
+    r.fixed = r.temporary = (has_masks(&r) ? kMasks : kMasks / 2) - kTemporaries;
+    if (has_masks(&r)) r.first_mask = kFirstMask, r.end_mask = kLastMask;
+    return r;
+}
+
 void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block) {
-    Registers r = open_block(emitter, block);
+    Registers r = open_block(emitter, block, NULL);
     emit_values(&r);
+    if (!r.fits) emitter->fits = false;
 }
 
 static CpuX86Operand stack_pointer(void) {
@@ -904,62 +789,10 @@ void cpu_jit_emit_end(CpuJitEmitter *emitter) {
 
 // ---- vectors
 
-// Whether the value is the same in all iterations.
-static bool is_invariant(const Registers *r, int32_t number) {
-    const CpuJitValue *value = &r->block->values.items[number];
-    if (is_constant(r, number)) return true;
-    return value->op == CPU_VALUE_OF_MEMORY && r->emitter->lists[value->address.base].one;
-}
-
-static bool takes_register(Registers *r, int32_t number) {
-    return !is_invariant(r, number) && !is_in_mask(r, number);
-}
-
-// Returns how many vector registers the values that change take, at most at a time.
-static int count_registers(Registers *r) {
-    int now = 0, most = 0;
-    for (int32_t i = 0; i < (int32_t)r->block->values.count; i++) {
-        const CpuJitValue *value = &r->block->values.items[i];
-        const int32_t *x = value->operands;
-        if (!value->needed) continue;
-        for (int k = 0; k < 3; k++) {
-            const bool again = (k > 0 && x[k] == x[0]) || (k > 1 && x[k] == x[1]);
-            if (x[k] >= 0 && !again && ends(value, x[k])) now -= takes_register(r, x[k]);
-        }
-        if (value->op < CPU_EFFECT_STORE) now += takes_register(r, i);
-        if (now > most) most = now;
-    }
-    return most;
-}
-
-// Loads values that are the same in all iterations in front of the loop, as far as there are registers for them: those
-// that are read more than once first. An operation may need a register more than there are values, and two to load
-// constants.
-static void emit_invariants(Registers *r) {
-    enum { kMore = 3 };
-    const int32_t count = (int32_t)r->block->values.count;
-    const int least = count_registers(r) + kMore;  // registers that are left to other values
-    int *uses = HLO_ARENA_NEW(r->block->arena, int, count);
-    for (int32_t i = 0; i < count; i++)
-        for (int k = 0; k < 3 && r->block->values.items[i].needed; k++)
-            if (r->block->values.items[i].operands[k] >= 0) uses[r->block->values.items[i].operands[k]]++;
-    for (int rarely = 0; rarely < 2; rarely++)
-        for (int32_t i = 0; i < count && r->fixed > least; i++) {
-            const CpuJitValue *value = &r->block->values.items[i];
-            if (!value->needed || !is_invariant(r, i) || (uses[i] == 1) != (rarely != 0)) continue;
-            const int reg = --r->fixed;
-            if (is_constant(r, i))
-                cpu_x86_vector(x86(r), kLoadVector, reg, 0, constant_operand(r, i));
-            else
-                load_list(r, value, reg);
-            replace(r, i, reg);
-        }
-}
-
 // Loads or stores the registers of a list that is summed.
 static void move_sums(Registers *r, CpuX86Form form, const CpuJitList *list, int first, int copies) {
     for (int i = 0; i < copies; i++)
-        cpu_x86_vector(x86(r), form, first + i, 0, cpu_x86_memory(list->address, i * x86(r)->width));
+        cpu_x86_vector(x86(r), form, first + i, 0, cpu_x86_memory((CpuX86General)list->address, i * x86(r)->width));
 }
 
 // Emits the body of the loop: the values of one vector, or of as many as a sum has, each with a register of its own.
@@ -994,7 +827,6 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList
     CpuX86 *x = &emitter->x86;
     const CpuJitList *sum = NULL;
     assert(count > 0 && count <= CPU_JIT_LISTS);
-    emitter->lists = lists;
     assert(lanes == 8 || lanes == 16);
     x->width = lanes * 4;
     x->is_extended = lanes == 16;
@@ -1008,17 +840,18 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList
         if (lists[i].sum) sum = &lists[i];
     }
     cpu_x86_set(x, CPU_X86_RAX, 0);
-    Registers r = open_block(emitter, block);
+    Registers r = open_block(emitter, block, lists);
     const int copies = sum ? CPU_REDUCE_LANES / lanes : 1, first_sum = r.fixed - copies;
     if (sum) {
         assert(lanes == 16);
         r.sum = r.fixed = first_sum;
         move_sums(&r, kLoadVector, sum, first_sum, copies);
     }
-    emit_invariants(&r);
+    cpu_jit_load_invariants(&r);
     while (x->bytes.count % kLoopAlignment) cpu_x86_bytes(x, "\x90", 1);
     emit_iteration(&r, lanes, copies);
     if (sum) move_sums(&r, kStoreVector, sum, first_sum, copies);
     cpu_x86_bytes(x, "\xc5\xf8\x77", 3);  // vzeroupper
     cpu_jit_emit_end(emitter);
+    if (!r.fits) emitter->fits = false;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// From values to instructions: registers for the values of one block, and the machine code of each.
+// From the values of a block to the instructions of x86-64.
 #ifndef MESHLO_TARGETS_CPU_JIT_EMIT_H_
 #define MESHLO_TARGETS_CPU_JIT_EMIT_H_
 
-#include "targets/cpu/jit/values.h"
+#include "targets/cpu/jit/registers.h"
 #include "targets/cpu/jit/x86.h"
 
 // A jump to a step whose code may not exist yet.
@@ -12,17 +12,8 @@ typedef struct CpuJitJump {
     int32_t step;
 } CpuJitJump;
 
-// A list of elements that vectors are loaded from or stored to; `one` if it is one element, for all lanes. `sum` if it
-// is CPU_REDUCE_LANES numbers of f32, to which the elements that the block sums are added by turns.
-typedef struct CpuJitList {
-    bool one, sum;
-    CpuX86General address;  // assigned by cpu_jit_emit_vectors()
-} CpuJitList;
-enum { CPU_JIT_LISTS = 11 };
-
 typedef struct CpuJitEmitter {
     CpuX86 x86;
-    const CpuJitList *lists;  // of vectors, else NULL: the code is for single elements
     HLO_VECTOR(CpuJitJump) jumps;
     HLO_VECTOR(int64_t) leaving;  // jumps to the end of the code
     bool fits;
