@@ -23,7 +23,9 @@
 #include "targets/cpu/graph/bounded.h"
 #include "targets/internal.h"
 
-enum { kSmallCost = 200000 };  // programs below this many operations on all devices run in the caller's thread
+// Programs below this many operations on all devices run in the caller's thread: some 200 us, where handing a program
+// to another thread and waiting for it takes 10 us of two processors' time.
+enum { kSmallCost = 1500000 };
 
 // One execution in flight.
 typedef struct Execution {

@@ -34,7 +34,8 @@ struct TargetTask {
 // Tasks of a client, run one after the other.
 typedef struct TargetQueue {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    pthread_cond_t work;     // there is a task for the queue's own thread, or an end of it
+    pthread_cond_t changed;  // something has changed that other threads wait for
     TargetTask *first, *last;
     TargetTask *running;
     int64_t callbacks;  // callbacks of running tasks in progress: see target_queue_callback_begin()

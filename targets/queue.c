@@ -19,11 +19,16 @@
 
 #include "targets/internal.h"
 
+static void init_conditions(TargetQueue *queue) {
+    pthread_cond_init(&queue->work, NULL);
+    pthread_cond_init(&queue->changed, NULL);
+}
+
 void target_queue_init(TargetQueue *queue, TargetStorePool *store, _Atomic(uint32_t) *alive) {
     assert(queue && store && alive);
     *queue = (TargetQueue){.store = store, .alive = alive};
     pthread_mutex_init(&queue->lock, NULL);
-    pthread_cond_init(&queue->changed, NULL);
+    init_conditions(queue);
     atomic_store(queue->alive, 1);
 }
 
@@ -73,6 +78,13 @@ static void recover_from_fork(TargetQueue *queue) {
     }
 }
 
+// Called with the lock held, when the queue or what it runs has changed. The queue's own thread is woken only if there
+// is a task for it: after a task in a caller's thread that would take longer than small tasks do.
+static void tell(TargetQueue *queue) {
+    if (queue->first || queue->stop) pthread_cond_signal(&queue->work);
+    pthread_cond_broadcast(&queue->changed);
+}
+
 // Called with the lock held; runs the task that `running` points to without it.
 static void run_task(TargetQueue *queue, TargetTask *task) {
     assert(task);
@@ -82,7 +94,7 @@ static void run_task(TargetQueue *queue, TargetTask *task) {
     pthread_mutex_lock(&queue->lock);
     queue->running = NULL;
     if (task->done) *task->done = true;
-    pthread_cond_broadcast(&queue->changed);
+    tell(queue);
     pthread_mutex_unlock(&queue->lock);
     task->finish(task);
     pthread_mutex_lock(&queue->lock);
@@ -137,7 +149,7 @@ static void *thread_main(void *argument) {
     own_queue = queue;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while (queue->running || (!queue->first && !queue->stop)) pthread_cond_wait(&queue->changed, &queue->lock);
+        while (queue->running || (!queue->first && !queue->stop)) pthread_cond_wait(&queue->work, &queue->lock);
         if (!queue->first) break;
         run_task(queue, take_first(queue));
     }
@@ -240,7 +252,7 @@ HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     else
         queue->first = task;
     queue->last = task;
-    pthread_cond_broadcast(&queue->changed);
+    tell(queue);
     while (wait && !done) await_change(queue);  // not for an idle queue: other threads may keep it busy forever
     pthread_mutex_unlock(&queue->lock);
     return HLO_SUCCESS;
@@ -285,7 +297,7 @@ bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), voi
         queue->owner = owner;
         pthread_detach(queue->thread);
     }
-    pthread_cond_broadcast(&queue->changed);
+    tell(queue);
     pthread_mutex_unlock(&queue->lock);
     if (!own_thread && queue->started) pthread_join(queue->thread, NULL);
     return !own_thread;
@@ -294,6 +306,7 @@ bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), voi
 // `alive` is NULL if target_queue_init() never ran: there is nothing to destroy then.
 void target_queue_destroy(TargetQueue *queue) {
     if (!queue->alive) return;
+    pthread_cond_destroy(&queue->work);
     pthread_cond_destroy(&queue->changed);
     pthread_mutex_destroy(&queue->lock);
 }

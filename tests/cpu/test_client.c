@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/cpu/increment.h"
@@ -375,6 +376,37 @@ static TargetExecutable *compile_long(TargetClient *client, int count) {
     cr_assert_eq(target_executable_result_alias(executable, 0), 0);
     hlo_text_free(&text);
     return executable;
+}
+
+static int64_t context_switches(void) {
+    struct rusage usage;
+    cr_assert_eq(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_nvcsw;
+}
+
+// bug: once a large program had run on the queue's thread, each small one woke that thread, which then found nothing.
+Test(execute, bug_small_programs_woke_the_thread_of_large_ones) {
+    enum { kPrograms = 2000 };
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *large = compile_long(client, 32), *small = compiled_must_compile(client, kIncrement, NULL);
+    TargetBuffer *argument = vector(client, 0, 32, 0), *buffer = vector(client, 0, 4, 0), *result = NULL;
+    must_succeed(run_one(large, argument, &result));
+    (void)first_of(result);
+    const int64_t before = context_switches();
+    for (int i = 0; i < kPrograms; i++) {
+        TargetBuffer *next = NULL;
+        must_succeed(run_one(small, buffer, &next));
+        target_buffer_release(buffer);
+        buffer = next;
+    }
+    cr_expect_float_eq(first_of(buffer), kPrograms, 0);
+    cr_expect_lt(context_switches() - before, kPrograms / 4);
+    target_buffer_release(argument);
+    target_buffer_release(buffer);
+    target_buffer_release(result);
+    target_executable_release(large);
+    target_executable_release(small);
+    target_client_release(client);
 }
 
 // Equal arrays of the host share memory; but not with one that was given away to a program, which writes over it.

@@ -129,3 +129,21 @@ Test(cpu_copy, any_number_of_bytes_at_any_address) {
     cpu_pool_free(pool);
     hlo_free(from), hlo_free(to);
 }
+
+Test(cpu_copy, fills_any_number_of_elements) {
+    enum { kMost = 9000, kWidest = 16 };
+    static const int64_t kCounts[] = {0, 1, 2, 7, 31, 64, 255, 256, 257, 511, 513, 1025, 4096, 4097, 8191, kMost};
+    static unsigned char out[(kMost + 2) * kWidest];
+    unsigned char element[kWidest];
+    for (int i = 0; i < kWidest; i++) element[i] = (unsigned char)(17 * i + 3);
+    for (int width = 1; width <= kWidest; width *= 2)
+        for (size_t c = 0; c < sizeof kCounts / sizeof *kCounts; c++) {
+            const int64_t count = kCounts[c];
+            memset(out, 9, sizeof out);
+            cpu_fill_run(out + width, element, count, width);
+            for (int64_t i = 1; i <= count; i++)
+                cr_assert(memcmp(out + i * width, element, (size_t)width) == 0, "%d bytes, element %lld of %lld", width,
+                          (long long)i, (long long)count);
+            for (int i = 0; i < width; i++) cr_assert(out[i] == 9 && out[(count + 1) * width + i] == 9);
+        }
+}

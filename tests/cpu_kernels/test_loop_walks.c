@@ -113,6 +113,37 @@ Test(cpu_loop_walks, short_runs_are_moved_element_for_element) {
     }
 }
 
+// One element for all, an array that is read in place, and one whose copy is reversed, over more than a block of
+// copies.
+static void check_copies(HloType type, int width, int64_t count) {
+    const int64_t forward = 1, backward = -1, nothing = 0;
+    const CpuIndexMap here = {0, &forward}, there = {count - 1, &backward}, one = {3, &nothing};
+    const CpuLoopDomain domain = {.outer = 1, .dims = &count};
+    for (int i = 0; i < kBytes; i++) array[i] = (unsigned char)(i * 7 + i / 251);
+    CpuLoopBuilder *b = cpu_loop_builder_new(arena, &domain, cpu_pool_features(pool));
+    enum { kPart = kBytes / 3 / 64 * 64 };
+    unsigned char *const out[] = {dense, dense + kPart, dense + 2 * kPart};
+    cpu_loop_store(b, 1, cpu_loop_load(b, 0, type, &one), &here);
+    cpu_loop_store(b, 2, cpu_loop_load(b, 0, type, &here), &here);
+    cpu_loop_store(b, 3, cpu_loop_load(b, 0, type, &there), &here);
+    run(b, (void *[]){array, out[0], out[1], out[2]});
+    for (int64_t i = 0; i < count; i++) {
+        cr_assert_arr_eq(out[0] + i * width, array + 3 * width, (size_t)width);
+        cr_assert_arr_eq(out[1] + i * width, array + i * width, (size_t)width);
+        cr_assert_arr_eq(out[2] + i * width, array + (count - 1 - i) * width, (size_t)width);
+    }
+}
+
+Test(cpu_loop_walks, copies_are_longer_than_blocks) {
+    static const int64_t kCounts[] = {5, 1024, 1025, 16384, 16385, 20001};
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        open_set(set);
+        for (int t = 0; t < 5; t++)
+            for (size_t c = 0; c < sizeof kCounts / sizeof *kCounts; c++) check_copies(kTypes[t], 1 << t, kCounts[c]);
+        close_set();
+    }
+}
+
 Test(cpu_loop_walks, indices_of_short_runs_are_counted) {
     open_set(levels_last());
     for (int64_t length = 1; length < 100; length += length < 5 ? 1 : 31)

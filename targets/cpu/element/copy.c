@@ -246,27 +246,51 @@ static int64_t band_count(const CopyPlan *plan) {
     return plan->transposes ? hlo_divide_up(plan->dims[1].size, band) : 1;
 }
 
-// A unit is (index over the outer dimensions) * bands + band. The outer index is split by division, once per unit:
-// units are at least some thousand bytes.
+// Where a unit begins in the target and the source.
+typedef struct CopyPlace {
+    char *to;
+    const char *from;
+} CopyPlace;
+
+// Finds the element with the index `rest`, counted over the dimensions from `d` on. Divides: once per unit or per
+// dimension of rows, which are at least some thousand bytes.
+static CopyPlace place_of(const CopyPlan *plan, int d, int64_t rest) {
+    int64_t to = 0, from = 0;
+    for (; d < plan->rank; d++) {
+        const int64_t index = rest % plan->dims[d].size;
+        rest /= plan->dims[d].size;
+        to += index * plan->dims[d].to;
+        from += index * plan->dims[d].from;
+    }
+    return (CopyPlace){plan->target + to * plan->width, plan->source + from * plan->width};
+}
+
+// Copies rows [begin, end), those of one index of the outer dimensions in a loop that only adds strides.
+static void copy_rows(const CopyPlan *plan, int64_t begin, int64_t end) {
+    const CopyDim row = plan->dims[0], rows = plan->rank > 1 ? plan->dims[1] : (CopyDim){1, 0, 0};
+    const int64_t to_stride = rows.to * plan->width, from_stride = rows.from * plan->width;
+    for (int64_t next; begin < end; begin = next) {
+        const int64_t last = begin - begin % rows.size + rows.size;
+        CopyPlace at = place_of(plan, 1, begin);
+        next = last < end ? last : end;
+        for (int64_t i = begin; i < next; i++, at.to += to_stride, at.from += from_stride)
+            cpu_copy_run(at.to, row.to, at.from, row.from, row.size, plan->width);
+    }
+}
+
+// A unit is (index over the outer dimensions) * bands + band.
 static void copy_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CopyPlan *plan = argument;
     const int64_t bands = band_count(plan);
     (void)worker;
+    if (!plan->transposes) {
+        copy_rows(plan, begin, end);
+        return;
+    }
     for (int64_t unit = begin; unit < end; unit++) {
-        int64_t rest = unit / bands, to = 0, from = 0;
-        for (int d = plan->transposes ? 2 : 1; d < plan->rank; d++) {
-            const int64_t index = rest % plan->dims[d].size;
-            rest /= plan->dims[d].size;
-            to += index * plan->dims[d].to;
-            from += index * plan->dims[d].from;
-        }
-        char *target = plan->target + to * plan->width;
-        const char *source = plan->source + from * plan->width;
-        if (plan->transposes)
-            transpose_band(plan, target, source, unit % bands);
-        else
-            cpu_copy_run(target, plan->dims[0].to, source, plan->dims[0].from, plan->dims[0].size, plan->width);
+        const CopyPlace at = place_of(plan, 2, unit / bands);
+        transpose_band(plan, at.to, at.from, unit % bands);
     }
 }
 
@@ -317,24 +341,45 @@ typedef struct FillJob {
     int width;
 } FillJob;
 
-void cpu_fill_run(void *target, const void *element, int64_t count, int width) {
-    assert(count >= 0 && width > 0);
-    switch (width) {
-#define FILL_CASE(T)                                        \
-    case sizeof(T): {                                       \
-        T value, *out = target;                             \
-        memcpy(&value, element, sizeof value);              \
-        for (int64_t i = 0; i < count; i++) out[i] = value; \
-        break;                                              \
+// Writes lines of vectors: the compiler keeps the vector in a register, and copies of constant size are stores of it.
+#define FILL_FUNCTION(T, name)                                                \
+    static void name(T *out, const void *element, int64_t count) {            \
+        typedef T Lanes __attribute__((vector_size(16)));                     \
+        enum { kLanes = sizeof(Lanes) / sizeof(T) };                          \
+        T value;                                                              \
+        memcpy(&value, element, sizeof value);                                \
+        const Lanes lanes = (Lanes){0} + value;                               \
+        for (; count >= 2 * kLanes; count -= 2 * kLanes, out += 2 * kLanes) { \
+            memcpy(out, &lanes, sizeof lanes);                                \
+            memcpy(out + kLanes, &lanes, sizeof lanes);                       \
+        }                                                                     \
+        for (int64_t i = 0; i < count; i++) out[i] = value;                   \
     }
-        FILL_CASE(uint8_t)
-        FILL_CASE(uint16_t)
-        FILL_CASE(uint32_t)
-        FILL_CASE(uint64_t)
-#undef FILL_CASE
+FILL_FUNCTION(uint8_t, fill_8)
+FILL_FUNCTION(uint16_t, fill_16)
+FILL_FUNCTION(uint32_t, fill_32)
+FILL_FUNCTION(uint64_t, fill_64)
+
+static void fill(void *target, const void *element, int64_t count, int width) {
+    switch (width) {
+        case 1: fill_8(target, element, count); break;
+        case 2: fill_16(target, element, count); break;
+        case 4: fill_32(target, element, count); break;
+        case 8: fill_64(target, element, count); break;
         default:
             for (int64_t i = 0; i < count; i++) memcpy((char *)target + i * width, element, (size_t)width);
     }
+}
+
+// Copies what it has filled from the first-level cache: memcpy() has wider stores than this file.
+void cpu_fill_run(void *target, const void *element, int64_t count, int width) {
+    enum { kFilled = 4096 };
+    const int64_t bytes = count * width;
+    char *to = target;
+    assert(count >= 0 && width > 0 && kFilled % width == 0);
+    fill(to, element, bytes < kFilled ? count : kFilled / width, width);
+    for (int64_t at = kFilled; at < bytes; at += kFilled)
+        memcpy(to + at, to, (size_t)(bytes - at < kFilled ? bytes - at : kFilled));
 }
 
 static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {

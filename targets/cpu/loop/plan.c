@@ -437,14 +437,31 @@ static HloStatus plan_registers(CpuLoopPlanner *p) {
     return HLO_SUCCESS;
 }
 
-// Shortens blocks if registers would exceed the first-level cache by much.
+// Whether the loop only copies: its arrays are read and written in place, and its registers only have elements that are
+// the same everywhere.
+static bool only_moves(const CpuLoop *loop) {
+    if (loop->mode != CPU_MODE_ROWS || loop->reduced > 1 || loop->streams) return false;
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        const CpuLoopValue *value = &loop->values[v];
+        if (value->level == CPU_LEVEL_UNIFORM || value->kind == CPU_VALUE_DROPPED) continue;
+        const bool loads = value->kind == CPU_VALUE_LOAD && value->slot < 0;
+        const bool repeats =
+            value->kind == CPU_VALUE_STORE && loop->values[value->operands[0]].level == CPU_LEVEL_UNIFORM;
+        if (!loads && (value->kind != CPU_VALUE_STORE || (repeats && !value->walk.contiguous))) return false;
+    }
+    return true;
+}
+
+// Shortens blocks if registers would exceed the first-level cache by much. Those of copies are longer, as they have no
+// registers: with blocks of one row, calls would take as long as the copies.
 static HloStatus plan_blocks(CpuLoopPlanner *p) {
-    enum { kRegisterBytes = 48 << 10 };
+    enum { kRegisterBytes = 48 << 10, kMoved = 16 << 10 };
     CpuLoop *loop = p->loop;
     choose_blocks(loop, p->b, CPU_LOOP_BLOCK);
     cpu_loop_read_ones(loop);
     if (cpu_loop_plan_phases(p)) loop->uniform_count = CPU_LOOP_BLOCK;
     HLO_TRY(plan_registers(p));
+    if (only_moves(loop)) split_run(loop, loop->kept, kMoved);
     if (loop->mode != CPU_MODE_ROWS || loop->reduced > 1 || loop->scratch_bytes <= kRegisterBytes) return HLO_SUCCESS;
     choose_blocks(loop, p->b, CPU_LOOP_BLOCK / 2);
     return plan_registers(p);

@@ -53,6 +53,16 @@ static void stream_run(const Frame *frame, const CpuLoopValue *value, int64_t st
     frame->loop->kernels->stream(to, frame->registers[value->operands[0]], (size_t)(count * value->width));
 }
 
+// Does the work of cpu_walk_store() for a contiguous walk. One element for all is written without reading a register.
+static void store_run(const Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
+    const void *from = frame->registers[value->operands[0]];
+    void *to = store_place(frame, value, start);
+    if (frame->loop->values[value->operands[0]].level == CPU_LEVEL_UNIFORM)
+        cpu_fill_run(to, from, count, value->width);
+    else if (to != from)
+        memcpy(to, from, (size_t)(count * value->width));
+}
+
 // Whether stores bypass the caches: not if one writes over an array that is read, whose lines are cached already.
 static bool may_stream(const CpuLoop *loop, void *const *buffers) {
     if (!loop->streams) return false;
@@ -212,6 +222,8 @@ static void run_value(Frame *frame, CpuValue v) {
             if (value->is_written) break;
             if (value->streams && frame->streams)
                 stream_run(frame, value, start, count);
+            else if (value->walk.contiguous)
+                store_run(frame, value, start, count);
             else
                 cpu_walk_store(value, frame->buffers[value->buffer], operand_of(frame, value, 0), start, count);
             break;
