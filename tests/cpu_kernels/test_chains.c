@@ -302,7 +302,7 @@ static void check_number_of_a_row(CpuFeatures set) {
 }
 
 Test(cpu_chains, read_the_number_of_a_row_before_its_register_is_reused) {
-    for (int set = CPU_FEATURES_AVX2; set <= levels_last(); set++)
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
         if (levels_include((CpuFeatures)set)) check_number_of_a_row((CpuFeatures)set);
 }
 
@@ -352,7 +352,7 @@ static void check_in_place(CpuFeatures set, int64_t apart, float *result) {
 
 Test(cpu_chains, write_rows_over_those_they_read) {
     static float result[kRoom];
-    for (int set = CPU_FEATURES_AVX2; set <= levels_last(); set++)
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
         for (int64_t apart = 131; apart < 140 && levels_include((CpuFeatures)set); apart += 5)
             check_in_place((CpuFeatures)set, apart, result);
 }
@@ -383,7 +383,7 @@ Test(cpu_chains, sum_rows_in_the_order_of_the_interpreter) {
         const float number = (float)(i % 37) / 37;
         memcpy(inputs[0] + i * sizeof number, &number, sizeof number);
     }
-    for (int set = CPU_FEATURES_AVX2; set <= levels_last(); set++)
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
         for (int64_t length = 528; length < 3000 && levels_include((CpuFeatures)set); length += 496)
             check_sums((CpuFeatures)set, length);
 }
@@ -443,7 +443,7 @@ Test(cpu_chains, keep_the_bits_of_a_nan) {
                 {CPU_OP_ROUND_NEAREST_AFZ, 1},
                 {CPU_OP_ROUND_NEAREST_EVEN, 1}};
     static const float constants[] = {0.0f, -0.0f, 1.5f};
-    for (int set = CPU_FEATURES_AVX2; set <= levels_last(); set++)
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
         for (size_t o = 0; o < sizeof kOps / sizeof *kOps && levels_include((CpuFeatures)set); o++)
             for (int nan = 0; nan < kOps[o].arity; nan++)
                 for (int with = -1; with < (kOps[o].arity == 2 ? 3 : 0); with++) {
@@ -452,6 +452,52 @@ Test(cpu_chains, keep_the_bits_of_a_nan) {
                              cpu_features_name((CpuFeatures)set), (int)kOps[o].op, nan, with);
                     check_nan((CpuFeatures)set, kOps[o].op, nan, with < 0 ? NULL : &constants[with], what);
                 }
+}
+
+// Checks an operation of words, or a rotation if `turn` is above 0; what follows makes two kernels of it.
+static void check_words(CpuFeatures set, HloType type, CpuLoopOp op, int32_t turn, const char *what) {
+    const int64_t elements = 93;
+    const int32_t back = 32 - turn, mask = 0x01234567;
+    const CpuIndexMap map = {1, (int64_t[]){1}};
+    HloArena *memory = hlo_arena_new();
+    CpuLoopBuilder *b = cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 1, .dims = &elements}, set);
+    random_state = 7;
+    for (int i = 0; i < 2; i++) fill(type, inputs[i]);
+    const CpuValue x = cpu_loop_load(b, 0, type, &map), y = cpu_loop_load(b, 1, type, &map);
+    CpuValue result = turn ? -1 : cpu_loop_op(b, op, x, y, -1);
+    if (turn)
+        result = cpu_loop_op(b, CPU_OP_OR, cpu_loop_op(b, CPU_OP_SHIFT_LEFT, x, cpu_loop_constant(b, type, &turn), -1),
+                             cpu_loop_op(b, CPU_OP_SHIFT_RIGHT_LOGICAL, x, cpu_loop_constant(b, type, &back), -1), -1);
+    cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_ADD, result, cpu_loop_constant(b, type, &mask), -1), &map);
+    CpuLoop *loop = NULL;
+    cr_assert_null(cpu_loop_finish(b, &loop));
+    check_bits(loop, memory, what);
+    hlo_arena_free(memory);
+}
+
+Test(cpu_chains, compute_words_with_the_bits_of_the_interpreter) {
+    static const CpuLoopOp kOps[] = {CPU_OP_ADD,
+                                     CPU_OP_SUBTRACT,
+                                     CPU_OP_MULTIPLY,
+                                     CPU_OP_MAXIMUM,
+                                     CPU_OP_MINIMUM,
+                                     CPU_OP_AND,
+                                     CPU_OP_XOR,
+                                     CPU_OP_SHIFT_LEFT,
+                                     CPU_OP_SHIFT_RIGHT_LOGICAL,
+                                     CPU_OP_OR,
+                                     CPU_OP_SHIFT_RIGHT_ARITHMETIC};
+    static const HloType types[] = {HLO_S32, HLO_U32};
+    char what[64];
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++) {
+        if (!levels_include((CpuFeatures)set)) continue;
+        for (int t = 0; t < 2; t++)
+            for (size_t o = 0; o < sizeof kOps / sizeof *kOps; o++) {
+                snprintf(what, sizeof what, "%s, operation %d", cpu_features_name((CpuFeatures)set), (int)kOps[o]);
+                check_words((CpuFeatures)set, types[t], kOps[o], 0, what);
+            }
+        for (int turn = 1; turn < 32; turn += 6) check_words((CpuFeatures)set, HLO_U32, CPU_OP_OR, turn, "rotation");
+    }
 }
 
 // Checks a function at numbers all over the range of f32, and at those close to 1, in a loop of its own.
@@ -499,7 +545,7 @@ CaseTest(const int *number, cpu_chains, have_the_bits_of_the_interpreter) {
     for (int set = levels_first(); set <= levels_last(); set++) {
         int64_t kernels = 0;
         for (int i = 0; i < programs; i++) kernels += check(form, 64 + i * 7 % 2000, set, (uint64_t)i * 977 + 5);
-        if (set >= CPU_FEATURES_AVX2)
+        if (set > CPU_FEATURES_BASELINE)
             cr_assert_gt(kernels, programs / 8, "code of %lld kernels in %d programs", (long long)kernels, programs);
         else
             cr_assert_eq(kernels, 0);

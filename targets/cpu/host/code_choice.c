@@ -10,7 +10,7 @@
 HloStatus cpu_code_choose(bool *allowed) {
     assert(allowed);
     const char *asked = getenv("MESHLO_GENERATED_CODE");
-    *allowed = cpu_processor_has_generator();
+    *allowed = cpu_processor_architecture() != CPU_ARCHITECTURE_OTHER;
     if (!asked || !*asked || strcmp(asked, "on") == 0) return HLO_SUCCESS;
     *allowed = false;
     if (strcmp(asked, "off") == 0) return HLO_SUCCESS;

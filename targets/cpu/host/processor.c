@@ -101,10 +101,6 @@ bool cpu_processor_is_intel(void) {
     }
     return intel;
 }
-
-bool cpu_processor_has_generator(void) {
-    return true;
-}
 #else
 CpuFeatures cpu_processor_features(void) {
 #if defined(__aarch64__)
@@ -116,8 +112,14 @@ CpuFeatures cpu_processor_features(void) {
 bool cpu_processor_is_intel(void) {
     return false;
 }
-
-bool cpu_processor_has_generator(void) {
-    return false;
-}
 #endif
+
+CpuArchitecture cpu_processor_architecture(void) {
+#if defined(__x86_64__)
+    return CPU_ARCHITECTURE_X86_64;
+#elif defined(__aarch64__)
+    return CPU_ARCHITECTURE_AARCH64;
+#else
+    return CPU_ARCHITECTURE_OTHER;
+#endif
+}

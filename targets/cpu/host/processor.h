@@ -14,8 +14,14 @@ HLO_BEGIN_C
 // from Linux, for the whole process. Takes tens of microseconds in a virtual machine.
 CpuFeatures cpu_processor_features(void);
 
-// True if the generator of machine code (targets/cpu/jit) knows this architecture.
-bool cpu_processor_has_generator(void);
+// The architectures that the generator of machine code (targets/cpu/jit) knows.
+typedef enum CpuArchitecture {
+    CPU_ARCHITECTURE_OTHER,
+    CPU_ARCHITECTURE_X86_64,
+    CPU_ARCHITECTURE_AARCH64,
+} CpuArchitecture;
+// Returns the one that this library was built for.
+CpuArchitecture cpu_processor_architecture(void);
 
 // True if CPUID names Intel as the maker. Any thread; the processor is asked once.
 bool cpu_processor_is_intel(void);

@@ -4,8 +4,8 @@
 // A loop's steps are interpreted one after the other, each over a block of about a thousand elements, so that every
 // operation loads its operands from the first-level cache and stores its result there. For cheap operations these
 // accesses are the cost. A chain is a run of steps whose kernels are known as values (kernels.c): its code takes eight
-// elements, or sixteen with AVX-512, through all of them, and accesses memory only for what comes from outside and what
-// is read outside:
+// elements, with AVX-512 sixteen and with NEON four, through all of them, and accesses memory only for what comes from
+// outside and what is read outside:
 //
 //     steps    t = x * 0.5   u = x > 0   e = exp(x)   s = t + y   r = select(u, s, e)   store r
 //     chains   {t, u} -> t, u            e            {s, r}: reads t, y, u, e, writes r
@@ -26,6 +26,7 @@
 
 #include "targets/cpu/jit/emit.h"
 #include "targets/cpu/jit/memory.h"
+#include "targets/cpu/jit/neon.h"
 
 struct CpuChains {
     char *memory;
@@ -113,7 +114,13 @@ static const CpuLoopValue *value_of(const Chain *chain, CpuValue v) {
 // Returns the lanes of the code for a loop with these kernels, 0 if there is none.
 static int lanes_of(const CpuLoop *loop) {
     if (loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_BASELINE)) return 0;
+#if defined(__x86_64__)
     return loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_AVX512) ? 16 : 8;
+#elif defined(__aarch64__)
+    return CPU_JIT_NEON_LANES;
+#else
+    return 0;
+#endif
 }
 
 // Returns whether a load or store has rows of `row` elements (of any number if that is 0) that code can reach one after
@@ -394,17 +401,36 @@ static void make_block(Chain *chain) {
             numbers[member_of(chain, value_of(chain, chain->sum)->operands[0])];
 }
 
+static void append(Maker *maker, const void *bytes, int64_t count) {
+    for (int64_t i = 0; i < count; i++) hlo_vector_push(maker->scratch, &maker->code, ((const uint8_t *)bytes)[i]);
+}
+
+// Appends the code of the block for vectors of `lanes`; false if it does not fit.
+static bool append_code(Maker *maker, CpuJitList *lists, int count, int lanes) {
+    if (lanes == CPU_JIT_NEON_LANES) {
+        CpuNeonCode code = {.arena = maker->scratch, .fits = true};
+        cpu_jit_emit_neon(&code, &maker->block, lists, count);
+        if (code.fits) append(maker, code.words.items, code.words.count * (int64_t)sizeof *code.words.items);
+        return code.fits;
+    }
+    CpuJitEmitter emitter = {.fits = true};
+    emitter.x86.arena = maker->scratch;
+    cpu_jit_emit_vectors(&emitter, &maker->block, lists, count, lanes);
+    if (emitter.fits) append(maker, emitter.x86.bytes.items, emitter.x86.bytes.count);
+    return emitter.fits;
+}
+
 // Appends the code of the chain and returns it as the interpreter calls it; NULL if it does not fit.
 static const CpuLoopChain *emit(Chain *chain) {
     Maker *maker = chain->maker;
-    CpuJitEmitter emitter = {.fits = true};
     CpuJitList lists[CPU_JIT_LISTS];
-    emitter.x86.arena = maker->scratch;
     for (int i = 0; i < chain->list_count; i++)
         lists[i] = (CpuJitList){.one = chain->ones[i], .sum = chain->lists[i] == chain->sum};
     make_block(chain);
-    cpu_jit_emit_vectors(&emitter, &maker->block, lists, chain->list_count, lanes_of(chain->loop));
-    if (!emitter.fits || !maker->block.fits) return NULL;
+    if (!maker->block.fits) return NULL;
+    while (maker->code.count % kCodeAlignment) hlo_vector_push(maker->scratch, &maker->code, (uint8_t)0xcc);
+    const int64_t offset = maker->code.count;
+    if (!append_code(maker, lists, chain->list_count, lanes_of(chain->loop))) return NULL;
     CpuLoopChain *made = HLO_ARENA_NEW(maker->arena, CpuLoopChain, 1);
     made->lists = hlo_arena_copy(maker->arena, chain->lists, sizeof(CpuValue) * (size_t)chain->list_count);
     made->ones = hlo_arena_copy(maker->arena, chain->ones, sizeof(bool) * (size_t)chain->list_count);
@@ -415,11 +441,8 @@ static const CpuLoopChain *emit(Chain *chain) {
     made->sums = chain->sum >= 0;
     if (chain->sum >= 0) hlo_vector_push(maker->scratch, &maker->sums, &chain->loop->values[chain->sum]);
     made->full = chain->level == CPU_LEVEL_FULL;
-    while (maker->code.count % kCodeAlignment) hlo_vector_push(maker->scratch, &maker->code, (uint8_t)0xcc);
-    const Placed placed = {made, maker->code.count};
+    const Placed placed = {made, offset};
     hlo_vector_push(maker->scratch, &maker->placed, placed);
-    for (int64_t i = 0; i < emitter.x86.bytes.count; i++)
-        hlo_vector_push(maker->scratch, &maker->code, emitter.x86.bytes.items[i]);
     return made;
 }
 

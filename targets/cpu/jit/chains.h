@@ -12,7 +12,7 @@ HLO_BEGIN_C
 typedef struct CpuChains CpuChains;
 
 // Generates code for all loops of a list and of its regions. Returns NULL if there is none: no loop gains from it, its
-// kernels are those of neither AVX2 nor AVX-512, or the system allows no executable memory. `scratch` is used during
+// kernels are portable C only, or the system allows no executable memory. `scratch` is used during
 // the call only; the rest belongs to `arena`, and cpu_chains_free() frees what does not.
 CpuChains *cpu_chains_of_program(HloArena *arena, HloArena *scratch, const CpuThunkList *list);
 // Does the same for one loop, which must not be running.

@@ -19,6 +19,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "targets/cpu/host/processor.h"
 #include "targets/cpu/jit/emit.h"
 #include "targets/cpu/jit/memory.h"
 
@@ -429,7 +430,7 @@ static bool has_code(const CpuWhileProgram *program) {
 }
 
 CpuWhileCode *cpu_while_code_make(HloArena *scratch, HloArena *arena, const CpuWhileProgram *program) {
-    if (!has_code(program)) return NULL;
+    if (cpu_processor_architecture() != CPU_ARCHITECTURE_X86_64 || !has_code(program)) return NULL;
     const size_t count = (size_t)program->count + 1;
     Maker m = {.arena = scratch, .program = program};
     m.emitter.x86.arena = m.block.arena = scratch;

@@ -138,7 +138,8 @@ bool cpu_jit_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKern
 // Finds the functions that are generated with AVX-512. With AVX2 the kernels compute several vectors side by side, as
 // the processor has to look far ahead for the next one, and take another way for vectors with rare arguments.
 static bool find_function(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found) {
-    if (loop->kernels != cpu_isa_loop_kernels(CPU_FEATURES_AVX512)) return false;
+    const bool exists = (int)CPU_FEATURES_AVX512 < (int)CPU_FEATURES_COUNT;  // on this architecture
+    if (!exists || loop->kernels != cpu_isa_loop_kernels(CPU_FEATURES_AVX512)) return false;
     for (int op = 0; op < CPU_OP_COUNT; op++) {
         if (!cpu_jit_is_function((CpuLoopOp)op) || loop->kernels->operation[op][CPU_REGISTER_F32] != kernel) continue;
         *found =

@@ -5,13 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "targets/cpu/host/processor.h"
-
 char *cpu_jit_memory_new(const void *bytes, size_t count) {
-    if (!cpu_processor_has_generator()) return NULL;
     void *memory = mmap(NULL, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return NULL;
     memcpy(memory, bytes, count);
+    __builtin___clear_cache(memory, (char *)memory + count);  // of instructions, which aarch64 does not keep up to date
     if (mprotect(memory, count, PROT_READ | PROT_EXEC) == 0) return memory;
     munmap(memory, count);
     return NULL;

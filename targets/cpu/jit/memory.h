@@ -9,8 +9,8 @@
 
 HLO_BEGIN_C
 
-// Returns a copy of `count` bytes of code in pages that are executable, and were writable only before; NULL if the
-// system refuses, or the architecture is not that of the code. cpu_jit_memory_free() returns it to the system.
+// Returns a copy of `count` bytes of code for this architecture in pages that are executable, and were writable only
+// before; NULL if the system refuses. cpu_jit_memory_free() returns it to the system.
 char *cpu_jit_memory_new(const void *bytes, size_t count);
 // Frees the memory with the same `count`; accepts NULL.
 void cpu_jit_memory_free(char *memory, size_t count);
