@@ -290,21 +290,23 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
                            1);
 }
 
-// Whether a step works on a dimension that one of the steps before it gives axes to, or gives axes to one of theirs.
+// Whether a step takes axes from a dimension that one of the steps before it gives axes to, or gives axes to one that
+// they come from.
 static bool step_follows(const SpmdStep *steps, int32_t count, const SpmdStep *step) {
     for (int32_t i = 0; i < count; i++)
-        if (steps[i].target == step->target || steps[i].target == step->dim || steps[i].dim == step->target)
-            return true;
+        if (steps[i].target == step->dim || steps[i].dim == step->target) return true;
     return false;
 }
 
 // How many steps from `steps` on, up to `count`, move axes from some dimensions to others that divide evenly: one
-// exchange among all of their devices sends less than one after the other.
+// exchange among all of their devices sends less than one after the other. Axes of one dimension may come to another in
+// another order.
 static int32_t steps_together(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *steps,
                               int32_t count) {
     if (steps->kind != SPMD_STEP_ALL_TO_ALL) return 1;
     const int64_t rank = local->hlo->shape->rank;
     int64_t *joined = hlo_arena_copy(partitioner->arena, local->hlo->shape->dims, (size_t)rank * sizeof(*joined));
+    int64_t *left = hlo_arena_copy(partitioner->arena, local->hlo->shape->dims, (size_t)rank * sizeof(*left));
     int32_t together = 0;
     for (; together < count; together++) {
         const SpmdStep *step = &steps[together];
@@ -312,9 +314,10 @@ static int32_t steps_together(const SpmdPartitioner *partitioner, const SpmdLoca
         const int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
         const int64_t part = local_size(partitioner, local, step->after, step->target);
         joined[step->dim] *= group;
-        if (part * group != local->hlo->shape->dims[step->target] ||
+        if (part * group != left[step->target] ||
             joined[step->dim] != local_size(partitioner, local, step->after, step->dim))
             break;
+        left[step->target] = part;
     }
     return together;
 }

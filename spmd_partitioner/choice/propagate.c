@@ -9,7 +9,9 @@
 //     3  also summed and windowed dimensions
 //     4  broadcast from operand to result too
 // After the last one, loops that go along a sharded dimension get their arrays sharded along another one where that
-// costs less (stack.h), and results of products are sharded where that sends less than adding up parts (contraction.h).
+// costs less (stack.h), what is between products of batches is sharded along a batch dimension where that sends less
+// than gathering (batches.h), and results of products are sharded where that sends less than adding up parts
+// (contraction.h).
 // All stages run once for each priority: dimensions of a lower priority (a higher number, as in `{"x"}p1`) neither give
 // nor take axes before their turn, so that the higher priority wins.
 //
@@ -27,6 +29,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "spmd_partitioner/batches.h"
 #include "spmd_partitioner/contest.h"
 #include "spmd_partitioner/contraction.h"
 #include "spmd_partitioner/custom_call.h"
@@ -430,6 +433,22 @@ static void move_stacks(Work *work) {
     }
 }
 
+// Products of batches that gather an operand: where it costs less to shard a batch dimension between them.
+static void move_to_batches(Work *work) {
+    for (int64_t n = 0; n < work->plan->nodes.count && !work->status; n++) {
+        SpmdBatches batches;
+        if (!spmd_find_batches(&work->consequences, (int32_t)n, &batches)) continue;
+        for (int64_t i = 0; i < batches.moved.count; i++) {
+            const SpmdMovedAxes moved = batches.moved.items[i];
+            SpmdSharding *sharding = work->plan->arrays.items[moved.array].sharding;
+            sharding->dims[moved.from] = (SpmdAxes){0};
+            spmd_axes_append(&sharding->dims[moved.to], &batches.axes);
+            enqueue_users(work, moved.array);
+        }
+        run_queue(work);
+    }
+}
+
 // The next priority of any dimension, -1 if there is none.
 static int32_t next_priority(const SpmdPlan *plan, int32_t priority_level) {
     int32_t next = -1;
@@ -465,6 +484,7 @@ static HloStatus propagate_plan(SpmdPlan *plan) {
     work.stage = LAST_STAGE;
     work.priority_level = INT32_MAX;
     move_stacks(&work);
+    move_to_batches(&work);
     undo_contractions(&work);
     hlo_arena_free(work.scratch);
     return work.status;

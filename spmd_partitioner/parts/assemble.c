@@ -61,6 +61,7 @@ typedef struct Assembly {
     const SpmdSharding *sharding;
     SpmdAxes axes;  // of the dimension
     bool deep;      // through what moves elements along other sharded dimensions too
+    bool is_made;   // parts are taken of values as they are made, not computed of parts of their operands
     int32_t region_count, leaf_count, column_count, op_count, source_count;
     Region regions[MOST_REGIONS];
     Leaf leaves[MOST_LEAVES];
@@ -154,9 +155,10 @@ typedef enum Kind {
     LEAF,   // a part of an array
 } Kind;
 
-static Kind kind_of(const HloInstruction *at, int32_t dim) {
+static Kind kind_of(const Assembly *assembly, const HloInstruction *at, int32_t dim) {
     if (dim < 0) return ALIKE;
     if (hlo_is(at, HLO_OP_BROADCAST)) return spmd_is_link(at) ? TREE : LEAF;
+    if (assembly->is_made) return LEAF;
     int32_t budget = MOST_OPS;
     return is_elementwise(at) && has_parts(at, MOST_DEPTH, &budget) ? TREE : LEAF;
 }
@@ -255,7 +257,7 @@ static Leaf *find_leaf(Assembly *assembly, Node node) {
 // something is too large, or cannot be assembled.
 static bool place_leaves(Assembly *assembly, Node node, bool same_shift, int32_t depth) {
     if (depth == 0 || assembly->op_count++ == MOST_OPS || hlo_shape_elements(node.at->shape) == 0) return false;
-    switch (kind_of(node.at, node.dim)) {
+    switch (kind_of(assembly, node.at, node.dim)) {
         case ALIKE: return true;
         case TREE:
             look_through(assembly, node.at);
@@ -424,7 +426,7 @@ static const HloShape *node_shape(const Assembly *assembly, Node node) {
 
 static HloInstruction *emit_node(Assembly *assembly, Node node) {
     SpmdPartitioner *partitioner = assembly->partitioner;
-    switch (kind_of(node.at, node.dim)) {
+    switch (kind_of(assembly, node.at, node.dim)) {
         case ALIKE: {
             const SpmdReason reason = {.op = partitioner->op, .what = "parts of an array"};
             return spmd_reshard(partitioner, *spmd_local(partitioner, node.at, 0), node.sharding, 0, reason).hlo;
@@ -499,14 +501,15 @@ bool spmd_assemble(SpmdPartitioner *partitioner, const SpmdAxes *factors) {
         hlo_is(op, HLO_OP_SLICE) ? sliced_dim(op, sharding) : HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
     if (along < 0 || !sharding->dims[along].count) return false;
     Assembly *best = NULL;
-    for (int deep = 0; deep < 2; deep++) {
+    for (int mode = 0; mode < 4; mode++) {
         Assembly *assembly = HLO_ARENA_NEW(partitioner->arena, Assembly, 1);
         *assembly = (Assembly){.partitioner = partitioner,
                                .along = along,
                                .extent = op->shape->dims[along],
                                .sharding = sharding,
                                .axes = sharding->dims[along],
-                               .deep = deep};
+                               .deep = mode & 1,
+                               .is_made = mode & 2};
         if (plan(assembly) && (!best || assembly->cost < best->cost)) best = assembly;
     }
     if (!best) return false;

@@ -15,6 +15,16 @@
     ",1,3] convolution(p, k), window={" Window "}, dim_labels=01bf_01io->01bf, sharding={devices=" Devices   \
     ",1,1]<=[4]}\n}\n"
 
+// An array rotated by one each way, added up, as N "s". Less is Rows - 1.
+#define NEIGHBOURS(X, N, Rows, Less)                                                                                \
+    " " N "f = f32[1,3] slice(" X "), slice={[0:1],[0:3]}\n " N "r = f32[" Less ",3] slice(" X "), slice={[1:" Rows \
+    "],[0:3]}\n " N "u = f32[" Rows ",3] concatenate(" N "r, " N                                                    \
+    "f), dimensions={0}\n"                                                                                          \
+    " " N "l = f32[1,3] slice(" X "), slice={[" Less ":" Rows "],[0:3]}\n " N "b = f32[" Less ",3] slice(" X        \
+    "), slice={[0:" Less "],[0:3]}\n " N "d = f32[" Rows ",3] concatenate(" N "l, " N                               \
+    "b), dimensions={0}\n"                                                                                          \
+    " " N "s = f32[" Rows ",3] add(" N "u, " N "d)\n"
+
 // The sum or difference of two products that each leave parts on the devices.
 #define PRODUCTS(N, Op, Result)                                           \
     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[" N               \
@@ -41,6 +51,28 @@ static const SentBytes programs[] = {
      "HloModule m, num_partitions=8\nENTRY e {\n p = s32[4,8,4,4] parameter(0), sharding={devices=[1,4,2,1]<=[8]}\n"
      " ROOT c = s32[4,8,4,4] copy(p), sharding={devices=[2,1,1,4]<=[4,2]T(1,0)}\n}\n",
      7 * 8 * 4},
+    // One exchange among all, whose parts are in another order of devices.
+    {"axes that come to another dimension in another order",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = s32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT c = s32[8,8] copy(p), sharding={devices=[1,4]<=[2,2]T(1,0)}\n}\n",
+     3 * 4 * 4},
+    {"three axes that come in another order",
+     "HloModule m, num_partitions=8\nENTRY e {\n p = s32[8,16,1] parameter(0), sharding={devices=[8,1,1]<=[8]}\n"
+     " ROOT c = s32[8,16,1] copy(p), sharding={devices=[1,8,1]<=[2,2,2]T(2,0,1)}\n}\n",
+     7 * 2 * 4},
+    {"axes in another order, uneven",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = s32[8,7] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT c = s32[8,7] copy(p), sharding={devices=[1,4]<=[2,2]T(1,0)}\n}\n",
+     2 * 4 * 4 + 4 * 2 * 4},
+    // One row to each side, twice.
+    {"neighbours of neighbours",
+     SPLIT("f32[16,3]", NEIGHBOURS("p", "a", "16", "15") NEIGHBOURS(
+                            "as", "b", "16", "15") " ROOT t = f32[16,3] copy(bs), sharding={devices=[4,1]<=[4]}\n"),
+     2 * 2 * 3 * 4},
+    {"neighbours of neighbours, uneven",
+     SPLIT("f32[15,3]", NEIGHBOURS("p", "a", "15", "14") NEIGHBOURS(
+                            "as", "b", "15", "14") " ROOT t = f32[15,3] copy(bs), sharding={devices=[4,1]<=[4]}\n"),
+     2 * 2 * 3 * 4},
     // As it is written out when every array has been annotated: the pad and the slice are one shift.
     {"annotated shifts",
      SPLIT("f32[16,3]",
