@@ -12,6 +12,9 @@ bool spmd_is_product(const HloInstruction *op);
 // The multiply-adds of a product on one device, if its factors have these axes; 0 for other ops. In doubles: products
 // of sizes may leave 64 bits.
 double spmd_local_points(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdAxes *factors);
+// True of a conversion after which parts of a sum may be added up as well as before it: of floating-point numbers, to a
+// type that has them all.
+bool spmd_keeps_sum(const HloInstruction *convert);
 // True if the sum that `op` leaves on each device is added up by the loop around it, so that one collective after the
 // loop finishes it (passes/accumulate.c).
 bool spmd_sum_waits(const HloInstruction *op);

@@ -44,6 +44,12 @@ static bool begins_with_carry(const HloInstruction *at, const HloInstruction *ca
     return false;
 }
 
+bool spmd_keeps_sum(const HloInstruction *convert) {
+    const HloType from = convert->operands[0]->shape->type, to = convert->shape->type;
+    return hlo_is(convert, HLO_OP_CONVERT) && hlo_type_is_float(from) && (to == HLO_F32 || to == HLO_F64) &&
+           hlo_type_bytes(from) < hlo_type_bytes(to);
+}
+
 bool spmd_sum_waits(const HloInstruction *op) {
     const HloComputation *body = op->parent;
     if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return false;
@@ -56,6 +62,9 @@ bool spmd_sum_waits(const HloInstruction *op) {
                 if (begins_with_carry(other, carry)) return true;
                 break;
             }
+            case HLO_OP_CONVERT:
+                if (!spmd_keeps_sum(user)) return false;
+                break;
             case HLO_OP_RESHAPE:
             case HLO_OP_TRANSPOSE:
             case HLO_OP_COPY:

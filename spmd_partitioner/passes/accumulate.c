@@ -8,10 +8,10 @@
 //     becomes  add(%g, %d) in a loop that begins with zeros; after it an all-reduce of the element, to which what the
 //              element began with is added
 //
-// A sum may be scaled by a constant, or its elements be rearranged, before it is added, and several sums may be added
-// in one iteration. Nothing else may see the element inside of the loop: neither the condition nor the body. A
-// reduce-scatter moves too, transposed perhaps, where the program has room: each device then carries parts of the whole
-// array, instead of its share of the sum (SPMD_CARRIED_WHOLE).
+// A sum may be scaled by a constant, widened (bf16 to f32), or its elements be rearranged, before it is added, and
+// several sums may be added in one iteration. Nothing else may see the element inside of the loop: neither the
+// condition nor the body. A reduce-scatter moves too, transposed perhaps, where the program has room: each device then
+// carries parts of the whole array, instead of its share of the sum (SPMD_CARRIED_WHOLE).
 #include <assert.h>
 #include <math.h>
 
@@ -84,6 +84,7 @@ static HloInstruction *linear_operand(const HloInstruction *at) {
         case HLO_OP_TRANSPOSE:
         case HLO_OP_COPY:
         case HLO_OP_NEGATE: return at->operands[0];
+        case HLO_OP_CONVERT: return spmd_keeps_sum(at) ? at->operands[0] : NULL;
         case HLO_OP_MULTIPLY:
             if (is_scale(at->operands[1])) return at->operands[0];
             return is_scale(at->operands[0]) ? at->operands[1] : NULL;
@@ -93,7 +94,8 @@ static HloInstruction *linear_operand(const HloInstruction *at) {
 
 // The operand of an op whose result is divided as its operand is, along another dimension perhaps; NULL for others.
 static HloInstruction *scattered_operand(const HloInstruction *at) {
-    const bool keeps = hlo_is(at, HLO_OP_TRANSPOSE) || hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_NEGATE);
+    const bool keeps = hlo_is(at, HLO_OP_TRANSPOSE) || hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_NEGATE) ||
+                       (hlo_is(at, HLO_OP_CONVERT) && spmd_keeps_sum(at));
     return keeps ? at->operands[0] : NULL;
 }
 
@@ -163,6 +165,9 @@ static bool can_wait(Element *element) {
     if (!element->read || !hlo_shape_is_array(element->read->shape)) return false;
     if (!is_unread(loop->called[0]->parameters.items[0], element->index) || !follow(element)) return false;
     const HloInstruction *sum = element->sums[0];
+    // Once after the loop it is as wide as what is carried.
+    const int64_t wide = hlo_type_bytes(element->read->shape->type), narrow = hlo_type_bytes(sum->shape->type);
+    if (wide > narrow && hlo_trip_count(loop) * element->count * narrow <= wide) return false;
     if (hlo_is(sum, HLO_OP_ALL_REDUCE)) return true;
     return hlo_trip_count(loop) > 1 && hlo_shape_bytes(sum->operands[0]->shape) <= SPMD_CARRIED_WHOLE;
 }
@@ -217,6 +222,12 @@ static void finish(const Element *element, HloInstruction *sum, HloInstruction *
     HloInstruction *parts = hlo_instruction_new(result->parent, HLO_OP_GET_TUPLE_ELEMENT, element->read->shape,
                                                 result->operands, 1, result->attributes, NULL);
     HloInstruction *whole = hlo_instruction_clone(result->parent, sum, shape, &parts, 1);
+    if (shape->type != sum->shape->type) {
+        static const char *const names[] = {"x", "y"};
+        HloComputation *add = hlo_computation_new_binary(result->parent->module, hlo_op_text(HLO_OP_ADD), HLO_OP_ADD,
+                                                         hlo_shape_scalar(arena, shape->type), names);
+        hlo_instruction_set_called(whole, &add, 1);
+    }
     if (element->dim >= 0) {
         HloCollectiveAttributes attributes = *HLO_ATTRIBUTES(sum, Collective);
         attributes.dimensions = hlo_ints(arena, &element->dim, 1);
@@ -263,6 +274,7 @@ static void remove_sum(HloInstruction *sum, const HloInstruction *add) {
             for (int32_t d = 0; d < shape->rank; d++) dims[d] = shape->dims[order.items[d]];
             shape = hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank));
         }
+        if (hlo_is(user, HLO_OP_CONVERT)) shape = hlo_shape_with_type(arena, shape, user->shape->type);
         user->shape = shape;
     }
 }

@@ -90,6 +90,40 @@
     "]) while(s), condition=condition, body=body\n"                                             \
     " ROOT t = f32[" N "," N "] get-tuple-element(w), index=1, sharding={devices=" Result "<=" Devices "}\n}\n"
 
+// Products of f32[5,B,N] in a narrower type, whose sums are added up in f32.
+#define MIXED(B, N, Type, Devices, Rows, Result)                                                     \
+    "HloModule m, num_partitions=4\n"                                                                \
+    "condition {\n s = (s32[], f32[" N "," N "], " Type "[5," B "," N                                \
+    "]) parameter(0)\n"                                                                              \
+    " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(5)\n"                             \
+    " ROOT c = pred[] compare(i, n), direction=LT\n}\n"                                              \
+    "body {\n s = (s32[], f32[" N "," N "], " Type "[5," B "," N                                     \
+    "]) parameter(0)\n"                                                                              \
+    " i = s32[] get-tuple-element(s), index=0\n g = f32[" N "," N                                    \
+    "] get-tuple-element(s), index=1\n"                                                              \
+    " xs = " Type "[5," B "," N                                                                      \
+    "] get-tuple-element(s), index=2\n zero = s32[] constant(0)\n"                                   \
+    " one = s32[] constant(1)\n next = s32[] add(i, one)\n"                                          \
+    " r = " Type "[1," B "," N "] dynamic-slice(xs, i, zero, zero), dynamic_slice_sizes={1," B "," N \
+    "}\n"                                                                                            \
+    " x = " Type "[" B "," N                                                                         \
+    "] reshape(r)\n"                                                                                 \
+    " d = " Type "[" N "," N                                                                         \
+    "] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"                              \
+    " w = f32[" N "," N "] convert(d)\n h = f32[" N "," N                                            \
+    "] add(g, w)\n"                                                                                  \
+    " ROOT q = (s32[], f32[" N "," N "], " Type "[5," B "," N                                        \
+    "]) tuple(next, h, xs)\n}\n"                                                                     \
+    "ENTRY e {\n p = " Type "[5," B "," N "] parameter(0), sharding={devices=" Rows "<=" Devices     \
+    "}\n"                                                                                            \
+    " zero = s32[] constant(0)\n f = f32[] constant(0)\n g = f32[" N "," N                           \
+    "] broadcast(f), dimensions={}\n"                                                                \
+    " s = (s32[], f32[" N "," N "], " Type "[5," B "," N                                             \
+    "]) tuple(zero, g, p)\n"                                                                         \
+    " w = (s32[], f32[" N "," N "], " Type "[5," B "," N                                             \
+    "]) while(s), condition=condition, body=body\n"                                                  \
+    " ROOT t = f32[" N "," N "] get-tuple-element(w), index=1, sharding={devices=" Result "<=" Devices "}\n}\n"
+
 // A recurrent product of f32[8,32] and a sharded weight f32[32,128], 16 times.
 static const char RECURRENT[] =
     "HloModule m, num_partitions=8\n"
@@ -124,6 +158,13 @@ static const SentBytes programs[] = {
     {"gradients of uneven batches", GRADIENTS("31", "8", "[4]", "[1,4,1]", "[4,1]"), 3 * 8 * 8 * 4 / 4},
     {"gradients in uneven parts", GRADIENTS("32", "7", "[4]", "[1,4,1]", "[4,1]"), 3 * 8 * 7 * 4 / 4},
     {"gradients of two axes", GRADIENTS("32", "8", "[2,2]T(1,0)", "[1,4,1]", "[2,2]"), 3 * 8 * 8 * 4 / 4},
+    // In f32, once, instead of in f16 five times.
+    {"gradients in a narrower type", MIXED("32", "8", "f16", "[4]", "[1,4,1]", "[4,1]"), 3 * 8 * 8 * 4 / 4},
+    {"gradients in a narrower type, in parts", MIXED("32", "8", "f16", "[4]", "[1,4,1]", "[1,4]"), 3 * 8 * 8 * 4 / 4},
+    {"gradients in a narrower type, uneven", MIXED("31", "7", "f16", "[4]", "[1,4,1]", "[4,1]"), 3 * 8 * 7 * 4 / 4},
+    {"gradients in a narrower type, of two axes", MIXED("32", "8", "f16", "[2,2]T(1,0)", "[1,4,1]", "[2,2]"),
+     3 * 8 * 8 * 4 / 4},
+    {"gradients in a narrower type, of size one", MIXED("4", "1", "f16", "[4]", "[1,4,1]", "[4,1]"), 2 * 3 * 4 / 4},
     // The weight is gathered once, and read from memory once.
     {"a recurrent weight", RECURRENT, 7 * 32 * 128 * 4 / 8},
     {"a product in the loop", SCAN("4", "16", "8", "i", PRODUCT("8"), "[4,1]<=[4]"), 3 * 16 * 8 * 4 / 4},
