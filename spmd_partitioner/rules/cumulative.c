@@ -12,11 +12,14 @@
 // groups. 4,096 shards in twelve levels of two send 12 elements instead of 4,095.
 //
 // From the end (pad=0_7) everything is mirrored. The combiner must be add, multiply, minimum or maximum of one operand;
-// the init value is combined once at the end, since each device starts from the identity.
+// the init value is combined once at the end, since each device starts from the identity. Or it is log(exp(a) + exp(b))
+// as JAX writes it, from its identity, minus infinity.
 #include "spmd_partitioner/rules/cumulative.h"
 
 #include <assert.h>
+#include <math.h>
 
+#include "hlo/ir/literal.h"
 #include "spmd_partitioner/emit.h"
 
 // A window at every element, without holes.
@@ -45,6 +48,69 @@ static HloOpcode combining_op(const HloInstruction *op) {
     }
 }
 
+static bool is_of(const HloInstruction *at, HloOpcode opcode, const HloInstruction *a, const HloInstruction *b) {
+    return hlo_is(at, opcode) &&
+           ((at->operands[0] == a && at->operands[1] == b) ||
+            (hlo_op_is(opcode, HLO_OP_IS_COMMUTES) && at->operands[0] == b && at->operands[1] == a));
+}
+
+// The operand of a chain of unary ops, from the outside in; NULL if it is none.
+static const HloInstruction *under(const HloInstruction *at, const HloOpcode *opcodes, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        if (!hlo_is(at, opcodes[i])) return NULL;
+        at = at->operands[0];
+    }
+    return at;
+}
+
+// Whether a computation of two scalars is select(d != d, a + b, max(a, b) + log1p(exp(-abs(d)))) with d = a - b.
+static bool adds_exponentials(const HloComputation *computation) {
+    static const HloOpcode chain[] = {HLO_OP_LOG1P, HLO_OP_EXP, HLO_OP_NEGATE, HLO_OP_ABS};
+    const HloInstruction *root = computation->root;
+    if (computation->parameters.count != 2 || !hlo_is(root, HLO_OP_SELECT)) return false;
+    const HloInstruction *a = computation->parameters.items[0], *b = computation->parameters.items[1];
+    const HloInstruction *test = root->operands[0], *sum = root->operands[2];
+    if (!hlo_is(test, HLO_OP_COMPARE) || !hlo_is(sum, HLO_OP_ADD)) return false;
+    const HloInstruction *difference = test->operands[0];
+    return is_of(difference, HLO_OP_SUBTRACT, a, b) && test->operands[1] == difference &&
+           HLO_ATTRIBUTES(test, Compare)->direction == HLO_ComparisonDirection_NE &&
+           is_of(root->operands[1], HLO_OP_ADD, a, b) && is_of(sum->operands[0], HLO_OP_MAXIMUM, a, b) &&
+           under(sum->operands[1], chain, HLO_COUNT_OF(chain)) == difference;
+}
+
+// Whether a reduce-window adds exponentials of its elements to none.
+static bool is_logarithmic(const HloInstruction *op) {
+    if (op->operand_count != 2 || !hlo_is(op->operands[1], HLO_OP_CONSTANT)) return false;
+    const HloLiteral *init = hlo_constant_literal(op->operands[1]);
+    return hlo_type_is_float(op->shape->type) && hlo_literal_get_double(init, 0) == -INFINITY &&
+           adds_exponentials(op->called[0]);
+}
+
+// What the op's computation makes of two arrays, element by element.
+static HloInstruction *emit_combined(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *a,
+                                     HloInstruction *b) {
+    const HloOpcode opcode = combining_op(op);
+    if (opcode != HLO_OPCODE_COUNT) return spmd_emit_binary(partitioner, opcode, a, b);
+    const HloComputation *called = op->called[0];
+    HloIntMap made = {0};
+    hlo_int_map_set(partitioner->arena, &made, (uint64_t)called->parameters.items[0]->id + 1, (intptr_t)a);
+    hlo_int_map_set(partitioner->arena, &made, (uint64_t)called->parameters.items[1]->id + 1, (intptr_t)b);
+    HloInstruction *last = NULL;
+    for (const HloInstruction *at = called->first; at; at = at->next) {
+        if (hlo_is(at, HLO_OP_PARAMETER)) continue;
+        HloInstruction *operands[3];
+        assert(at->operand_count <= 3); /* of a select: adds_exponentials() has looked */
+        for (int32_t i = 0; i < at->operand_count; i++)
+            operands[i] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&made, (uint64_t)at->operands[i]->id + 1);
+        const HloShape *shape = hlo_shape_with_type(spmd_arena(partitioner), a->shape, at->shape->type);
+        HloInstruction *emitted =
+            spmd_emit(partitioner, at->opcode, shape, operands, at->operand_count, at->attributes);
+        hlo_int_map_set(partitioner->arena, &made, (uint64_t)at->id + 1, (intptr_t)emitted);
+        if (at == called->root) last = emitted;
+    }
+    return last;
+}
+
 // The dimension that is accumulated; -1 if there is not exactly one.
 static int32_t accumulated_dimension(const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
@@ -61,7 +127,7 @@ static int32_t accumulated_dimension(const HloInstruction *op) {
 
 // Also used on a choice of factors: a dimension that is not sharded is an ordinary window.
 bool spmd_is_cumulative(const HloInstruction *op, const SpmdSharding *sharding) {
-    if (combining_op(op) == HLO_OPCODE_COUNT) return false;
+    if (combining_op(op) == HLO_OPCODE_COUNT && !is_logarithmic(op)) return false;
     int32_t dim = accumulated_dimension(op);
     return dim >= 0 && sharding->dims[dim].count > 0;
 }
@@ -179,7 +245,7 @@ static HloInstruction *emit_before(SpmdPartitioner *partitioner, const HloInstru
         HloInstruction *totals = spmd_emit_all_gather(partitioner, total, dim, &part, &reason);
         HloInstruction *side = emit_side(partitioner, totals, identity, &part, dim, forward);
         HloInstruction *here = emit_together(partitioner, op, side, identity, dim);
-        before = before ? spmd_emit_binary(partitioner, combining_op(op), here, before) : here;
+        before = before ? emit_combined(partitioner, op, here, before) : here;
         if (level == 0) break;
         total = spmd_emit_reshape(partitioner, emit_together(partitioner, op, totals, identity, dim),
                                   total->shape->dims, total->shape->rank);
@@ -204,18 +270,20 @@ HloStatus spmd_partition_cumulative(SpmdPartitioner *partitioner, const HloInstr
     int32_t dim = accumulated_dimension(op);
     const HloShape *global = op->operands[0]->shape;
     bool forward = direction_of(&HLO_ATTRIBUTES(op, Window)->window->dims[dim], global->dims[dim]) == 1;
-    HloOpcode opcode = combining_op(op);
-    HloInstruction *identity = spmd_emit_identity(partitioner, opcode, global->type);
+    const HloOpcode opcode = combining_op(op);
+    HloInstruction *init = spmd_operand_whole(partitioner, 1);
+    HloInstruction *identity =
+        opcode == HLO_OPCODE_COUNT ? init : spmd_emit_identity(partitioner, opcode, global->type);
     HloInstruction *operand = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
     operand = spmd_emit_mask(partitioner, operand, dim, &sharding->dims[dim], global->dims[dim], identity);
     HloInstruction *made = emit_local(partitioner, op, operand, identity, dim, forward);
     int64_t last = forward ? operand->shape->dims[dim] - 1 : 0;
     HloInstruction *total = spmd_emit_slice(partitioner, made, dim, last, last + 1, 1);
     HloInstruction *before = emit_before(partitioner, op, total, identity, &sharding->dims[dim], dim, forward);
-    made = spmd_emit_binary(partitioner, opcode, made, emit_spread(partitioner, before, made->shape, dim));
-    HloInstruction *init = spmd_operand_whole(partitioner, 1);
-    made = spmd_emit_binary(partitioner, opcode, made,
-                            spmd_emit_splat(partitioner, init, made->shape->dims, global->rank));
+    made = emit_combined(partitioner, op, made, emit_spread(partitioner, before, made->shape, dim));
+    if (identity != init)
+        made =
+            emit_combined(partitioner, op, made, spmd_emit_splat(partitioner, init, made->shape->dims, global->rank));
     spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }

@@ -287,7 +287,9 @@ static Windows begin_windows(SpmdPartitioner *partitioner, const HloInstruction 
         windows.factors = spmd_choose(partitioner, windows.rule, any);
         windows.sharding = spmd_rule_sharding(windows.rule, partitioner->arena, partitioner->mesh, result,
                                               windows.factors, spmd_manual_axes(partitioner, op));
-        if (all_regular(partitioner->mesh, op, windows.sharding, windows.rule->tensors[result].shape)) break;
+        if (spmd_is_cumulative(op, windows.sharding) ||
+            all_regular(partitioner->mesh, op, windows.sharding, windows.rule->tensors[result].shape))
+            break;
     }
     windows.local = reduced_windows(partitioner->module->arena, op);
     windows.dims = (HloWindowDimension *)windows.local->dims;

@@ -45,6 +45,16 @@
     "}, to_apply=sum, "                                                                                \
     "sharding={devices=" Devices "}\n}\n"
 
+// Running sums of exponentials, as logarithms, as JAX writes them.
+#define LOGARITHMS(Shape, Devices, Window, Init)                                                                 \
+    "HloModule m, num_partitions=16\njoin {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"                 \
+    " x = f32[] maximum(a, b)\n d = f32[] subtract(a, b)\n c = pred[] compare(d, d), direction=NE\n"             \
+    " s = f32[] add(a, b)\n m = f32[] abs(d)\n n = f32[] negate(m)\n e = f32[] exponential(n)\n"                 \
+    " l = f32[] log-plus-one(e)\n y = f32[] add(x, l)\n ROOT r = f32[] select(c, s, y)\n}\n"                     \
+    "ENTRY e {\n p = " Shape " parameter(0), sharding={devices=" Devices "}\n z = f32[] constant(" Init          \
+    ")\n ROOT t = " Shape " reduce-window(p, z), window={" Window "}, to_apply=join, sharding={devices=" Devices \
+    "}\n}\n"
+
 static const SentBytes programs[] = {
     // Of 64 elements a device keeps an eighth: one exchange among all.
     {"axes of two dimensions to two others",
@@ -238,6 +248,14 @@ static const SentBytes programs[] = {
      2 * 3 * 8 * 4},
     {"a cumulative sum over shards of two axes", TOTALS("f32[32,8]", "[16,1]<=[4,4]T(1,0)", "size=32x1 pad=31_0x0_0"),
      2 * 3 * 8 * 4},
+    {"running sums of exponentials", LOGARITHMS("f32[32,8]", "[16,1]<=[16]", "size=32x1 pad=31_0x0_0", "-inf"),
+     2 * 3 * 8 * 4},
+    {"running sums of exponentials, from the end, uneven",
+     LOGARITHMS("f32[29,8]", "[16,1]<=[16]", "size=29x1 pad=0_28x0_0", "-inf"), 2 * 3 * 8 * 4},
+    {"running sums of exponentials, of one a shard",
+     LOGARITHMS("f32[16]", "[16]<=[4,4]T(1,0)", "size=16 pad=15_0", "-inf"), 15 * 4},
+    // Each device would count what is not the identity.
+    {"running sums that begin with one", LOGARITHMS("f32[16]", "[16]<=[16]", "size=16 pad=15_0", "0"), 15 * 4},
     // Every second row from 0 on is where the rows are; those from 2 on are the same but one to the next device.
     {"a level of an associative scan",
      SPLIT("f32[16,3]",
