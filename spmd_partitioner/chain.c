@@ -275,7 +275,7 @@ static bool may_end(HloOpcode opcode) {
 
 bool spmd_has_chains(const HloModule *module) {
     HloArena *scratch = hlo_arena_scratch_new();
-    bool found = false;
+    bool found = spmd_has_reversals(module);
     for (int64_t c = 0; c < module->computations.count && !found; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at && !found; at = at->next) {
             if (!may_end(at->opcode)) continue;
@@ -312,6 +312,7 @@ static HloInstruction *emit(HloInstruction *at, const Joined *joined) {
 
 // Operands come first, so that a chain of several ops becomes one step by step.
 void spmd_join_chains(HloModule *module) {
+    spmd_join_reversals(module);
     HloArena *scratch = hlo_arena_scratch_new();
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {

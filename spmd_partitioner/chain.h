@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of slices, pads and concatenations, which each move elements along a dimension, as one op that moves them
-// once.
+// Chains of slices, pads, concatenations and reversals, which each move elements along a dimension, as one op that
+// moves them once.
 #ifndef MESHLO_SPMD_PARTITIONER_CHAIN_H_
 #define MESHLO_SPMD_PARTITIONER_CHAIN_H_
 
@@ -30,6 +30,12 @@ HloInstruction *spmd_join_padded_window(HloInstruction *at);
 bool spmd_is_placed_window(const HloInstruction *at);
 // What computes the same by moving the update to its place, before `at`, with its annotations.
 HloInstruction *spmd_join_placed_window(HloInstruction *at);
+
+// True if a computation has two reversals or more.
+bool spmd_has_reversals(const HloModule *module);
+// Computes what is between reversals of the same dimensions from the other end, without them (reversed.c). Intermediate
+// arrays with a sharding of their own stay as they are. Memory errors jump to hlo_protect().
+void spmd_join_reversals(HloModule *module);
 
 // True if spmd_join_chains() would find something to do.
 bool spmd_has_chains(const HloModule *module);

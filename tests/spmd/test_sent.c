@@ -45,6 +45,14 @@
     "}, to_apply=sum, "                                                                                \
     "sharding={devices=" Devices "}\n}\n"
 
+// The same between two reversals.
+#define TOTALS_BETWEEN(Shape, Devices, Window)                                                         \
+    "HloModule m, num_partitions=16\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"        \
+    " ROOT c = f32[] add(a, b)\n}\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=" Devices \
+    "}\n z = f32[] constant(0)\n r = " Shape " reverse(p), dimensions={0}\n w = " Shape                \
+    " reduce-window(r, z), window={" Window "}, to_apply=sum\n b = " Shape                             \
+    " reverse(w), dimensions={0}\n ROOT t = " Shape " copy(b), sharding={devices=" Devices "}\n}\n"
+
 // Running sums of exponentials, as logarithms, as JAX writes them.
 #define LOGARITHMS(Shape, Devices, Window, Init)                                                                 \
     "HloModule m, num_partitions=16\njoin {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"                 \
@@ -248,6 +256,39 @@ static const SentBytes programs[] = {
      2 * 3 * 8 * 4},
     {"a cumulative sum over shards of two axes", TOTALS("f32[32,8]", "[16,1]<=[4,4]T(1,0)", "size=32x1 pad=31_0x0_0"),
      2 * 3 * 8 * 4},
+    // Between two reversals everything is computed from the other end.
+    {"what is between reversals",
+     SPLIT("f32[16,3]",
+           " z = f32[] constant(0)\n r = f32[16,3] reverse(p), dimensions={0}\n"
+           " s = f32[15,3] slice(r), slice={[0:15],[0:3]}\n q = f32[16,3] pad(s, z), padding=1_0x0_0\n"
+           " d = f32[16,3] subtract(r, q)\n b = f32[16,3] reverse(d), dimensions={0}\n"
+           " ROOT t = f32[16,3] copy(b), sharding={devices=[4,1]<=[4]}\n"),
+     3 * 4},
+    {"slices and concatenations between reversals, uneven",
+     SPLIT("f32[14,3]",
+           " z = f32[] constant(2)\n u = f32[14,3] broadcast(z), dimensions={}\n"
+           " r = f32[14,3] reverse(p), dimensions={0}\n s = f32[7,3] slice(r), slice={[1:14:2],[0:3]}\n"
+           " e = f32[7,3] slice(r), slice={[0:13:2],[0:3]}\n a = f32[7,3] power(e, s)\n"
+           " c = f32[14,3] concatenate(a, s), dimensions={0}\n d = f32[14,3] multiply(c, u)\n"
+           " b = f32[14,3] reverse(d), dimensions={0}\n"
+           " ROOT t = f32[14,3] copy(b), sharding={devices=[4,1]<=[4]}\n"),
+     60},
+    {"two reversed dimensions of two axes",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,6] parameter(0), sharding={devices=[2,2]<=[4]}\n"
+     " z = f32[] constant(0)\n r = f32[8,6] reverse(p), dimensions={0,1}\n"
+     " q = f32[8,6] pad(r, z), padding=1_-1x0_0\n d = f32[8,6] add(r, q)\n"
+     " b = f32[8,6] reverse(d), dimensions={0,1}\n ROOT t = f32[8,6] copy(b), sharding={devices=[2,2]<=[4]}\n}\n",
+     3 * 4},
+    {"windows between reversals", TOTALS_BETWEEN("f32[32,8]", "[16,1]<=[16]", "size=32x1 pad=31_0x0_0"), 2 * 3 * 8 * 4},
+    {"windows between reversals, of one element a shard",
+     TOTALS_BETWEEN("f32[16,1]", "[16,1]<=[4,4]T(1,0)", "size=3x1 pad=2_0x0_0"), 2 * 4},
+    // Half of them needs the array as it is.
+    {"a reversal that is needed",
+     SPLIT("f32[16,3]",
+           " r = f32[16,3] reverse(p), dimensions={0}\n d = f32[16,3] negate(r)\n"
+           " b = f32[16,3] reverse(d), dimensions={0}\n"
+           " ROOT t = f32[16,3] add(b, r), sharding={devices=[4,1]<=[4]}\n"),
+     2 * 4 * 3 * 4},
     {"running sums of exponentials", LOGARITHMS("f32[32,8]", "[16,1]<=[16]", "size=32x1 pad=31_0x0_0", "-inf"),
      2 * 3 * 8 * 4},
     {"running sums of exponentials, from the end, uneven",
