@@ -25,7 +25,7 @@
 
 // Programs below this many operations on all devices run in the caller's thread: some 200 us, where handing a program
 // to another thread and waiting for it takes 10 us of two processors' time.
-enum { kSmallCost = 1500000 };
+enum { kSmallCost = 3000000 };
 
 // One execution in flight.
 typedef struct Execution {

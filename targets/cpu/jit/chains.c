@@ -11,8 +11,9 @@
 //     chains   {t, u} -> t, u            e            {s, r}: reads t, y, u, e, writes r
 //
 // The code reads and writes arrays where they are, also those whose rows are apart in memory or begin anywhere (slices,
-// rows that are broadcast), one row after the other. With AVX-512 a chain may end with the sum of a row: the code then
-// has the lanes of the reduction's tree in registers, and the interpreter adds these up.
+// rows that are broadcast, one number for each row), one row after the other; positions in a row or of rows are in
+// tables. With AVX-512 a chain may end with the sum of a row: the code then has the lanes of the reduction's tree in
+// registers, and the interpreter adds these up.
 //
 // Steps between two kernels that do not depend on the chain (e above, if it came second) move in front of it. Registers
 // were assigned for the steps as they were (loop/plan.c), so a chain ends where that order matters: where a moved step
@@ -47,6 +48,7 @@ enum {
 // The processor overlaps the vectors of an iteration with the next ones as far as it looks ahead, some 250
 // instructions. In longer sequences of dependent operations it would wait for each result. A function of some twenty
 // operations counts as a few, since those do not all depend on each other.
+enum { kMostTableElements = 1 << 14 };
 enum { kMostDepth = 12, kFunctionDepth = 5, kCodeAlignment = 64 };
 _Static_assert((int)CPU_CHAIN_LISTS == (int)CPU_JIT_LISTS, "the interpreter passes what the code expects");
 
@@ -82,10 +84,11 @@ typedef struct Maker {
     HLO_VECTOR(uint8_t) code;
     HLO_VECTOR(Placed) placed;
     HLO_VECTOR(Replaced) replaced;
-    HLO_VECTOR(CpuLoopValue *) few;   // values of which code reads the first elements only
-    HLO_VECTOR(CpuLoopValue *) sums;  // reductions whose lanes code computes
+    HLO_VECTOR(const CpuLoop *) loops;  // whose steps are replaced
+    HLO_VECTOR(CpuLoopValue *) few;     // values of which code reads the first elements only
+    HLO_VECTOR(CpuLoopValue *) sums;    // reductions whose lanes code computes
     HLO_VECTOR(Rows) rows;
-    bool *in_rows;  // by value of the loop: a load that is assumed to become one of `rows`
+    bool *in_rows;  // by value of the loop: a load or index that is assumed to become one of `rows`
     CpuJitBlock block;
     int64_t kernels;
 } Maker;
@@ -123,13 +126,24 @@ static int lanes_of(const CpuLoop *loop) {
 #endif
 }
 
-// Returns whether a load or store has rows of `row` elements (of any number if that is 0) that code can reach one after
-// another.
+// Returns whether the elements of a row are next to each other in the array, or are one number. Those of an index are
+// in a table: of a row if all rows have the same ones, of all rows if each has one number.
+static bool walks_rows(const CpuLoopValue *value) {
+    const int64_t *strides = value->walk.strides;
+    if (value->kind == CPU_VALUE_INDEX)
+        return value->width == 4 && (!strides[0] || !strides[1]) &&
+               value->walk.sizes[strides[0] == 0] <= kMostTableElements;
+    return strides[0] == 1 || (value->kind == CPU_VALUE_LOAD && strides[0] == 0 && value->width == 4);
+}
+
+// Returns whether a load, an index or a store has rows of `row` elements (of any number if that is 0) that code can
+// reach one after another.
 static bool has_rows(const CpuLoop *loop, const CpuLoopValue *value, int64_t row) {
     const CpuWalk *walk = &value->walk;
     const CpuLevel level = loop->reduced > 1 ? CPU_LEVEL_FULL : CPU_LEVEL_KEPT;
     if (loop->reduced > 1 && loop->block == 1) return false;  // a block is a run already
-    if (value->level != level || walk->contiguous || walk->count != 2 || walk->strides[0] != 1 || value->streams)
+    if (value->kind != CPU_VALUE_LOAD && value->kind != CPU_VALUE_INDEX && value->kind != CPU_VALUE_STORE) return false;
+    if (value->level != level || walk->contiguous || walk->count != 2 || !walks_rows(value) || value->streams)
         return false;
     return walk->sizes[0] == (row ? row : walk->sizes[0]) && walk->sizes[0] >= CPU_CHAIN_LEAST_ROW;
 }
@@ -176,7 +190,8 @@ static int list_of(Chain *chain, CpuValue v, bool one) {
 }
 
 static bool reads_one(const Chain *chain, const CpuJitKernel *kernel, CpuValue operand, int i) {
-    return is_uniform(chain, operand) || (kernel->ones >> i & 1) != 0;
+    const bool one_per_row = chain->maker->in_rows[operand] && value_of(chain, operand)->walk.strides[0] == 0;
+    return is_uniform(chain, operand) || one_per_row || (kernel->ones >> i & 1) != 0;
 }
 
 // Makes lists of the operands that come from outside; false if there is no room.
@@ -485,7 +500,7 @@ static void make_steps(Maker *maker, const CpuLoop *loop, const int *uses, CpuLo
         i = chain.end;
     }
     if (kernels == 0) return;
-    const Replaced replaced = {steps, {to, count, true}};
+    const Replaced replaced = {steps, {.items = to, .count = count, .has_chains = true}};
     hlo_vector_push(maker->scratch, &maker->replaced, replaced);
     maker->kernels += kernels;
 }
@@ -602,9 +617,9 @@ static int64_t assume_rows(Maker *maker, const CpuLoop *loop) {
     maker->in_rows = HLO_ARENA_NEW(maker->scratch, bool, loop->value_count + 1);
     for (CpuValue v = 0; v < loop->value_count && !loop->phases; v++) {
         const CpuLoopValue *value = &loop->values[v];
-        if ((value->kind != CPU_VALUE_LOAD && value->kind != CPU_VALUE_STORE) || !has_rows(loop, value, row)) continue;
+        if (value->kind == CPU_VALUE_DROPPED || !has_rows(loop, value, row)) continue;
         row = value->walk.sizes[0];
-        maker->in_rows[v] = value->kind == CPU_VALUE_LOAD;
+        maker->in_rows[v] = value->kind != CPU_VALUE_STORE;
     }
     return row;
 }
@@ -673,6 +688,7 @@ static void make_loop(Maker *maker, const CpuLoop *loop) {
         forget_chains(maker, before);
     }
     if (maker->replaced.count == first) return;
+    hlo_vector_push(maker->scratch, &maker->loops, loop);
     find_few(maker, loop, &readers);
     find_rows(maker, loop, row, &readers);
 }
@@ -685,16 +701,46 @@ static void make_list(Maker *maker, const CpuThunkList *list) {
     }
 }
 
+// Returns the elements of an index: of one row, or one for each row.
+static const int32_t *table_of(HloArena *arena, const CpuWalk *walk) {
+    const int along = walk->strides[0] == 0;
+    int32_t *table = HLO_ARENA_NEW(arena, int32_t, walk->sizes[along]);
+    for (int64_t i = 0; i < walk->sizes[along]; i++) table[i] = (int32_t)(walk->offset + i * walk->strides[along]);
+    return table;
+}
+
 // Lets code read or write the array itself.
-static void use_rows(Rows rows) {
+static void use_rows(HloArena *arena, Rows rows) {
     CpuLoopValue *value = &rows.values[rows.value];
-    if (value->kind == CPU_VALUE_LOAD) {
+    if (value->kind == CPU_VALUE_INDEX) value->table = table_of(arena, &value->walk);
+    if (value->kind != CPU_VALUE_STORE) {
         value->in_rows = true;
         return;
     }
     value->is_written = true;
     rows.values[value->operands[0]].in_rows = !value->walk.contiguous;
     rows.values[value->operands[0]].stored_by = rows.value;
+}
+
+// Returns whether the step needs no register of a block: it only names where an array or a table is, or is code that
+// writes arrays, or has been done by such code.
+static bool is_in_arrays(const CpuLoop *loop, const CpuLoopStep *step) {
+    const CpuLoopValue *value = &loop->values[step->value];
+    if (!step->chain)
+        return value->in_rows || (value->kind == CPU_VALUE_LOAD && value->walk.contiguous) ||
+               (value->kind == CPU_VALUE_STORE && value->is_written);
+    for (int i = step->chain->read_count; i < step->chain->list_count; i++)
+        if (loop->values[step->chain->lists[i]].stored_by < 0) return false;
+    return true;
+}
+
+// Lengthens the blocks of loops without registers: calls between short ones would take a third of the time.
+static void lengthen_blocks(const CpuLoop *loop) {
+    enum { kLong = 4 * CPU_LOOP_BLOCK };
+    if (loop->mode != CPU_MODE_ROWS || loop->reduced > 1 || loop->phases) return;
+    for (int64_t i = 0; i < loop->steps->count; i++)
+        if (!is_in_arrays(loop, &loop->steps->items[i])) return;
+    loop->steps->block = kLong;
 }
 
 // Gives the code memory, and then the loops their new steps.
@@ -714,7 +760,8 @@ static CpuChains *finish(Maker *maker) {
     }
     for (int64_t i = 0; i < maker->few.count; i++) maker->few.items[i]->few_read = true;
     for (int64_t i = 0; i < maker->sums.count; i++) maker->sums.items[i]->in_sums = true;
-    for (int64_t i = 0; i < maker->rows.count; i++) use_rows(maker->rows.items[i]);
+    for (int64_t i = 0; i < maker->rows.count; i++) use_rows(maker->arena, maker->rows.items[i]);
+    for (int64_t i = 0; i < maker->loops.count; i++) lengthen_blocks(maker->loops.items[i]);
     return chains;
 }
 

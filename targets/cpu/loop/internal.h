@@ -57,18 +57,19 @@ typedef struct CpuLoopValue {
     bool in_combiner;   // between combine_begin and combine_end
     CpuValue expanded;  // the EXPAND of this value, 0 if there is none yet
     CpuValue
-        stored_by;     // the contiguous STORE whose memory is this value's register (a LOAD's may be elsewhere), or -1
-    bool streams;      // a STORE that bypasses the caches, into an array larger than them (CpuStreamKernel)
-    int64_t slot;      // byte offset of the register in scratch memory, or -1
-    int partial;       // number of a reduction
-    bool few_read;     // of a value that exists once: code reads it, which needs the first elements only
-    bool in_sums;      // of a REDUCE: code has added the block's elements to CPU_REDUCE_LANES numbers
-    bool in_rows;      // code reads the elements of a LOAD, or writes those of a value with `stored_by`, in the array
-                       // whose walk is rows
-    bool is_written;   // of a STORE: code has written its elements
-    bool whole_row;    // of a row in chunks: the register holds the whole row, since a later phase reads it
-    int phase;         // of a row in chunks: the phase that computes it, see CpuLoopPhase
-    uint64_t used_in;  // of a row in chunks: the set of phases that read it, as bits
+        stored_by;  // the contiguous STORE whose memory is this value's register (a LOAD's may be elsewhere), or -1
+    bool streams;   // a STORE that bypasses the caches, into an array larger than them (CpuStreamKernel)
+    int64_t slot;   // byte offset of the register in scratch memory, or -1
+    int partial;    // number of a reduction
+    bool few_read;  // of a value that exists once: code reads it, which needs the first elements only
+    bool in_sums;   // of a REDUCE: code has added the block's elements to CPU_REDUCE_LANES numbers
+    bool in_rows;   // code reads the elements of a LOAD or INDEX, or writes those of a value with `stored_by`, in the
+                    // array whose walk is rows
+    const int32_t *table;  // of an INDEX with in_rows: one row's elements, or the element of each row
+    bool is_written;       // of a STORE: code has written its elements
+    bool whole_row;        // of a row in chunks: the register holds the whole row, since a later phase reads it
+    int phase;             // of a row in chunks: the phase that computes it, see CpuLoopPhase
+    uint64_t used_in;      // of a row in chunks: the set of phases that read it, as bits
 } CpuLoopValue;
 
 typedef HLO_VECTOR(CpuLoopValue) CpuLoopValueVector;
@@ -121,6 +122,7 @@ typedef struct CpuLoopSteps {
     const CpuLoopStep *items;
     int64_t count;
     bool has_chains;  // jit/chains.c has been here
+    int64_t block;    // kept indices of a block where only chains compute, in arrays; 0: that of the loop
 } CpuLoopSteps;
 
 // Rows longer than a chunk are walked in phases, chunk by chunk: a reduction ends the phase of its operands, and the

@@ -198,6 +198,7 @@ static void run_value(Frame *frame, CpuValue v) {
                 value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value), start, count);
             break;
         case CPU_VALUE_INDEX:
+            if (value->in_rows) break;
             *result = own_register(frame, value);
             cpu_walk_index(frame->loop->kernels, value, *result, start, count);
             break;
@@ -263,12 +264,19 @@ static void run_uniform(Frame *frame) {
 
 // Returns the number of blocks of the kept domain: each run of `row_run` is divided separately.
 static int64_t block_count(const CpuLoop *loop) {
+    if (loop->steps->block) return hlo_divide_up(loop->kept, loop->steps->block);
     return hlo_divide_up(loop->kept, loop->row_run) * loop->blocks_per_run;
 }
 
 // Sets the kept range of block number `block`; returns false for an empty one.
 static bool set_block(Frame *frame, int64_t block) {
     const CpuLoop *loop = frame->loop;
+    if (loop->steps->block) {
+        const int64_t each = loop->steps->block, left = loop->kept - block * each;
+        frame->kept_start = block * each;
+        frame->kept_count = left < each ? left : each;
+        return true;
+    }
     const int64_t run = block / loop->blocks_per_run, part = block % loop->blocks_per_run;
     const int64_t begin = part * loop->block;
     const int64_t end = begin + loop->block < loop->row_run ? begin + loop->block : loop->row_run;
@@ -407,14 +415,17 @@ static void run_chain_part(const CpuLoopChain *chain, ChainLists *lists, int64_t
     }
 }
 
-// Sets the address of list `i`, whose elements are in rows of an array.
+// Sets the address of list `i`, whose elements are in rows of an array, or are one number for each row.
 static void open_rows(const Frame *frame, const CpuLoopValue *array, int i, int64_t start, ChainLists *lists) {
     const CpuWalk *walk = &array->walk;
     const int64_t row = start / walk->sizes[0], column = start % walk->sizes[0];
-    char *base = frame->buffers[array->buffer];
-    assert(walk->count == 2 && walk->strides[0] == 1);
-    lists->at[i] = base + (walk->offset + row * walk->strides[1] + column) * array->width;
-    lists->skips[i] = (walk->strides[1] - walk->sizes[0]) * array->width;
+    const bool varies = walk->strides[0] != 0;
+    const int64_t stride = array->table ? !varies : walk->strides[1];
+    const char *base = array->table ? (const char *)array->table
+                                    : (const char *)frame->buffers[array->buffer] + walk->offset * array->width;
+    assert(walk->count == 2);
+    lists->at[i] = (char *)(uintptr_t)base + (row * stride + (varies ? column : 0)) * array->width;
+    lists->skips[i] = (stride - (varies ? walk->sizes[0] : 0)) * array->width;
     lists->row = walk->sizes[0];
     lists->row_left = lists->row - column;
 }
@@ -485,10 +496,11 @@ static void run_chain_streamed(Frame *frame, const CpuLoopChain *chain, ChainLis
 }
 
 // Returns how many elements of a chain to run between prefetches: the code prefetches as often as its kernels would.
-static int64_t part_of(const CpuLoopChain *chain, int64_t count) {
+static int64_t part_of(const Frame *frame, const CpuLoopChain *chain, int64_t count) {
     enum { kLeast = 64 };
+    const int64_t block = frame->loop->steps->block ? frame->loop->block : count;
     const int64_t part =
-        hlo_round_up(hlo_divide_up(count, chain->kernel_count), chain->sums ? CPU_REDUCE_LANES : chain->lanes);
+        hlo_round_up(hlo_divide_up(block, chain->kernel_count), chain->sums ? CPU_REDUCE_LANES : chain->lanes);
     return part < kLeast ? kLeast : part;
 }
 
@@ -501,7 +513,7 @@ static void run_chain(Frame *frame, const CpuLoopChain *chain) {
         run_chain_streamed(frame, chain, &lists, count);
         return;
     }
-    const int64_t part = frame->ahead_at != frame->ahead_end ? part_of(chain, count) : count;
+    const int64_t part = frame->ahead_at != frame->ahead_end ? part_of(frame, chain, count) : count;
     for (int64_t at = 0; at < count; at += part) {
         if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
         run_chain_part(chain, &lists, count - at < part ? count - at : part);
