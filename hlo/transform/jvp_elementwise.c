@@ -91,7 +91,8 @@ void hlo_jvp_complex(HloJvp *j, HloInstruction **out) {
 }
 
 void hlo_jvp_select(HloJvp *j, HloInstruction **out) {
-    if (hlo_transform_smooth_maximum(j, out) || hlo_transform_log_product(j, out)) return;
+    if (hlo_transform_smooth_maximum(j, out) || hlo_transform_log_product(j, out) || hlo_transform_owens_t(j, out))
+        return;
     HloInstruction *t = hlo_jvp_tangent_or_zeros(j, 1), *f = hlo_jvp_tangent_or_zeros(j, 2);
     // JAX maps a switch to branches that all run, each on select(chosen, x, x), of which the second x has no tangent.
     // Reverse mode keeps this, since its transpose drops what is not a number where the branch is not chosen.

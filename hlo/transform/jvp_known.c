@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions to which JAX gives a derivative of their own, recognised in programs, where only their values are left:
 // log(exp(a) + exp(b)), whose formula has a kink of each part at a = b, the logistic function, whose formula overflows,
-// and products with logarithms that are zero at zero. jvp_named.c has those that programs call by name.
+// products with logarithms that are zero at zero, and Owen's T function, which is a quadrature. jvp_named.c has those
+// that programs call by name.
 #include <math.h>
 
 #include "hlo/transform/structure.h"
@@ -104,24 +105,37 @@ bool hlo_transform_logistic(HloJvp *j, HloInstruction **out) {
     return true;
 }
 
+// Whether an instruction only repeats its operand along new first dimensions, or removes or adds some of size 1.
+static bool is_repeating(const HloInstruction *i) {
+    const HloInts dims = hlo_shape_dims(i->shape);
+    if (hlo_is(i, HLO_OP_RESHAPE)) {
+        const HloInts from = hlo_shape_dims(i->operands[0]->shape);
+        const int64_t common = from.count < dims.count ? from.count : dims.count;
+        return hlo_ints_equal((HloInts){from.items + from.count - common, common},
+                              (HloInts){dims.items + dims.count - common, common});
+    }
+    if (!hlo_is(i, HLO_OP_BROADCAST)) return false;
+    const HloInts mapping = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
+    for (int64_t d = 0; d < mapping.count; d++)
+        if (mapping.items[d] != d + dims.count - mapping.count) return false;
+    return true;
+}
+
+// Where a function is mapped, what all items share is repeated along new first dimensions.
+static const HloInstruction *repeated(const HloInstruction *i) {
+    while (is_repeating(i)) i = i->operands[0];
+    return i;
+}
+
 // The operands of a select, or of a call of a function that is one, as jax.numpy.where is; NULL for anything else.
+// These may be smaller than the result, which repeats them.
 static HloInstruction *const *selected(const HloInstruction *i) {
     if (hlo_is(i, HLO_OP_SELECT)) return i->operands;
     const HloInstruction *root = hlo_is(i, HLO_OP_CALL) ? i->called[0]->root : NULL;
     if (!root || !hlo_is(root, HLO_OP_SELECT) || i->operand_count != 3) return NULL;
     for (int32_t k = 0; k < 3; k++)
-        if (root->operands[k] != i->called[0]->parameters.items[k]) return NULL;
+        if (repeated(root->operands[k]) != i->called[0]->parameters.items[k]) return NULL;
     return i->operands;
-}
-
-// Where a function is mapped, what all items share is repeated along new first dimensions.
-static const HloInstruction *repeated(const HloInstruction *i) {
-    for (; hlo_is(i, HLO_OP_BROADCAST); i = i->operands[0]) {
-        const HloInts mapping = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
-        for (int64_t d = 0; d < mapping.count; d++)
-            if (mapping.items[d] != d + i->shape->rank - mapping.count) return i;
-    }
-    return i;
 }
 
 // x != y; NULL for 0.
@@ -154,5 +168,66 @@ bool hlo_transform_log_product(HloJvp *j, HloInstruction **out) {
         HloInstruction *slope = hlo_build_add(j->b, value, hlo_build_splat_like(j->b, value, 1));
         out[0] = hlo_build_mul(j->b, t[0], slope);
     }
+    if (out[0]) out[0] = hlo_build_broadcast_to(j->b, out[0], hlo_shape_dims(j->old->shape));
+    return true;
+}
+
+// The last weight of the quadrature by which JAX computes Owen's T function (method T5 of Patefield and Tandy, 2000).
+static const double owens_t_weight = 0.0016793031084546090;
+
+// The array that is tested for NaN; NULL if nothing is.
+static const HloInstruction *tested_for_nan(const HloInstruction *i) {
+    const HloInstruction *x = repeated(i);
+    if (!hlo_is(x, HLO_OP_COMPARE)) return NULL;
+    x = repeated(x->operands[0]);
+    return compares_unequal(i, x, x) ? x : NULL;
+}
+
+// Whether one factor of a product is the sign of x.
+static bool has_sign_of(const HloInstruction *product, const HloInstruction *x) {
+    for (int32_t k = 0; hlo_is(product, HLO_OP_MULTIPLY) && k < 2; k++) {
+        const HloInstruction *sign = product->operands[k];
+        while (is_repeating(sign) || hlo_is(sign, HLO_OP_CONVERT)) sign = sign->operands[0];
+        if (hlo_is(sign, HLO_OP_SIGN) && repeated(sign->operands[0]) == x) return true;
+    }
+    return false;
+}
+
+// The derivatives of Owen's T function, T(h, a), the integral of exp(-h^2 (1 + x^2) / 2) / (2 pi (1 + x^2)) from 0 to
+// a, in h: -exp(-h^2 / 2) erf(a h / sqrt(2)) / sqrt(8 pi), and in a: the integrand at a.
+static HloInstruction *owens_t_slope(HloBuilder *b, HloInstruction *h, HloInstruction *a, bool in_h) {
+    HloInstruction *exponent = hlo_transform_scale(b, hlo_build_mul(b, h, h), -0.5);
+    if (in_h) {
+        HloInstruction *erf = hlo_build_erf(b, hlo_transform_scale(b, hlo_build_mul(b, a, h), M_SQRT1_2));
+        return hlo_transform_scale(b, hlo_build_mul(b, hlo_build_exp(b, exponent), erf), -1 / sqrt(8 * M_PI));
+    }
+    HloInstruction *sum = hlo_build_add(b, hlo_build_mul(b, a, a), hlo_build_splat_like(b, a, 1));
+    return hlo_build_div(b, hlo_build_exp(b, hlo_build_mul(b, exponent, sum)), hlo_transform_scale(b, sum, 2 * M_PI));
+}
+
+// owens_t of jax.scipy.special: select(a is NaN or |h| is NaN, NaN, sign(a) times a quadrature over |h| and |a|). That
+// of the quadrature has kinks at 0 and where it changes sides, and needs twice the products.
+bool hlo_transform_owens_t(HloJvp *j, HloInstruction **out) {
+    HloInstruction *const *of = selected(j->old);
+    HloBuilder *b = j->b;
+    double none;
+    if (!of || !hlo_is(of[0], HLO_OP_OR) || !constant_value(of[1], &none) || !isnan(none)) return false;
+    const HloInstruction *a = tested_for_nan(of[0]->operands[0]), *size = tested_for_nan(of[0]->operands[1]);
+    if (!a || !size || !hlo_is(size, HLO_OP_ABS) || !has_sign_of(of[2], a)) return false;
+    if (!hlo_transform_follows_from(j->scratch, of[2], owens_t_weight)) return false;
+    const HloInstruction *const arguments[] = {size->operands[0], a};
+    const HloInts dims = hlo_shape_dims(j->old->shape);
+    HloInstruction *values[2];
+    if (size->operands[0]->shape->type != a->shape->type) return false;
+    for (int k = 0; k < 2; k++) values[k] = hlo_build_broadcast_to(b, hlo_jvp_primal_of(j, arguments[k]), dims);
+    if (hlo_is(j->old, HLO_OP_CALL)) hlo_jvp_inline(j, j->old->called[0], 0, out);
+    out[0] = NULL;
+    for (int k = 0; k < 2; k++) {
+        HloInstruction **t = hlo_jvp_tangents_of(j, arguments[k]);
+        if (!t || !t[0]) continue;
+        HloInstruction *slope = owens_t_slope(b, values[0], values[1], k == 0);
+        out[0] = hlo_transform_sum(b, out[0], hlo_build_mul(b, hlo_build_broadcast_to(b, t[0], dims), slope));
+    }
+    if (out[0]) out[0] = hlo_build_convert(b, out[0], j->old->shape->type);
     return true;
 }

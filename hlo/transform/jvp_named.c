@@ -50,28 +50,32 @@ static bool is_constant_near(const HloInstruction *i, double value) {
     return false;
 }
 
-// Whether the result of a function follows from such a constant, its own or one of a function that it calls. Functions
-// of which a program needs some results alone may have code for the others. `seen` are the functions looked at, by id.
-static bool contains_in(HloArena *scratch, HloIntMap *seen, const HloComputation *f, double value) {
+// Whether `root` follows from such a constant of its computation, or of a function that it calls. Functions of which a
+// program needs some results alone may have code for the others. `seen` are the roots of functions looked at, by id.
+static bool follows_from(HloArena *scratch, HloIntMap *seen, const HloInstruction *root, double value) {
     HloIntMap needed = {0};  // ids
-    if (hlo_int_map_find(seen, (uint64_t)f->id)) return false;
-    hlo_int_map_set(scratch, seen, (uint64_t)f->id, 1);
-    hlo_int_map_set(scratch, &needed, (uint64_t)f->root->id, 1);
-    for (const HloInstruction *i = f->last; i; i = i->previous) {
+    if (hlo_int_map_find(seen, (uint64_t)root->id)) return false;
+    hlo_int_map_set(scratch, seen, (uint64_t)root->id, 1);
+    hlo_int_map_set(scratch, &needed, (uint64_t)root->id, 1);
+    for (const HloInstruction *i = root; i; i = i->previous) {
         if (!hlo_int_map_find(&needed, (uint64_t)i->id)) continue;
         if (is_constant_near(i, value)) return true;
         for (int32_t k = 0; k < i->operand_count; k++)
             hlo_int_map_set(scratch, &needed, (uint64_t)i->operands[k]->id, 1);
         for (int32_t k = 0; k < i->called_count; k++)
-            if (contains_in(scratch, seen, i->called[k], value)) return true;
+            if (follows_from(scratch, seen, i->called[k]->root, value)) return true;
     }
     return false;
 }
 
+bool hlo_transform_follows_from(HloArena *scratch, const HloInstruction *root, double value) {
+    HloIntMap seen = {0};
+    return follows_from(scratch, &seen, root, value);
+}
+
 // Whether the called function calculates with a number of an approximation.
 static bool contains(const HloJvp *j, double value) {
-    HloIntMap seen = {0};
-    return contains_in(j->scratch, &seen, j->old->called[0], value);
+    return hlo_transform_follows_from(j->scratch, j->old->called[0]->root, value);
 }
 
 static bool has_operation(const HloComputation *f, HloOpcode opcode) {
@@ -262,5 +266,5 @@ bool hlo_transform_named(HloJvp *j, HloInstruction **out) {
     const char *name = j->old->called[0]->name;
     for (size_t i = 0; i < HLO_COUNT_OF(NAMED); i++)
         if (is_name(name, NAMED[i].name) && NAMED[i].rule(j, out)) return true;
-    return hlo_transform_log_product(j, out);
+    return hlo_transform_log_product(j, out) || hlo_transform_owens_t(j, out);
 }

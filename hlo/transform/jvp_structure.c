@@ -180,9 +180,8 @@ static HloOpcode reducer_of(const HloInstruction *i, int32_t called) {
 
 static void refuse_reducer(HloJvp *j) {
     hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
-                 "%s: there is no derivative of a %s by the computation %s: only of those of one array by add%s",
-                 j->old->name, hlo_op_text(j->old->opcode), j->old->called[0]->name,
-                 hlo_is(j->old, HLO_OP_REDUCE) ? ", multiply, maximum or minimum" : "");
+                 "%s: there is no derivative of a %s by the computation %s: only of those of one array by add",
+                 j->old->name, hlo_op_text(j->old->opcode), j->old->called[0]->name);
 }
 
 void hlo_jvp_reduce(HloJvp *j, HloInstruction **out) {
@@ -194,7 +193,7 @@ void hlo_jvp_reduce(HloJvp *j, HloInstruction **out) {
         case HLO_OP_MINIMUM:
             if (!hlo_transform_cancels(j)) extreme_reduction(j, out);
             break;
-        default: refuse_reducer(j);
+        default: hlo_transform_expand_reduce(j, out);
     }
 }
 

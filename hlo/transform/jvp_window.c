@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tangents of sliding windows whose computation is neither a sum nor an extremum: cumulative products and the like. The
-// window is written out as elementwise ops on shifted arrays, by doubling along each dimension, and these are
-// differentiated: a window of n elements takes about log2(n) steps. A cumulative op, whose window is as long as the
-// dimension, combines pairs, is applied to these, and fills in between: twice the operations of one pass, in all steps
-// together, as JAX's lax.associative_scan.
+// Tangents of sliding windows and reductions whose computation is neither a sum nor an extremum: cumulative products
+// and the like, and those of several arrays. The window is written out as elementwise ops on shifted arrays, by
+// doubling along each dimension, and these are differentiated: a window of n elements takes about log2(n) steps. A
+// cumulative op, whose window is as long as the dimension, combines pairs, is applied to these, and fills in between:
+// twice the operations of one pass, in all steps together, as JAX's lax.associative_scan.
 #include <math.h>
 
 #include "hlo/eval/eval.h"
 #include "hlo/eval/known.h"
 #include "hlo/transform/structure.h"
 
-// A window over arrays that are padded already, being written out.
+// A window over arrays that are padded already, or a reduction, being written out.
 typedef struct Expansion {
     HloBuilder *b;
     HloInstruction *root;
@@ -21,38 +21,57 @@ typedef struct Expansion {
     bool reversed;        // the arrays are in the reverse order of the window's
 } Expansion;
 
-// The combiner applied to arrays of equal sizes, element by element. False, and the builder has an error, if it has
-// other than elementwise ops.
-static bool combine(Expansion *e, HloInstruction *const *x, HloInstruction *const *y, HloInstruction **out) {
-    const HloComputation *combiner = e->old->called[0];
-    HloInts dims = hlo_build_dims(x[0]);
+static bool apply(Expansion *e, const HloComputation *f, HloInstruction *const *arguments, HloInstruction **out);
+
+// An instruction of a function of scalars, applied to arrays of sizes `dims` element by element. NULL, and the builder
+// has an error, if it is not elementwise.
+static HloInstruction *applied(Expansion *e, const HloInstruction *i, HloInstruction **operands, HloInts dims) {
+    HloInstruction *result = NULL;
+    if (hlo_is(i, HLO_OP_CONSTANT)) {
+        HloInstruction *scalar = hlo_instruction_clone(e->b->computation, i, i->shape, NULL, 0);
+        return hlo_build_broadcast(e->b, scalar, dims, HLO_DIMS());
+    }
+    if (hlo_is(i, HLO_OP_CALL) && hlo_shape_is_array(i->shape)) {
+        apply(e, i->called[0], operands, &result);
+        return result;
+    }
+    if (hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE)) {
+        const HloShape *shape = hlo_shape_array(e->b->module->arena, i->shape->type, dims.items, dims.count);
+        return hlo_instruction_clone(e->b->computation, i, shape, operands, i->operand_count);
+    }
+    hlo_builder_fail(e->b, hlo_error(HLO_UNIMPLEMENTED, "there is no derivative of a %s by %s, which has %s",
+                                     hlo_is(e->old, HLO_OP_REDUCE) ? "reduction" : "window", e->old->called[0]->name,
+                                     hlo_op_text(i->opcode)));
+    return NULL;
+}
+
+// A function of scalars applied to arrays of equal sizes, element by element. False, and the builder has an error, if
+// it has other than elementwise ops.
+static bool apply(Expansion *e, const HloComputation *f, HloInstruction *const *arguments, HloInstruction **out) {
+    HloInts dims = hlo_build_dims(arguments[0]);
     HloIntMap copies = {0};
-    for (const HloInstruction *i = combiner->first; i && !e->b->status; i = i->next) {
-        HloInstruction *copy = NULL, *operands[3];
-        for (int32_t k = 0; k < i->operand_count && k < 3; k++)
-            operands[k] = hlo_transform_lookup(&copies, i->operands[k]);
-        if (hlo_is(i, HLO_OP_PARAMETER)) {
-            int64_t number = hlo_parameter_number(i);
-            copy = number < e->count ? x[number] : y[number - e->count];
-        } else if (hlo_is(i, HLO_OP_CONSTANT)) {
-            HloInstruction *scalar = hlo_instruction_clone(e->b->computation, i, i->shape, NULL, 0);
-            copy = hlo_build_broadcast(e->b, scalar, dims, HLO_DIMS());
-        } else if (hlo_is(i, HLO_OP_TUPLE) && i == combiner->root) {
-            for (int64_t k = 0; k < e->count; k++) out[k] = hlo_transform_lookup(&copies, i->operands[k]);
+    for (const HloInstruction *i = f->first; i && !e->b->status; i = i->next) {
+        HloInstruction **operands = HLO_ARENA_NEW(e->scratch, HloInstruction *, i->operand_count + 1);
+        for (int32_t k = 0; k < i->operand_count; k++) operands[k] = hlo_transform_lookup(&copies, i->operands[k]);
+        if (hlo_is(i, HLO_OP_TUPLE) && i == f->root) {
+            memcpy(out, operands, (size_t)i->operand_count * sizeof *out);
             return true;
-        } else if (hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) && i->operand_count <= 3) {
-            const HloShape *shape = hlo_shape_array(e->b->module->arena, i->shape->type, dims.items, dims.count);
-            copy = hlo_instruction_clone(e->b->computation, i, shape, operands, i->operand_count);
-        } else {
-            hlo_builder_fail(e->b,
-                             hlo_error(HLO_UNIMPLEMENTED, "there is no derivative of a window by %s, which has %s",
-                                       combiner->name, hlo_op_text(i->opcode)));
-            return false;
         }
+        HloInstruction *copy =
+            hlo_is(i, HLO_OP_PARAMETER) ? arguments[hlo_parameter_number(i)] : applied(e, i, operands, dims);
         hlo_transform_store(e->scratch, &copies, i, copy);
-        if (i == combiner->root) out[0] = copy;
+        if (i == f->root) out[0] = copy;
     }
     return !e->b->status;
+}
+
+// The combiner applied to arrays of equal sizes; `out` may be x or y. False, and the builder has an error, if it has
+// other than elementwise ops.
+static bool combine(Expansion *e, HloInstruction *const *x, HloInstruction *const *y, HloInstruction **out) {
+    HloInstruction **both = HLO_ARENA_NEW(e->scratch, HloInstruction *, 2 * e->count);
+    memcpy(both, x, (size_t)e->count * sizeof *both);
+    memcpy(both + e->count, y, (size_t)e->count * sizeof *both);
+    return apply(e, e->old->called[0], both, out);
 }
 
 // Elements `first` and following of x along a dimension, `count` of them, each `stride`-th.
@@ -247,25 +266,65 @@ static HloStatus expand_body(void *argument) {
     return hlo_transform_status(e->b);
 }
 
+// Differentiates the computation that writes j->old out, and returns its root.
+static HloInstruction *walk(HloJvp *j, Expansion *e, HloStatus (*body)(void *), HloInstruction **out) {
+    HloComputation *computation = NULL;
+    HloInstruction *root = NULL;
+    const char *name = hlo_is(e->old, HLO_OP_REDUCE) ? "reduction" : "window";
+    HloStatus status = hlo_transform_build(j->b->module, name, body, e, &e->b, &e->root, &computation);
+    if (status) {
+        hlo_builder_fail(j->b, status);
+        return NULL;
+    }
+    for (int32_t i = 0; i < e->old->operand_count; i++)
+        hlo_jvp_bind(j, computation->parameters.items[i], hlo_jvp_operand(j, i), hlo_jvp_tangents(j, i));
+    hlo_jvp_walk(j, computation, hlo_jvp_needed(j), &root, out);
+    return root;
+}
+
 void hlo_transform_expand_window(HloJvp *j, HloInstruction **out) {
     const HloInstruction *old = j->old;
     Expansion e = {.scratch = j->scratch, .old = old, .count = old->operand_count / 2};
     e.starts_neutral = starts_neutral(j, e.count);
-    HloComputation *computation = NULL;
-    HloInstruction *root = NULL;
     if (hlo_shape_elements(hlo_shape_leaf(old->shape, 0)) == 0) return;
-    HloStatus status = hlo_transform_build(j->b->module, "window", expand_body, &e, &e.b, &e.root, &computation);
-    if (status) {
-        hlo_builder_fail(j->b, status);
-        return;
-    }
     // Of a cumulative op the tangents need all that makes the value.
     bool is_cumulative = true;
     for (int64_t d = 0; d < HLO_ATTRIBUTES(old, Window)->window->count; d++)
         is_cumulative &= HLO_ATTRIBUTES(old, Window)->window->dims[d].size == 1 || cumulates(&e, d) != 0;
     HloInstruction *value = is_cumulative ? NULL : hlo_jvp_result(j);
-    for (int32_t i = 0; i < old->operand_count; i++)
-        hlo_jvp_bind(j, computation->parameters.items[i], hlo_jvp_operand(j, i), hlo_jvp_tangents(j, i));
-    hlo_jvp_walk(j, computation, hlo_jvp_needed(j), &root, out);
+    HloInstruction *root = walk(j, &e, expand_body, out);
     j->result = value ? value : root;
+}
+
+// A reduction by halves along each dimension, then with the initial values.
+static HloStatus reduce_body(void *argument) {
+    Expansion *e = argument;
+    const HloInts reduced = HLO_ATTRIBUTES(e->old, Dimensions)->dimensions;
+    const HloInts dims = hlo_shape_dims(hlo_shape_leaf(e->old->shape, 0));
+    HloInstruction **arrays = HLO_ARENA_NEW(e->scratch, HloInstruction *, e->count);
+    HloInstruction **initial = HLO_ARENA_NEW(e->scratch, HloInstruction *, e->count);
+    for (int64_t k = 0; k < 2 * e->count; k++) {
+        HloInstruction *p = hlo_build_parameter_shape(e->b, k, e->old->operands[k]->shape, NULL);
+        if (k < e->count)
+            arrays[k] = p;
+        else
+            initial[k - e->count] = hlo_build_broadcast(e->b, p, dims, HLO_DIMS());
+    }
+    const bool is_empty = !e->b->status && hlo_shape_elements(arrays[0]->shape) == 0;
+    for (int64_t i = 0; i < reduced.count && !e->b->status && !is_empty; i++) {
+        const HloWindowDimension all = {.size = arrays[0]->shape->dims[reduced.items[i]], .stride = 1};
+        slide(e, arrays, reduced.items[i], &all, 1);
+    }
+    for (int64_t k = 0; k < e->count && !is_empty; k++) arrays[k] = hlo_build_reshape(e->b, arrays[k], dims);
+    if (is_empty)
+        memcpy(arrays, initial, (size_t)e->count * sizeof *arrays);
+    else if (!e->b->status)
+        combine(e, initial, arrays, arrays);
+    e->root = e->count == 1 ? arrays[0] : hlo_build_tuple(e->b, arrays, e->count);
+    return hlo_transform_status(e->b);
+}
+
+void hlo_transform_expand_reduce(HloJvp *j, HloInstruction **out) {
+    Expansion e = {.scratch = j->scratch, .old = j->old, .count = j->old->operand_count / 2};
+    j->result = walk(j, &e, reduce_body, out);
 }

@@ -19,6 +19,8 @@ HloInstruction *hlo_transform_gather_updates(HloBuilder *b, HloInstruction *x, H
                                              const HloScatterAttributes *attributes, const HloShape *updates);
 // Sets the tangents of a reduce-window by any computation of elementwise ops whose initial values are its identity.
 void hlo_transform_expand_window(HloJvp *j, HloInstruction **out);
+// Sets the value and the tangents of a reduction by any computation of elementwise ops.
+void hlo_transform_expand_reduce(HloJvp *j, HloInstruction **out);
 // Returns the conjugate; x itself if it is real.
 HloInstruction *hlo_transform_conjugate(HloBuilder *b, HloInstruction *x);
 // Returns a matrix (the last two dimensions) with only its elements below the diagonal (`lower`) or above it, and those
@@ -71,6 +73,10 @@ bool hlo_transform_cancels(HloJvp *j);
 bool hlo_transform_logistic(HloJvp *j, HloInstruction **out);
 // Sets the tangent of a select, or of a call of one, that is x log(y) and 0 where x is 0; false for another one.
 bool hlo_transform_log_product(HloJvp *j, HloInstruction **out);
+// Sets the tangent of a select, or of a call of one, that is Owen's T function as JAX computes it; false for another one.
+bool hlo_transform_owens_t(HloJvp *j, HloInstruction **out);
+// True if `root` is calculated from a constant with an element near `value`, also in functions that it calls.
+bool hlo_transform_follows_from(HloArena *scratch, const HloInstruction *root, double value);
 // Sets the value and the tangents of a call of a function to which JAX gives a derivative of its own; false for another
 // one.
 bool hlo_transform_named(HloJvp *j, HloInstruction **out);

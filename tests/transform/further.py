@@ -80,6 +80,9 @@ def laxes():
     yield "dot_general_two", lambda a, b: lax.dot_general(a, b, (((1,), (0,)), ((), ()))), [x, m], BOTH
     yield "dot_general_batch", lambda a, b: lax.dot_general(a, b, (((2, 3), (1, 3)), ((0,), (2,)))), [random((2, 3, 4, 5), 1), random((6, 4, 2, 5), 2)], BOTH
     yield "batch_matmul", lax.batch_matmul, [random((2, 3, 4), 1), random((2, 4, 5), 2)], BOTH
+    yield "reduce_pair", lambda a: lax.reduce((a, a * 2), (np.float64(0), np.float64(1)), lambda p, q: (p[0] + q[0], p[1] * q[1]), (1,)), [x], NO_VMAP
+    yield "reduce_logaddexp", lambda a: lax.reduce(a, -np.inf, jnp.logaddexp, (0, 1)), [x], BOTH
+    yield "reduce_by_where", lambda a: lax.reduce((a, a * a), (np.float64(-9), np.float64(0)), lambda p, q: (jnp.where(p[0] > q[0], p[0], q[0]), jnp.where(p[0] > q[0], p[1], q[1])), (0,)), [x], NO_VMAP
     yield "ragged", lambda a, b: lax.ragged_dot(a, b, np.array([3, 1], np.int32)), [x, random((2, 6, 3), 4)], REVERSE[:1]
     yield "conv_local", lambda a, k: lax.conv_general_dilated_local(a, k, (1,), "VALID", (3,), dimension_numbers=("NWC", "WIO", "NWC")), [random((2, 7, 3), 1), random((5, 9, 4), 2)], BOTH
     yield "conv_transposed_dilated", lambda a, k: lax.conv_transpose(a, k, (2,), "VALID", rhs_dilation=(2,), dimension_numbers=("NWC", "WIO", "NWC")), [random((2, 5, 3), 1), random((3, 3, 4), 2)], BOTH

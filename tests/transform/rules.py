@@ -24,6 +24,14 @@ def points():
     yield from many(BOTH, [unit], logit=s.logit, ndtri=s.ndtri, erfinv=s.erfinv)
 
 
+def integrals():
+    h, a = np.array([0., 0., 1., -1., 2., -.5, 3., 1.]), np.array([0., 1., 1., 1., -2., .5, 0., -1.])
+    rows = np.array([[.7, 1.4, 2.2], [.3, .9, 1.9]])
+    yield from many(BOTH, [h, a], owens_t=s.owens_t)
+    yield from many(BOTH, [np.float32(h), np.float32(a)], owens_t_f32=s.owens_t)
+    yield from many(BOTH, [rows], owens_t_half=lambda x: s.owens_t(x, .5), owens_t_mapped=lambda x: jax.vmap(lambda r: s.owens_t(r, .3 * x[0]))(x), owens_t_twice=jax.grad(lambda x: s.owens_t(x, x * x).sum()))
+
+
 def zeros():
     x, y = np.array([0., 0., 1., 2., 3.]), np.array([2., .25, 1., 2., .5])
     z = np.array([0., -0., 1., -1.])
@@ -43,6 +51,6 @@ def samples():
 
 
 def all_functions():
-    for group in (points, zeros, samples):
+    for group in (points, integrals, zeros, samples):
         for name, *rest in group():
             yield (f"{group.__name__}.{name}", *rest)

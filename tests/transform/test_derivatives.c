@@ -1073,6 +1073,16 @@ Test(derivatives, of_functions_with_a_rule_of_their_own) {
          "to_apply=_gamma.3\n}\n",
          {0.5, 1, 4},
          {1.6410129763808734, 1.4309374423012802, 1.2681319669760756}},
+        // Owen's T function of (x, x), here with one point of its quadrature, as JAX's jnp.where calls the selection.
+        {"HloModule m\n_where.2 {\n  p = pred[3] parameter(0)\n  x = f64[] parameter(1)\n  y = f64[3] parameter(2)\n"
+         "  b = f64[3] broadcast(x), dimensions={}\n  ROOT r = f64[3] select(p, b, y)\n}\nENTRY e {\n"
+         "  a = f64[3] parameter(0)\n  h = f64[3] abs(a)\n  w = f64[] constant(0.0016793031084546090)\n"
+         "  b = f64[3] broadcast(w), dimensions={}\n  m = f64[3] multiply(h, b)\n  s = f64[3] sign(a)\n"
+         "  y = f64[3] multiply(s, m)\n  n = pred[3] compare(a, a), direction=NE\n"
+         "  k = pred[3] compare(h, h), direction=NE\n  o = pred[3] or(n, k)\n  u = f64[] constant(nan)\n"
+         "  ROOT r = f64[3] call(o, u, y), to_apply=_where.2\n}\n",
+         {0, 1, -2},
+         {0.15915494309189535, -0.053320519754848764, -0.026992328170989243}},
         // JAX leaves the exponent out where the program does not use it.
         {"HloModule m\nfrexp {\n  a = f64[3] parameter(0)\n  i = s64[3] bitcast-convert(a)\n"
          "  n = s64[] constant(-9218868437227405313)\n  nb = s64[3] broadcast(n), dimensions={}\n"
