@@ -6,6 +6,7 @@
 // and of an update moved to its place each device needs its own shard. Elements outside of the place do not matter. So
 // an update that is computed of slices of an array need not be moved after that: the slices become shifts of the array.
 //     %s = f32[62] slice(f32[64] %x), slice={[2:64]}        at 1 of f32[64]: pad(%x), padding=-1_1
+// The same holds for rows at equal distances (`x.at[1::2].set(u)`): the update is moved with holes between its rows.
 //
 // Small updates, like a row of a cache, stay as they are: they are written in place, and sent to all devices.
 #include <assert.h>
@@ -25,8 +26,13 @@ enum {
 typedef struct Placed {
     HloInstruction *array, *update;
     const HloComputation *combiner;  // NULL: updates replace the old elements
-    int64_t starts[INDICES], sizes[INDICES];
+    int64_t starts[INDICES], sizes[INDICES], strides[INDICES];
 } Placed;
+
+// Integers that grow evenly: first, first + step …
+typedef struct Progression {
+    int64_t first, step;
+} Progression;
 
 // Reads up to `count` integers that are known from a small array; how many there are, -1 if they are not known.
 static int64_t known_integers(const HloInstruction *at, int64_t *values, int64_t count, int32_t depth) {
@@ -59,13 +65,101 @@ static int64_t known_integers(const HloInstruction *at, int64_t *values, int64_t
     }
 }
 
+static bool read_progression(const HloInstruction *at, int64_t count, Progression *found, int32_t depth);
+
+// The sum, difference or product of two; only one of which may grow in a product.
+static bool combine(HloOpcode opcode, Progression a, Progression b, Progression *found) {
+    int64_t first = 0, step = 0, other = 0;
+    if (opcode == HLO_OP_MULTIPLY) {
+        if (a.step && b.step) return false;
+        const bool failed =
+            __builtin_mul_overflow(a.first, b.first, &first) || __builtin_mul_overflow(a.step, b.first, &step) ||
+            __builtin_mul_overflow(a.first, b.step, &other) || __builtin_add_overflow(step, other, &step);
+        *found = (Progression){first, step};
+        return !failed;
+    }
+    const bool failed =
+        opcode == HLO_OP_ADD
+            ? __builtin_add_overflow(a.first, b.first, &first) || __builtin_add_overflow(a.step, b.step, &step)
+            : __builtin_sub_overflow(a.first, b.first, &first) || __builtin_sub_overflow(a.step, b.step, &step);
+    *found = (Progression){first, step};
+    return !failed;
+}
+
+// JAX counts negative indices from the end: select(i < 0, i + size, i). Those that are not negative stay.
+static bool read_unwrapped(const HloInstruction *at, int64_t count, Progression *found, int32_t depth) {
+    const HloInstruction *test = at->operands[0];
+    Progression zero;
+    return hlo_is(test, HLO_OP_COMPARE) && HLO_ATTRIBUTES(test, Compare)->direction == HLO_ComparisonDirection_LT &&
+           test->operands[0] == at->operands[2] && read_progression(test->operands[1], count, &zero, depth) &&
+           !zero.first && !zero.step && read_progression(at->operands[2], count, found, depth) && found->first >= 0 &&
+           found->step >= 0;
+}
+
+// Reads an array of `count` integers, in one dimension beside others of size 1.
+static bool read_progression(const HloInstruction *at, int64_t count, Progression *found, int32_t depth) {
+    if (!hlo_shape_is_array(at->shape) || !hlo_type_is_integer(at->shape->type) || hlo_shape_is_dynamic(at->shape) ||
+        depth == 0)
+        return false;
+    int64_t value;
+    if (hlo_shape_elements(at->shape) == 1) {
+        *found = (Progression){0, 0};
+        return known_integers(at, &found->first, 1, depth) == 1;
+    }
+    if (hlo_shape_elements(at->shape) != count) return false;
+    Progression b;
+    switch (at->opcode) {
+        case HLO_OP_IOTA:
+            *found = (Progression){0, 1};
+            return at->shape->dims[HLO_ATTRIBUTES(at, Iota)->dimension] == count;
+        case HLO_OP_CONSTANT:
+            if (hlo_constant_literal(at)->elided) return false;
+            found->first = hlo_literal_get_int64(hlo_constant_literal(at), 0);
+            found->step = hlo_literal_get_int64(hlo_constant_literal(at), 1) - found->first;
+            for (int64_t i = 2; i < count; i++) {
+                value = hlo_literal_get_int64(hlo_constant_literal(at), i);
+                if (value - hlo_literal_get_int64(hlo_constant_literal(at), i - 1) != found->step) return false;
+            }
+            return true;
+        case HLO_OP_RESHAPE:
+        case HLO_OP_BROADCAST:
+        case HLO_OP_COPY: return read_progression(at->operands[0], count, found, depth - 1);
+        case HLO_OP_ADD:
+        case HLO_OP_SUBTRACT:
+        case HLO_OP_MULTIPLY:
+            return read_progression(at->operands[0], count, found, depth - 1) &&
+                   read_progression(at->operands[1], count, &b, depth - 1) && combine(at->opcode, *found, b, found);
+        case HLO_OP_SELECT: return read_unwrapped(at, count, found, depth - 1);
+        default: return false;
+    }
+}
+
 // Whether updates replace elements (*combiner is NULL then), or are combined with them in any order.
 static bool read_combiner(const HloComputation *called, const HloComputation **combiner) {
     *combiner = called->root == called->parameters.items[1] ? NULL : called;
     return !*combiner || spmd_rule_combiner(called) != HLO_OPCODE_COUNT;
 }
 
-// A scatter of one window.
+// A scatter of whole rows at equal distances. The rows of the update are in the dimension of those of the array.
+static bool read_rows(const HloInstruction *at, Placed *placed) {
+    const HloScatterAttributes *scatter = HLO_ATTRIBUTES(at, Scatter);
+    const HloInts map = scatter->scatter_dims_to_operand_dims;
+    const HloShape *update = placed->update->shape, *indices = at->operands[1]->shape;
+    if (map.count != 1 || scatter->inserted_window_dims.count != 1 || update->rank != at->shape->rank) return false;
+    const int64_t along = map.items[0];
+    if (scatter->inserted_window_dims.items[0] != along || hlo_ints_contain(scatter->update_window_dims, along))
+        return false;
+    Progression rows;
+    const int64_t count = update->dims[along];
+    if (hlo_shape_elements(indices) != count || count < 2 || !read_progression(at->operands[1], count, &rows, DEPTH))
+        return false;
+    placed->starts[along] = rows.first;
+    placed->sizes[along] = count;
+    placed->strides[along] = rows.step;
+    return rows.step > 0 && rows.step < at->shape->dims[along];
+}
+
+// A scatter of one window, or of rows at equal distances.
 static bool read_scatter(const HloInstruction *at, Placed *placed) {
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(at, Scatter);
     if (at->operand_count != 3 || scatter->input_batching_dims.count ||
@@ -73,17 +167,18 @@ static bool read_scatter(const HloInstruction *at, Placed *placed) {
         return false;
     int64_t indices[INDICES];
     const HloInts map = scatter->scatter_dims_to_operand_dims;
-    if (known_integers(at->operands[1], indices, INDICES, DEPTH) != map.count) return false;
     placed->array = at->operands[0];
     placed->update = at->operands[2];
+    const bool window = known_integers(at->operands[1], indices, INDICES, DEPTH) == map.count;
     int64_t next = 0;
     for (int32_t d = 0; d < at->shape->rank; d++) {
         const bool inserted = hlo_ints_contain(scatter->inserted_window_dims, d);
         placed->starts[d] = 0;
+        placed->strides[d] = 1;
         placed->sizes[d] = inserted ? 1 : placed->update->shape->dims[scatter->update_window_dims.items[next++]];
     }
-    for (int64_t i = 0; i < map.count; i++) placed->starts[map.items[i]] = indices[i];
-    return true;
+    for (int64_t i = 0; window && i < map.count; i++) placed->starts[map.items[i]] = indices[i];
+    return window || read_rows(at, placed);
 }
 
 static bool read_update_slice(const HloInstruction *at, Placed *placed) {
@@ -94,8 +189,14 @@ static bool read_update_slice(const HloInstruction *at, Placed *placed) {
     for (int32_t d = 0; d < at->shape->rank; d++) {
         if (known_integers(at->operands[2 + d], &placed->starts[d], 1, DEPTH) != 1) return false;
         placed->sizes[d] = placed->update->shape->dims[d];
+        placed->strides[d] = 1;
     }
     return true;
+}
+
+// The elements of a dimension from the first one that is updated to the last.
+static int64_t extent_of(const Placed *placed, int64_t dim) {
+    return (placed->sizes[dim] - 1) * placed->strides[dim] + 1;
 }
 
 // Reads an op that updates a large part of an array at a known place inside of it.
@@ -103,13 +204,17 @@ static bool read_placed(const HloInstruction *at, Placed *placed) {
     if (!hlo_shape_is_array(at->shape) || hlo_shape_is_dynamic(at->shape) || at->shape->rank > INDICES) return false;
     if (hlo_is(at, HLO_OP_SCATTER) ? !read_scatter(at, placed) : !read_update_slice(at, placed)) return false;
     const int64_t elements = hlo_shape_elements(at->shape), updated = hlo_shape_elements(placed->update->shape);
-    if (hlo_shape_is_dynamic(placed->update->shape) || !updated || updated < elements / LARGE) return false;
-    int64_t window = 1;
+    if (hlo_shape_is_dynamic(placed->update->shape) || !updated) return false;
+    int64_t window = 1, covered = 1;
     for (int32_t d = 0; d < at->shape->rank; d++) {
         window *= placed->sizes[d];
         // What is outside is dropped by a scatter, and moved inside by a dynamic-update-slice.
-        if (placed->starts[d] < 0 || placed->starts[d] > at->shape->dims[d] - placed->sizes[d]) return false;
+        if (placed->starts[d] < 0 || placed->sizes[d] > at->shape->dims[d] ||
+            placed->starts[d] > at->shape->dims[d] - extent_of(placed, d))
+            return false;
+        covered *= extent_of(placed, d);
     }
+    if (covered < elements / LARGE) return false;
     const HloInstruction *update = placed->update;
     // What is there already, an update leaves to the simplifier.
     const bool own = hlo_is(update, HLO_OP_SLICE) && update->operands[0] == placed->array;
@@ -127,7 +232,8 @@ bool spmd_is_placed_window(const HloInstruction *at) {
 typedef struct Writer {
     HloInstruction *before;
     HloArena *arena;
-    const HloShape *shape;  // of the array that is updated
+    const HloShape *shape;   // of the array that is updated
+    const int64_t *strides;  // of the places of updates, by dimension
 } Writer;
 
 static HloInstruction *write_op(const Writer *writer, HloOpcode opcode, const HloShape *shape,
@@ -157,14 +263,19 @@ static HloInstruction *write_splat(const Writer *writer, HloInstruction *scalar)
     return write_op(writer, HLO_OP_BROADCAST, whole_shape(writer, scalar->shape->type), &scalar, 1, &attributes);
 }
 
-// An array moved so that its first element is at `low`, in the size of the updated one. The rest is zero.
-static HloInstruction *write_moved(const Writer *writer, HloInstruction *array, const int64_t *low) {
+// An array moved so that its first element is at `low` and the others follow at the distances `strides` (NULL: 1), in
+// the size of the updated one. The rest is zero.
+static HloInstruction *write_moved(const Writer *writer, HloInstruction *array, const int64_t *low,
+                                   const int64_t *strides) {
     const int32_t rank = writer->shape->rank;
     HloPadDimension *amounts = HLO_ARENA_NEW(writer->arena, HloPadDimension, rank);
     bool moves = false;
     for (int32_t d = 0; d < rank; d++) {
-        amounts[d] = (HloPadDimension){.low = low[d], .high = writer->shape->dims[d] - low[d] - array->shape->dims[d]};
-        moves |= amounts[d].low || amounts[d].high;
+        const int64_t size = array->shape->dims[d], holes = strides ? strides[d] - 1 : 0;
+        const int64_t extent = size + (size > 0 ? (size - 1) * holes : 0);
+        amounts[d] =
+            (HloPadDimension){.low = low[d], .high = writer->shape->dims[d] - low[d] - extent, .interior = holes};
+        moves |= amounts[d].low || amounts[d].high || holes;
     }
     if (!moves) return array;
     HloInstruction *operands[2] = {array, write_scalar(writer, array->shape->type, 0)};
@@ -179,7 +290,8 @@ static bool shift_of(const Writer *writer, const HloInstruction *slice, const in
     for (int32_t d = 0; d < array->rank; d++) {
         low[d] = starts[d] - attributes->starts.items[d];
         const int64_t high = writer->shape->dims[d] - low[d] - array->dims[d];
-        if ((attributes->strides.count && attributes->strides.items[d] != 1) || low[d] < -array->dims[d] ||
+        const int64_t stride = attributes->strides.count ? attributes->strides.items[d] : 1;
+        if ((stride != writer->strides[d] && slice->shape->dims[d] > 1) || low[d] < -array->dims[d] ||
             high < -array->dims[d])
             return false;
     }
@@ -191,13 +303,13 @@ static HloInstruction *write_placed(const Writer *writer, HloInstruction *at, co
     int64_t low[INDICES];
     const bool plain = !at->sharding && !at->control_predecessors.count && !at->control_successors.count && depth > 0;
     if (plain && hlo_is(at, HLO_OP_SLICE) && shift_of(writer, at, starts, low))
-        return write_moved(writer, at->operands[0], low);
+        return write_moved(writer, at->operands[0], low, NULL);
     if (plain && hlo_is(at, HLO_OP_BROADCAST) && hlo_shape_is_scalar(at->operands[0]->shape))
         return write_splat(writer, at->operands[0]);
     if (!plain || !hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE) || at->users.count != 1 || !at->operand_count)
-        return write_moved(writer, at, starts);
+        return write_moved(writer, at, starts, writer->strides);
     HloInstruction *operands[3];
-    if (at->operand_count > 3) return write_moved(writer, at, starts);
+    if (at->operand_count > 3) return write_moved(writer, at, starts, writer->strides);
     for (int32_t i = 0; i < at->operand_count; i++) {
         // A scalar may stand for an array of equal elements.
         const bool scalar = hlo_shape_is_scalar(at->operands[i]->shape);
@@ -209,11 +321,22 @@ static HloInstruction *write_placed(const Writer *writer, HloInstruction *at, co
     return made;
 }
 
+// pred: where the position along dimension `d` is one of the update's rows.
+static HloInstruction *write_rows(const Writer *writer, const Placed *placed, int32_t d, HloType type) {
+    const HloIotaAttributes along = {d};
+    const HloCompareAttributes compare = {.direction = HLO_ComparisonDirection_EQ};
+    HloInstruction *divided[2] = {write_op(writer, HLO_OP_IOTA, whole_shape(writer, type), NULL, 0, &along),
+                                  write_splat(writer, write_scalar(writer, type, placed->strides[d]))};
+    HloInstruction *both[2] = {write_op(writer, HLO_OP_REMAINDER, whole_shape(writer, type), divided, 2, NULL),
+                               write_splat(writer, write_scalar(writer, type, placed->starts[d] % placed->strides[d]))};
+    return write_op(writer, HLO_OP_COMPARE, whole_shape(writer, HLO_PRED), both, 2, &compare);
+}
+
 // pred: where an element is inside of the place; NULL if all are.
 static HloInstruction *write_inside(const Writer *writer, const Placed *placed) {
     HloInstruction *inside = NULL;
     for (int32_t d = 0; d < writer->shape->rank; d++) {
-        const int64_t ends[2] = {placed->starts[d], placed->starts[d] + placed->sizes[d]};
+        const int64_t ends[2] = {placed->starts[d], placed->starts[d] + extent_of(placed, d)};
         const HloType type = writer->shape->dims[d] > INT32_MAX ? HLO_S64 : HLO_S32;
         for (int end = 0; end < 2; end++) {
             if (end ? ends[1] == writer->shape->dims[d] : ends[0] == 0) continue;
@@ -227,6 +350,9 @@ static HloInstruction *write_inside(const Writer *writer, const Placed *placed) 
             HloInstruction *both[2] = {inside, test};
             inside = inside ? write_op(writer, HLO_OP_AND, test->shape, both, 2, NULL) : test;
         }
+        if (placed->strides[d] == 1) continue;
+        HloInstruction *both[2] = {inside, write_rows(writer, placed, d, type)};
+        inside = inside ? write_op(writer, HLO_OP_AND, both[1]->shape, both, 2, NULL) : both[1];
     }
     return inside;
 }
@@ -237,7 +363,7 @@ HloInstruction *spmd_join_placed_window(HloInstruction *at) {
     assert(reads); /* spmd_is_placed_window() */
     (void)reads;
     HloArena *arena = at->parent->module->arena;
-    const Writer writer = {.before = at, .arena = arena, .shape = at->shape};
+    const Writer writer = {.before = at, .arena = arena, .shape = at->shape, .strides = placed.strides};
     HloInstruction *update = placed.update;
     const HloShape *window = hlo_shape_with_default_layout(
         arena, hlo_shape_array(arena, update->shape->type, placed.sizes, at->shape->rank));

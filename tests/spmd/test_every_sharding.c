@@ -275,6 +275,34 @@ static const Cut cuts[] = {
      " m = f32[A,B] get-tuple-element(n), index=0\n c = (f32[A,B], f32[B]) scan(m, q), dimensions={0}, to_apply=step, "
      "num_carries=1\n d = f32[A,B] get-tuple-element(c), index=0\n ROOT r = f32[A,B] add(d, p)\n}\n",
      ALL},
+    {"every second row set",
+     "set {\n x = f32[] parameter(0)\n ROOT y = f32[] parameter(1)\n}\nENTRY e {\n p = f32[{A+A},B] parameter(0)\n"
+     " q = f32[{A+A},B] parameter(1)\n u = f32[A,B] slice(q), slice={[1:{A+A}:2], [0:B]}\n"
+     " n = f32[A,B] negate(u)\n o = s32[A] iota(), iota_dimension=0\n two = s32[] constant(2)\n"
+     " t = s32[A] broadcast(two), dimensions={}\n m = s32[A] multiply(t, o)\n i = s32[A,1] reshape(m)\n"
+     " ROOT c = f32[{A+A},B] scatter(p, i, n), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=set\n}\n",
+     ALL},
+    {"every third row added to, by indices that count from the end",
+     SUM
+     "ENTRY e {\n p = f32[{A+A+A},B] parameter(0)\n u = f32[A,B] parameter(1)\n"
+     " o = s32[A] iota(), iota_dimension=0\n three = s32[] constant(3)\n t = s32[A] broadcast(three), dimensions={}\n"
+     " one = s32[] constant(1)\n k = s32[A] broadcast(one), dimensions={}\n m = s32[A] multiply(o, t)\n"
+     " a = s32[A] add(m, k)\n zero = s32[] constant(0)\n z = s32[A] broadcast(zero), dimensions={}\n"
+     " l = pred[A] compare(a, z), direction=LT\n all = s32[] constant({A+A+A})\n"
+     " w = s32[A] broadcast(all), dimensions={}\n b = s32[A] add(a, w)\n s = s32[A] select(l, b, a)\n"
+     " i = s32[A,1] broadcast(s), dimensions={0}\n"
+     " ROOT c = f32[{A+A+A},B] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum\n}\n",
+     ALL},
+    {"every second column set, beyond the end",
+     "set {\n x = f32[] parameter(0)\n ROOT y = f32[] parameter(1)\n}\nENTRY e {\n p = f32[A,{B+B}] parameter(0)\n"
+     " u = f32[A,B] parameter(1)\n o = s32[B] iota(), iota_dimension=0\n two = s32[] constant(2)\n"
+     " t = s32[B] broadcast(two), dimensions={}\n m = s32[B] multiply(t, o)\n a = s32[B] add(m, t)\n"
+     " i = s32[B,1] reshape(a)\n"
+     " ROOT c = f32[A,{B+B}] scatter(p, i, u), update_window_dims={0}, inserted_window_dims={1}, "
+     "scatter_dims_to_operand_dims={1}, index_vector_dim=1, to_apply=set\n}\n",
+     ALL},
     {"gather",
      "ENTRY e {\n p = f32[A,B] parameter(0)\n i = s32[C,1] parameter(1)\n ROOT c = f32[C,B] gather(p, i), "
      "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,B}\n}\n",

@@ -53,6 +53,17 @@
     " reduce-window(r, z), window={" Window "}, to_apply=sum\n b = " Shape                             \
     " reverse(w), dimensions={0}\n ROOT t = " Shape " copy(b), sharding={devices=" Devices "}\n}\n"
 
+#define EVERY_SECOND(Shape, Rows, N, Slice)                                                                      \
+    "HloModule m, num_partitions=4\nset {\n x = f32[] parameter(0)\n ROOT y = f32[] parameter(1)\n}\n"           \
+    "ENTRY e {\n p = " Shape " parameter(0), sharding={devices=[4,1]<=[4]}\n q = " Shape                         \
+    " parameter(1), sharding={devices=[4,1]<=[4]}\n u = " Rows " slice(q), slice={" Slice ", [0:3]}\n v = " Rows \
+    " exponential(u)\n o = s32[" N                                                                               \
+    "] iota(), iota_dimension=0\n two = s32[] constant(2)\n"                                                     \
+    " t = s32[" N "] broadcast(two), dimensions={}\n m = s32[" N "] multiply(t, o)\n i = s32[" N                 \
+    ",1] reshape(m)\n ROOT c = " Shape                                                                           \
+    " scatter(p, i, v), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "    \
+    "index_vector_dim=1, to_apply=set, sharding={devices=[4,1]<=[4]}\n}\n"
+
 // Running sums of exponentials, as logarithms, as JAX writes them.
 #define LOGARITHMS(Shape, Devices, Window, Init)                                                                 \
     "HloModule m, num_partitions=16\njoin {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"                 \
@@ -289,6 +300,10 @@ static const SentBytes programs[] = {
            " b = f32[16,3] reverse(d), dimensions={0}\n"
            " ROOT t = f32[16,3] add(b, r), sharding={devices=[4,1]<=[4]}\n"),
      2 * 4 * 3 * 4},
+    // Each device has the rows that go into its part.
+    {"every second row set", EVERY_SECOND("f32[16,3]", "f32[8,3]", "8", "[0:16:2]"), 0},
+    {"every second row set, uneven", EVERY_SECOND("f32[14,3]", "f32[7,3]", "7", "[0:14:2]"), 0},
+    {"every second row set, shifted", EVERY_SECOND("f32[16,3]", "f32[8,3]", "8", "[1:16:2]"), 3 * 4},
     {"running sums of exponentials", LOGARITHMS("f32[32,8]", "[16,1]<=[16]", "size=32x1 pad=31_0x0_0", "-inf"),
      2 * 3 * 8 * 4},
     {"running sums of exponentials, from the end, uneven",
