@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hlo/ir/literal.h"
+#include "targets/cpu/dense/gemm.h"
 #include "targets/cpu/dense/matmul.h"
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/isa.h"
@@ -565,6 +566,75 @@ Test(cpu_matmul, subnormal_numbers) {
                           (double)out[i]);
             cr_assert_eq(small * 0.5f, 0x1p-131f);
         }
+        cpu_pool_free(pool);
+    }
+}
+
+// Returns one element of a product by gemm.h's definition: fused on all sets but baseline of x86.
+static float by_chain(bool fused, const CpuGemm *g, const float *c, const float *a, const float *b) {
+    enum { kDepth = 384 };
+    float all = *c;
+    for (int64_t k0 = 0; k0 < g->k; k0 += kDepth) {
+        volatile float sum = 0;
+        for (int64_t k = k0; k < g->k && k < k0 + kDepth; k++) {
+            const float x = a[k * g->a_k_stride], y = b[k * g->b_k_stride];
+            volatile float product = x * y;
+            sum = fused ? fmaf(x, y, sum) : product + sum;
+        }
+        all = g->accumulate || k0 > 0 ? all + sum : sum;
+    }
+    return all;
+}
+
+static void check_chains(CpuPool *pool, int set, CpuGemm g, const float *a, const float *b, const float *before) {
+    static float out[512 * 512];
+#if defined(__x86_64__)
+    const bool fused = set != CPU_FEATURES_BASELINE;
+#else
+    const bool fused = true;
+#endif
+    memcpy(out, before, sizeof(float) * (size_t)(g.m * g.ldc));
+    cr_assert_null(cpu_gemm(pool, &g, out, a, b));
+    for (int64_t i = 0; i < g.m * g.ldc; i++) {
+        const int64_t m = i / g.ldc, n = i % g.ldc;
+        const float expected =
+            n < g.n ? by_chain(fused, &g, before + i, a + m * g.a_m_stride, b + n * g.b_n_stride) : before[i];
+        cr_assert((isnan(expected) && isnan(out[i])) || memcmp(&expected, &out[i], sizeof expected) == 0,
+                  "set %d, %d x %d x %d, strides %d %d, element %d: %a, not %a", set, (int)g.m, (int)g.n, (int)g.k,
+                  (int)g.a_m_stride, (int)g.b_n_stride, (int)i, (double)out[i], (double)expected);
+    }
+}
+
+// Products that are not packed, because they have few columns, few rows or a small depth, are the same chains of sums
+// as others, with any strides and special numbers.
+Test(cpu_matmul, narrow_and_shallow_products_are_chains) {
+    enum { kMost = 512 * 512 };
+    static float a[kMost], b[kMost], before[kMost];
+    static const int64_t sizes[][3] = {{300, 2, 100}, {300, 3, 200}, {259, 4, 47},  {301, 5, 33},
+                                       {130, 7, 390}, {200, 8, 41},  {3, 300, 200}, {6, 257, 45},
+                                       {8, 140, 70},  {256, 200, 3}, {190, 300, 1}, {99, 131, 8},
+                                       {150, 33, 7},  {2, 90, 500},  {5000, 3, 3},  {64, 9, 100}};
+    for (int i = 0; i < kMost; i++) {
+        a[i] = (float)small_random() / 7, b[i] = (float)small_random() / 3 - 1, before[i] = (float)small_random() / 5;
+        if (i % 1009 == 7) a[i] = -0.0f;
+        if (i % 5003 == 11) a[i] = INFINITY;
+        if (i % 9001 == 13) b[i] = NAN;
+    }
+    for (int form = 2 * levels_first(); form <= 2 * levels_last() + 1; form++) {
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, (CpuFeatures)(form / 2), &pool));
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+            for (int layouts = 0; layouts < 18; layouts++) {
+                CpuGemm g = {.element = CPU_GEMM_F32,
+                             .accumulate = layouts >= 9,
+                             .m = sizes[s][0],
+                             .n = sizes[s][1],
+                             .k = sizes[s][2],
+                             .ldc = sizes[s][1] + layouts % 2};
+                layout_strides(layouts % 3, g.m, g.k, &g.a_m_stride, &g.a_k_stride);
+                layout_strides(layouts / 3 % 3, g.k, g.n, &g.b_k_stride, &g.b_n_stride);
+                check_chains(pool, form / 2, g, a, b, before);
+            }
         cpu_pool_free(pool);
     }
 }

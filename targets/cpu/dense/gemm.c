@@ -6,8 +6,9 @@
 // all rows of a, some tiles at a time, which stay in the second. The kernel (isa/gemm.inc) holds a tile of c in
 // registers during a block of depth.
 //
-// Packing reads an operand once more and writes it, which pays only with many uses. So there are two ways to avoid it:
-// few rows read panels of b in place, if its columns are contiguous, and small products do not pack at all.
+// Packing reads an operand once more and writes it, which pays only with many uses. So there are four ways to avoid it:
+// few rows read panels of b in place, if its columns are contiguous; a of a small depth is read in place; products with
+// few columns, or with few rows after transposition, and small products do not pack at all.
 //
 // On the pool, all workers pack one block of b together and then share the tiles of c, each with its own packed a.
 // Depth is never shared: that would make an element's sum depend on the number of workers.
@@ -29,6 +30,10 @@ enum { kDepth = 384, kRowTiles = 12, kColumns = 4096, kUnitColumns = 512, kSlack
 enum { kFewRows = 64, kFewRowsUnitColumns = 64 };
 // Up to this many multiplications, packing takes longer than it saves.
 enum { kSmallProduct = 32 * 1024 };
+// Up to this depth, an element of packed a would be used for fewer multiplications than it takes to copy it.
+enum { kShallow = 8 };
+// Rows of a unit of parallel work of a product with few columns.
+enum { kNarrowUnitRows = 64 };
 
 static int64_t rows_of_block(const CpuGemmKernels *kernels) {
     return (int64_t)kernels->mr * kRowTiles;
@@ -128,16 +133,20 @@ static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t 
     const int64_t width = kernels->width, mr = kernels->mr, nr = kernels->nr, depth = block->depth;
     const bool accumulate = g->accumulate || block->k0 > 0;
     const unsigned mode = flush_subnormals(g);
-    kernels->pack(packed_a, mr, block->a + (m0 * g->a_m_stride + block->k0 * g->a_k_stride) * width, rows, depth,
-                  g->a_m_stride, g->a_k_stride);
+    const char *a = block->a + (m0 * g->a_m_stride + block->k0 * g->a_k_stride) * width;
+    const bool shallow = depth <= kShallow;
+    if (!shallow) kernels->pack(packed_a, mr, a, rows, depth, g->a_m_stride, g->a_k_stride);
     for (int64_t j = j0; j < j1; j += nr) {
         const bool in_place = reads_in_place(block, j);
         const char *b = in_place ? block->b + (block->k0 * g->b_k_stride + block->n0 + j) * width
                                  : block->packed_b + j * depth * width;
-        for (int64_t i = 0; i < rows; i += mr)
-            kernels->tile(depth, packed_a + i * depth * width, b, in_place ? g->b_k_stride : nr,
-                          block->c + ((m0 + i) * g->ldc + block->n0 + j) * width, g->ldc, hlo_smaller(mr, rows - i),
-                          hlo_smaller(nr, j1 - j), accumulate);
+        const int64_t b_step = in_place ? g->b_k_stride : nr, columns = hlo_smaller(nr, j1 - j);
+        char *c = block->c + (m0 * g->ldc + block->n0 + j) * width;
+        if (shallow)
+            kernels->small(rows, columns, depth, a, g->a_m_stride, g->a_k_stride, b, b_step, c, g->ldc, accumulate);
+        for (int64_t i = 0; i < rows && !shallow; i += mr)
+            kernels->tile(depth, packed_a + i * depth * width, b, b_step, c + i * g->ldc * width, g->ldc,
+                          hlo_smaller(mr, rows - i), columns, accumulate);
     }
     restore_subnormals(mode);
 }
@@ -165,6 +174,70 @@ bool cpu_gemm_is_small(const CpuGemm *g) {
     return g->k > 0 && g->k <= kDepth && g->b_n_stride == 1 && g->m * g->n * g->k <= kSmallProduct;
 }
 
+// ---- few columns
+
+// A product for the kernel `narrow`: g itself, or the transposed product.
+typedef struct Narrow {
+    const CpuGemmKernels *kernels;
+    CpuGemm g;
+    int64_t c_row_stride, c_stride, k0;
+    const char *a, *b;
+    char *c, *packed_b;
+} Narrow;
+
+// Whether the kernel `narrow` reads one operand in place faster than it would be packed. Few rows of a result whose b
+// has contiguous columns are computed in place by tiles.
+static bool find_narrow(const CpuGemmKernels *kernels, const CpuGemm *g, void *c, const void *a, const void *b,
+                        Narrow *narrow) {
+    *narrow = (Narrow){.kernels = kernels, .g = *g, .c_row_stride = g->ldc, .c_stride = 1, .a = a, .b = b, .c = c};
+    if (g->k <= kShallow || g->m < 2 || g->n < 2) return false;
+    if (g->n <= kernels->narrow_columns) return g->a_m_stride == 1 || g->a_k_stride == 1;
+    if (g->m > kernels->narrow_columns || g->b_n_stride == 1 || g->b_k_stride != 1) return false;
+    narrow->g = (CpuGemm){.element = g->element,
+                          .accumulate = g->accumulate,
+                          .m = g->n,
+                          .n = g->m,
+                          .k = g->k,
+                          .a_m_stride = g->b_n_stride,
+                          .a_k_stride = g->b_k_stride,
+                          .b_k_stride = g->a_k_stride,
+                          .b_n_stride = g->a_m_stride};
+    narrow->c_row_stride = 1;
+    narrow->c_stride = g->ldc;
+    narrow->a = b;
+    narrow->b = a;
+    return true;
+}
+
+// Computes units [begin, end) of kNarrowUnitRows rows of one block of depth.
+static void narrow_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const Narrow *narrow = argument;
+    const CpuGemm *g = &narrow->g;
+    const int64_t width = narrow->kernels->width, m0 = begin * kNarrowUnitRows, k0 = narrow->k0,
+                  rows = hlo_smaller(end * kNarrowUnitRows, g->m) - m0;
+    const unsigned mode = flush_subnormals(g);
+    narrow->kernels->narrow(rows, g->n, hlo_smaller(kDepth, g->k - k0),
+                            narrow->a + (m0 * g->a_m_stride + k0 * g->a_k_stride) * width, g->a_m_stride, g->a_k_stride,
+                            narrow->packed_b, narrow->c + m0 * narrow->c_row_stride * width, narrow->c_row_stride,
+                            narrow->c_stride, g->accumulate || k0 > 0);
+    restore_subnormals(mode);
+    (void)worker;
+}
+
+// Packs the few columns of b, one block of depth after the other, and multiplies with the pool, or without one.
+static void run_narrow(CpuPool *pool, Narrow *narrow, char *scratch) {
+    const CpuGemm *g = &narrow->g;
+    narrow->packed_b = scratch;
+    for (narrow->k0 = 0; narrow->k0 < g->k; narrow->k0 += kDepth) {
+        narrow->kernels->pack(scratch, g->n, narrow->b + narrow->k0 * g->b_k_stride * narrow->kernels->width, g->n,
+                              hlo_smaller(kDepth, g->k - narrow->k0), g->b_n_stride, g->b_k_stride);
+        cpu_pool_parallel_for_grain(pool, hlo_divide_up(g->m, kNarrowUnitRows), 1, narrow_task, narrow);
+    }
+}
+
+// ---- on one thread
+
 // Uses the same blocks on this thread, so gives the same bits; a small product is one kernel call without packing.
 void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void *a, const void *b, void *scratch) {
     const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->element);
@@ -178,6 +251,11 @@ void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void
     if (g->k == 0) zero_result(g, c);
     if (cpu_gemm_is_small(g)) {
         kernels->small(g->m, g->n, g->k, a, g->a_m_stride, g->a_k_stride, b, g->b_k_stride, c, g->ldc, g->accumulate);
+        return;
+    }
+    Narrow narrow;
+    if (find_narrow(kernels, g, c, a, b, &narrow)) {
+        run_narrow(NULL, &narrow, scratch);
         return;
     }
     for (block.n0 = 0; block.n0 < g->n; block.n0 += kColumns) {
@@ -246,10 +324,13 @@ HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, cons
     HLO_FAIL_IF(!scratch, HLO_RESOURCE_EXHAUSTED, "no memory to pack a product of %lld x %lld x %lld", (long long)g->m,
                 (long long)g->n, (long long)g->k);
     if (g->k == 0) zero_result(g, c);
+    Narrow narrow;
+    const bool is_narrow = parallel && find_narrow(kernels, g, c, a, b, &narrow);
+    if (is_narrow) run_narrow(pool, &narrow, scratch);
     if (!parallel) cpu_gemm_serial(features, g, c, a, b, scratch);
     block.packed_b = scratch;
     block.packed_a = scratch + b_bytes(kernels, g);
-    for (block.n0 = 0; parallel && block.n0 < g->n; block.n0 += kColumns) {
+    for (block.n0 = 0; parallel && !is_narrow && block.n0 < g->n; block.n0 += kColumns) {
         block.columns = hlo_smaller(kColumns, g->n - block.n0);
         for (block.k0 = 0; block.k0 < g->k; block.k0 += kDepth) {
             block.depth = hlo_smaller(kDepth, g->k - block.k0);

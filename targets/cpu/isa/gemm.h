@@ -38,6 +38,12 @@ typedef struct CpuGemmKernels {
     // elements apart, both read in place, or adds it to c: same bits as tile() with one block of depth.
     void (*small)(int64_t m, int64_t n, int64_t depth, const void *a, int64_t row_step, int64_t k_step, const void *b,
                   int64_t b_step, void *c, int64_t ldc, int accumulate);
+    // Sets c[i * c_row_step + j * c_step], for 2 to narrow_columns j, to the product of a[i * row_step + k * k_step],
+    // one of whose steps is 1, and b[k * n + j], or adds it to c: same bits as tile() with one block of depth. Vectors
+    // are along the rows of a.
+    int narrow_columns;
+    void (*narrow)(int64_t m, int64_t n, int64_t depth, const void *a, int64_t row_step, int64_t k_step, const void *b,
+                   void *c, int64_t c_row_step, int64_t c_step, int accumulate);
     // Sets c[m][n] (row stride ldc), m <= mr and n <= nr, to the product of m windows, the first one at `a`, and a
     // panel of b: a chain of fused multiply-adds in the order of the runs. NULL for integers.
     void (*window)(const CpuWindows *windows, const void *a, const void *b, void *c, int64_t ldc, int64_t m, int64_t n);
