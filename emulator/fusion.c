@@ -16,6 +16,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "emulator/cost.h"
+#include "emulator/layout/layout.h"
 #include "emulator/schedule/multi_output.h"
 #include "hlo/base/vector.h"
 
@@ -50,9 +52,10 @@ typedef struct Planner {
     int32_t *stages;             // by position: how many loops and branches must have run, one after the other
     bool *epilogues;             // by position: computed from a product of the same size that nothing else uses
     const int64_t *position_of;  // by instruction id: in the order
-    double balance;              // vector instructions that the device executes in the time to move one byte
-    bool spares_memory;          // expensive instructions are computed again where their results would take memory
-    bool is_scheduled;           // each instruction is a kernel: a compiler has fused them and fixed their order
+    const EmuChip *chip;
+    double balance;      // vector instructions that the device executes in the time to move one byte
+    bool spares_memory;  // expensive instructions are computed again where their results would take memory
+    bool is_scheduled;   // each instruction is a kernel: a compiler has fused them and fixed their order
 } Planner;
 
 // Vector instructions that start in the time in which HBM moves a byte; 0 without a machine model.
@@ -108,6 +111,24 @@ static bool narrows_new_array(const Planner *planner, const HloInstruction *inst
         if (operand->opcode == HLO_OP_CONVERT) return false;
         int64_t count;
         operand = large_operand(operand, &count);
+    }
+    return false;
+}
+
+// Whether an instruction is a few steps away from one narrower array that is written in any case, such as the scores of
+// attention in bf16: then reading it again moves less than writing the instruction's result. A selection ends the
+// steps: libtpu 0.0.42 writes the exponentials of masked scores.
+static bool widens_product(const HloInstruction *instruction) {
+    const int bits = hlo_type_info(instruction->shape->type)->bits;
+    const HloInstruction *at = instruction;
+    for (int step = 0; step < MAX_STEPS_TO_NARROW; step++) {
+        int64_t count;
+        if (at->opcode == HLO_OP_SELECT) return false;
+        at = large_operand(at, &count);
+        if (!at || !hlo_shape_is_array(at->shape)) return false;
+        const EmuOpClass op_class = emu_instruction_class(at);
+        if (op_class == EMU_OP_MATRIX) return hlo_type_info(at->shape->type)->bits < bits;
+        if (op_class != EMU_OP_VECTOR && at->opcode != HLO_OP_TRANSPOSE && !emu_is_view(at)) return false;
     }
     return false;
 }
@@ -196,15 +217,61 @@ static bool collect_consumers(Planner *planner, const HloInstruction *instructio
 // Whether the several consumers of an instruction may each compute it, whatever memory its result takes. Products
 // compute what they multiply and what is combined with their results again, since they hide it: an activation is kept
 // as what it is made from, unless that is a product which can write the activation itself. Other kernels do not repeat
-// expensive functions: the exponentials of a softmax are written, with their sum.
+// expensive functions: the exponentials of a softmax are written, with their sum, unless they are wider than the
+// product that they are made from and another product reads them.
 static bool may_repeat(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
     const double cost = emu_instruction_vector_cost(instruction);
     bool only_products = cost <= HIDDEN_COST && !is_epilogue(planner, instruction);
-    for (int64_t i = 0; i < consumers->count; i++) only_products &= consumers->items[i]->kind == EMU_OP_MATRIX;
+    bool with_sums = cost <= HIDDEN_COST;
+    int64_t products = 0;
+    for (int64_t i = 0; i < consumers->count; i++) {
+        const EmuOpClass kind = consumers->items[i]->kind;
+        only_products &= kind == EMU_OP_MATRIX;
+        with_sums &= kind == EMU_OP_MATRIX || kind == EMU_OP_REDUCE;
+        products += kind == EMU_OP_MATRIX;
+    }
+    if (with_sums && products > 0 && cost > CHEAP_COST && widens_product(instruction)) return true;
     if (only_products && !planner->spares_memory)
         return instruction->opcode != HLO_OP_CONCATENATE && !narrows_new_array(planner, instruction, consumers->count);
     if (!planner->spares_memory && cost > CHEAP_COST) return false;
     return cheap_to_repeat(planner, instruction, consumers->count);
+}
+
+// Whether an operand of a product may be stored as the product reads it: its batch is outermost already, or a kernel
+// makes it, and so chooses its layout.
+static bool is_in_order(const HloInstruction *operand, HloInts batch) {
+    bool leads = true;
+    for (int64_t i = 0; i < batch.count; i++) leads &= batch.items[i] == i;
+    if (leads) return true;
+    while (emu_is_view(operand) || operand->opcode == HLO_OP_TRANSPOSE) operand = operand->operands[0];
+    return emu_op_class(operand->opcode) != EMU_OP_FREE;
+}
+
+static bool finds_largest(const HloInstruction *reduction) {
+    return hlo_is(reduction, HLO_OP_REDUCE) && hlo_is(reduction->called[0]->root, HLO_OP_MAXIMUM);
+}
+
+// Whether a product is computed for the largest number of each row, and again for the exponentials, rather than written
+// and read twice: the scores of masked attention. libtpu 0.0.42 does so where the product takes less time than HBM, but
+// writes narrow results of operands that it has to rearrange.
+static bool may_compute_twice(const Planner *planner, const HloInstruction *product, const Holders *consumers) {
+    if (!hlo_is(product, HLO_OP_DOT) || consumers->count != 2) return false;
+    const Draft *a = consumers->items[0], *b = consumers->items[1];
+    const Draft *reduction = a->kind == EMU_OP_REDUCE ? a : b, *other = reduction == a ? b : a;
+    const int64_t elements = hlo_shape_elements(product->shape);
+    if (reduction->kind != EMU_OP_REDUCE || other->kind != EMU_OP_VECTOR || other->elements != elements) return false;
+    if (!finds_largest(reduction->members.items[0])) return false;
+    if (reduction->stage != *stage_of(planner, product) || other->stage != reduction->stage) return false;
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(product, Dot);
+    const bool is_narrow = hlo_type_info(product->shape->type)->bits < 32;
+    if (is_narrow &&
+        (!is_in_order(product->operands[0], dot->lhs_batch) || !is_in_order(product->operands[1], dot->rhs_batch)))
+        return false;
+    const EmuProduct work = emu_product_of(planner->chip, product);
+    const double rate = planner->chip->hbm_bytes_per_second_per_chip * planner->chip->hbm_efficiency /
+                        (double)planner->chip->devices_per_chip;
+    const double moved = 3 * (double)emu_hbm_bytes(planner->chip, product->shape);
+    return rate > 0 && emu_product_seconds(planner->chip, &work) * rate < moved;
 }
 
 // Whether an instruction may be computed inside all of its consumers.
@@ -216,6 +283,7 @@ static bool may_join(const Planner *planner, const HloInstruction *instruction, 
     // The consumer of a matrix product becomes its epilogue when it is elementwise and of the same size, and when it
     // need not wait for a loop that the product need not wait for: a gradient that is scaled by the norm of all
     // gradients is made before the loop that makes the others, so that what it is made of can be freed.
+    if (op_class == EMU_OP_MATRIX && may_compute_twice(planner, instruction, consumers)) return true;
     if (op_class == EMU_OP_MATRIX)
         return consumers->count == 1 && fuses(consumers->items[0]->kind) &&
                consumers->items[0]->elements == hlo_shape_elements(instruction->shape) &&
@@ -306,6 +374,7 @@ EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuC
                       : order_from_root(computation, arena, position_of, &plan->order_count);
     Planner planner = {.arena = arena,
                        .holders = HLO_ARENA_NEW(arena, Holders, plan->order_count),
+                       .chip = chip,
                        .balance = vector_balance(chip),
                        .position_of = position_of,
                        .spares_memory = spares_memory,

@@ -55,6 +55,7 @@ static void sort_rules(Simplifier *simplifier, const HloPassEnv *env) {
                                        hlo_simplify_shape(),
                                        hlo_simplify_slice(),
                                        hlo_simplify_gather(),
+                                       hlo_simplify_scatter(),
                                        hlo_simplify_compute(),
                                        products,
                                        accumulate,

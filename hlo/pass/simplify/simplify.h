@@ -59,6 +59,8 @@ HloSimplifyTable hlo_simplify_shape(void);
 HloSimplifyTable hlo_simplify_slice(void);
 // Rules for gathers from known positions.
 HloSimplifyTable hlo_simplify_gather(void);
+// Rules for scatters of single elements.
+HloSimplifyTable hlo_simplify_scatter(void);
 // Rules that move the dimensions of dots. Sharding propagation would then shard these along others, and communicate
 // more.
 HloSimplifyTable hlo_simplify_products(void);
