@@ -46,6 +46,24 @@ static HloStatus check_parameter(const HloComputation *from, HloInts wrt, int64_
     return HLO_SUCCESS;
 }
 
+// A gradient is that of a real number.
+static HloStatus check_is_number(const HloComputation *from, const HloShape *result) {
+    HloText shape = {0};
+    HloStatus status = HLO_SUCCESS;
+    hlo_shape_print(&shape, result, false);
+    const char *text = shape.data ? shape.data : "";
+    if (!hlo_type_is_float(result->type))
+        status = hlo_error(HLO_INVALID_ARGUMENT, "the first result of %s is %s: a gradient is that of a real number",
+                           from->name, text);
+    else if (result->rank != 0)
+        status = hlo_error(HLO_INVALID_ARGUMENT,
+                           "the first result of %s is %s: a gradient is that of one number (of an array, the modes vjp "
+                           "and jvp take cotangents and tangents)",
+                           from->name, text);
+    hlo_text_free(&shape);
+    return status;
+}
+
 static HloStatus check_result(const Derive *d) {
     const HloInstruction *root = d->from->root;
     int64_t leaves = leaf_count(root);
@@ -57,10 +75,8 @@ static HloStatus check_result(const Derive *d) {
         status = hlo_error(HLO_INVALID_ARGUMENT,
                            "%s has %lld results: a gradient is that of one number, and the others need has_aux",
                            d->from->name, (long long)leaves);
-    else if (reverse &&
-             (!hlo_type_is_float(hlo_shape_leaf(root->shape, 0)->type) || hlo_shape_leaf(root->shape, 0)->rank != 0))
-        status = hlo_error(HLO_INVALID_ARGUMENT,
-                           "the first result of %s is no floating-point number, as a gradient needs", d->from->name);
+    else if (reverse)
+        status = check_is_number(d->from, hlo_shape_leaf(root->shape, 0));
     return hlo_status_at_instruction(status, root);
 }
 

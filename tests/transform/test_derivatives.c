@@ -300,8 +300,9 @@ typedef struct Refused {
 } Refused;
 
 static const Refused kRefused[] = {
-    {"f32[4]", "negate(p0)", "", "no floating-point number", 0, false},
-    {"s32[]", "negate(p0)", "", "no floating-point number", 0, false},
+    {"f32[4]", "negate(p0)", "", "is f32[4]: a gradient is that of one number (of an array, the modes vjp", 0, false},
+    {"s32[]", "negate(p0)", "", "is s32[]: a gradient is that of a real number", 0, false},
+    {"c64[]", "negate(p0)", "", "is c64[]: a gradient is that of a real number", 0, false},
     {"f32[]", "negate(p0)", "", "there is no parameter 1", 1, false},
     {"f32[];s32[]", "negate(p0)", "", "its type is s32", 1, false},
     {"f32[];f32[]", "tuple(p0, p1)", "", "need has_aux", 0, false},
