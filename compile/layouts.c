@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "compile/resolve_layouts.h"
+#include "hlo/analysis/contents.h"
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/verify/verify.h"
 
@@ -48,6 +49,101 @@ static CompileLayoutMode *take_modes(HloArena *arena, HloModule *module, const c
     CompileLayoutMode *modes = HLO_ARENA_NEW(arena, CompileLayoutMode, count + 1);
     for (int64_t i = 0; i < count; i++) modes[i] = next_mode(&text);
     return modes;
+}
+
+// ---- layouts inside
+
+static bool is_plain_order(const HloLayout *layout) {
+    return layout->tile_count == 0 && !layout->physical_shape && layout->element_size_in_bits == 0 &&
+           layout->memory_space == 0;
+}
+
+static bool is_descending(HloInts order) {
+    for (int64_t i = 0; i < order.count; i++)
+        if (order.items[i] != order.count - 1 - i) return false;
+    return true;
+}
+
+// The shape, in which arrays that only have another order of dimensions get the default one.
+static const HloShape *in_default_order(HloArena *arena, const HloShape *shape) {
+    if (hlo_shape_is_tuple(shape)) {
+        const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count + 1);
+        bool same = true;
+        for (int32_t i = 0; i < shape->element_count; i++) {
+            elements[i] = in_default_order(arena, shape->elements[i]);
+            same &= elements[i] == shape->elements[i];
+        }
+        return same ? shape : hlo_shape_tuple(arena, elements, shape->element_count);
+    }
+    const HloLayout *layout = hlo_shape_is_array(shape) ? shape->layout : NULL;
+    if (!layout || is_descending(layout->minor_to_major) || !is_plain_order(layout)) return shape;
+    return hlo_shape_with_default_layout(arena, hlo_shape_without_layout(arena, shape));
+}
+
+// The program's results are its root and, where that is a tuple, what it lists.
+static bool is_result(const HloModule *module, const HloInstruction *at) {
+    const HloInstruction *root = module->entry->root;
+    if (at == root || !hlo_is(root, HLO_OP_TUPLE)) return at == root;
+    for (int64_t i = 0; i < at->users.count; i++)
+        if (at->users.items[i] == root) return true;
+    return false;
+}
+
+static bool asks_for_order(const HloInstruction *at) {
+    return hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_CUSTOM_CALL);
+}
+
+// Whether an instruction has the order that XLA's shape inference gives it: that of its operand, moved by a transpose.
+static bool derives_order(const HloInstruction *at) {
+    if (asks_for_order(at) || !hlo_shape_is_array(at->shape) || !at->shape->layout) return false;
+    const HloInts order = at->shape->layout->minor_to_major;
+    for (int32_t k = 0; k < at->operand_count; k++) {
+        const HloShape *from = at->operands[k]->shape;
+        if (!hlo_shape_is_array(from) || !from->layout || from->layout->minor_to_major.count != order.count) continue;
+        bool same = true;
+        for (int64_t i = 0; i < order.count; i++) {
+            const int64_t dim = hlo_is(at, HLO_OP_TRANSPOSE)
+                                    ? HLO_ATTRIBUTES(at, Dimensions)->dimensions.items[order.items[i]]
+                                    : order.items[i];
+            same &= from->layout->minor_to_major.items[i] == dim;
+        }
+        if (same) return true;
+    }
+    return false;
+}
+
+// The shape of a result in the header: in the default order if the header only repeats what its instruction derives.
+static const HloShape *forget_result(HloArena *arena, const HloShape *given, const HloInstruction *at) {
+    const bool derived = derives_order(at) && hlo_shape_equal(given, at->shape, HLO_COMPARE_ALL);
+    return derived ? in_default_order(arena, given) : given;
+}
+
+// Before the instructions forget theirs.
+static void forget_results(HloModule *module) {
+    const HloInstruction *root = module->entry->root;
+    const HloShape *given = module->entry_result_layout;
+    if (!given) return;
+    if (!hlo_is(root, HLO_OP_TUPLE)) {
+        module->entry_result_layout = forget_result(module->arena, given, root);
+        return;
+    }
+    const HloShape **elements = HLO_ARENA_NEW(module->arena, const HloShape *, root->operand_count + 1);
+    for (int32_t i = 0; i < root->operand_count; i++)
+        elements[i] = forget_result(module->arena, given->elements[i], root->operands[i]);
+    module->entry_result_layout = hlo_shape_tuple(module->arena, elements, root->operand_count);
+}
+
+void compile_forget_derived_layouts(HloModule *module, bool results) {
+    assert(module->entry);
+    if (hlo_module_has(module, HLO_OP_FUSION) || hlo_module_has(module, HLO_OP_BITCAST)) return;
+    if (results) forget_results(module);
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        const bool entry = module->computations.items[c] == module->entry;
+        for (HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
+            const bool keeps = entry && (hlo_is(i, HLO_OP_PARAMETER) || (!results && is_result(module, i)));
+            if (!keeps && !asks_for_order(i)) i->shape = in_default_order(module->arena, i->shape);
+        }
+    }
 }
 
 // ---- layouts that the caller requests

@@ -25,7 +25,8 @@ typedef struct CompileLayouts {
     const HloShape *result;
     // Layouts that the program does not name are open (StableHLO), and the machine chooses them. HLO names them all.
     bool open;
-    CompileLayoutFunction *machine;  // NULL: open layouts stay open
+    // NULL: open layouts stay open, as do those of results that HLO text only derives from a transpose.
+    CompileLayoutFunction *machine;
     void *context;
 } CompileLayouts;
 

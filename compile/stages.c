@@ -29,6 +29,8 @@ HloStatus compile_take_input(Compilation *compilation) {
     if (!result->module) result->module = hlo_module_clone(compilation->input);
     HLO_FAIL_IF(!result->module, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
     compilation->optimises = !options->no_optimise && !result->module->is_scheduled;
+    if (compilation->optimises && !result->was_per_device)
+        compile_forget_derived_layouts(result->module, !options->layouts.machine);
     return compile_ask_layouts(result->module, &options->layouts, compilation->arena, &compilation->entry_layouts);
 }
 

@@ -59,6 +59,9 @@ static const RuleCase rules[] = {
     {X("f32[]") P("s32[]", "i", 1) SPLAT("f32[5]", "a", "x")
          "  b = f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}\n  ROOT r = f32[2] negate(b)\n",
      X("f32[]") P("s32[]", "i", 1) "  b = f32[] negate(x)\n  ROOT r = f32[2] broadcast(b), dimensions={}\n"},
+    // Broadcasts that only add dimensions of size 1 are reshapes, as XLA reads them; those that transpose are not.
+    {X("f32[4,3]") "  ROOT r = f32[4,1,3] broadcast(x), dimensions={0,2}\n", X("f32[4,3]") "  ROOT r = f32[4,1,3] reshape(x)\n"},
+    STAYS(X("f32[4,3]") "  ROOT r = f32[3,1,4] broadcast(x), dimensions={2,0}\n"),
     // Broadcasts below elementwise ops.
     {X("f32[4]") P("f32[]", "s", 1) "  a = f32[4,3] broadcast(x), dimensions={0}\n" SPLAT("f32[4,3]", "b", "s")
          "  ROOT r = f32[4,3] multiply(a, b)\n",

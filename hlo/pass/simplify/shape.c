@@ -125,6 +125,12 @@ static HloInstruction *broadcast_same(HloInstruction *i) {
     return same ? i->operands[0] : NULL;
 }
 
+// A broadcast that only adds dimensions of size 1, as JAX writes it, is a reshape, as XLA's reader of StableHLO has it.
+static HloInstruction *broadcast_of_ones(HloInstruction *i) {
+    if (i->operands[0]->shape->rank == 0 || hlo_shape_is_dynamic(i->shape) || !hlo_pass_is_view(i)) return NULL;
+    return hlo_pass_reshape(i, i->operands[0], hlo_shape_dims(i->shape));
+}
+
 // A broadcast of a broadcast is one broadcast, with composed dimension mappings.
 static HloInstruction *broadcast_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_BROADCAST));
@@ -393,6 +399,7 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_BROADCAST, broadcast_twice},
     {HLO_OP_BROADCAST, broadcast_of_reshape},
     {HLO_OP_BROADCAST, broadcast_of_iota},
+    {HLO_OP_BROADCAST, broadcast_of_ones},
     {HLO_OP_IOTA, iota_of_one},
     {HLO_OP_REVERSE, reverse_nothing},
     {HLO_OP_REVERSE, reverse_twice},
