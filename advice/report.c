@@ -34,14 +34,21 @@ static void print_amount(HloText *text, const AdviceReport *report, const Advice
     align(text, &cell, 12);
 }
 
-// How often: equal collectives of several layers, times the iterations of loops around them.
-static void print_times(HloText *text, const AdviceAmount *amount) {
+static void print_times(HloText *text, int64_t count) {
     HloText cell = {0};
+    hlo_text_format(&cell, "x %lld", (long long)count);
+    align(text, &cell, 11);
+}
+
+// How often: equal collectives of several layers, times the iterations of loops around them.
+static void print_sites(HloText *text, const AdviceAmount *amount) {
     const int64_t trips = amount->sites ? amount->count / amount->sites : 0;
-    if (trips > 1 && amount->sites > 1 && trips * amount->sites == amount->count)
-        hlo_text_format(&cell, "x %lld x %lld", (long long)amount->sites, (long long)trips);
-    else
-        hlo_text_format(&cell, "x %lld", (long long)amount->count);
+    if (trips <= 1 || amount->sites <= 1 || trips * amount->sites != amount->count) {
+        print_times(text, amount->count);
+        return;
+    }
+    HloText cell = {0};
+    hlo_text_format(&cell, "x %lld x %lld", (long long)amount->sites, (long long)trips);
     align(text, &cell, 11);
 }
 
@@ -69,7 +76,7 @@ static void print_head(HloText *text, const AdviceReport *report) {
 
 static void print_group(HloText *text, const AdviceReport *report, const AdviceGroup *group) {
     print_amount(text, report, &group->amount);
-    print_times(text, &group->amount);
+    print_sites(text, &group->amount);
     hlo_text_format(text, "  %s", group->opcode);
     if (*group->axes) hlo_text_format(text, " over %s", group->axes);
     hlo_text_format(text, ": %s (%s)", group->what, advice_kind_title(group->kind));
@@ -95,7 +102,6 @@ static void print_groups(HloText *text, const AdviceReport *report) {
             continue;
         }
         folded++;
-        rest.sites += group->amount.sites;
         rest.count += group->amount.count;
         rest.bytes += group->amount.bytes;
         rest.picoseconds += group->amount.picoseconds;
@@ -103,7 +109,7 @@ static void print_groups(HloText *text, const AdviceReport *report) {
     }
     if (!folded) return;
     print_amount(text, report, &rest);
-    print_times(text, &rest);
+    print_times(text, rest.count);
     hlo_text_format(text, "  %lld other%s of less than 1 %% each\n", (long long)folded, folded == 1 ? "" : "s");
 }
 
@@ -113,7 +119,7 @@ static void print_totals(HloText *text, const AdviceReport *report, const char *
     hlo_text_format(text, "\n%s\n", title);
     for (int64_t i = 0; i < count; i++) {
         print_amount(text, report, &totals[i].amount);
-        print_times(text, &totals[i].amount);
+        print_times(text, totals[i].amount.count);
         hlo_text_format(text, "  %s\n", totals[i].name);
     }
 }
