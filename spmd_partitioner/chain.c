@@ -11,6 +11,7 @@
 //     windows of a pad                   windows with that padding (padded_window.c)
 //     updates at a known place           a select of the update, moved (placed_window.c)
 //     concatenate(v …, slice(x), v …)    a pad, where v … are arrays of one value: a shift as jnp and models write it
+//     slice(pad(x, v) + pad(y, w))       the sum of both slices, which are pads: the derivative of a sum of shifts
 // A slice with strides whose elements another one takes too goes the other way: it becomes a slice of that one. Every
 // second element from 0 on lies on the devices that hold the elements, and those from 2 on are the same, shifted by one
 // (a level of an associative scan). Slice by slice both would be moved.
@@ -20,6 +21,7 @@
 
 #include "hlo/ir/instruction.h"
 #include "hlo/ir/literal.h"
+#include "spmd_partitioner/passes/passes.h"
 
 // Whether `at` may be computed from the operand of `inner`: a link, or annotated like one of its neighbours, as in
 // programs in which every array is annotated.
@@ -257,6 +259,97 @@ static bool join(const HloInstruction *at, Joined *joined) {
     }
 }
 
+// ---- parts of what is computed of pads
+
+// Ops between a slice and the pads below, one below the other, at most.
+enum { MOST_DEPTH = 64 };
+
+// Whether `at` takes a part of its operand, and which: a slice, or a pad that only takes away.
+static bool takes_part(const HloInstruction *at, Joined *joined) {
+    if (!hlo_is(at, HLO_OP_SLICE) && !hlo_is(at, HLO_OP_PAD)) return false;
+    const HloShape *whole = at->operands[0]->shape;
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        if (hlo_is(at, HLO_OP_SLICE)) {
+            joined->starts[d] = HLO_ATTRIBUTES(at, Slice)->starts.items[d];
+            if (stride_of(HLO_ATTRIBUTES(at, Slice), d) != 1) return false;
+        } else {
+            const HloPadDimension *pad = &HLO_ATTRIBUTES(at, Pad)->padding.items[d];
+            joined->starts[d] = -pad->low;
+            if (pad->interior || pad->low > 0 || pad->high > 0 || -pad->low > whole->dims[d]) return false;
+        }
+        joined->limits[d] = joined->starts[d] + at->shape->dims[d];
+        joined->strides[d] = 1;
+    }
+    return true;
+}
+
+// Whether an array is one scalar, a pad, or computed elementwise of pads and scalars for nothing but its one user;
+// *pads counts the pads.
+static bool is_of_pads(const HloInstruction *at, int64_t *pads, int32_t depth) {
+    const HloLiteral *literal;
+    if (depth == 0 || !at->operand_count || !spmd_is_link(at)) return false;
+    if (value_of(at, &literal)) return !literal;
+    if (hlo_instruction_is_root(at) || at->users.count != 1) return false;
+    if (hlo_is(at, HLO_OP_PAD)) {
+        for (int32_t d = 0; d < at->shape->rank; d++)
+            if (HLO_ATTRIBUTES(at, Pad)->padding.items[d].interior) return false;
+        ++*pads;
+        return true;
+    }
+    if (!hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE) || at->called_count || hlo_instruction_has_side_effect(at) ||
+        hlo_op_is(at->opcode, HLO_OP_IS_NONDETERMINISTIC))
+        return false;
+    for (int32_t i = 0; i < at->operand_count; i++)
+        if (!hlo_shape_is_scalar(at->operands[i]->shape) && !is_of_pads(at->operands[i], pads, depth - 1)) return false;
+    return true;
+}
+
+// The part of an array that is_of_pads(), before `end`.
+static HloInstruction *emit_part(HloInstruction *at, HloInstruction *end, const Joined *part) {
+    HloArena *arena = at->parent->module->arena;
+    const int64_t rank = at->shape->rank;
+    const HloShape *shape = hlo_shape_with_type(arena, end->shape, at->shape->type);
+    HloInstruction *made;
+    const HloLiteral *literal;
+    if (hlo_is(at, HLO_OP_PAD)) {
+        HloSliceAttributes attributes = {hlo_ints(arena, part->starts, rank), hlo_ints(arena, part->limits, rank),
+                                         hlo_ints(arena, part->strides, rank)};
+        made = hlo_instruction_new(at->parent, HLO_OP_SLICE, shape, &at, 1, &attributes, NULL);
+    } else {
+        HloInstruction **operands = HLO_ARENA_NEW(arena, HloInstruction *, at->operand_count);
+        const bool uniform = value_of(at, &literal) != NULL;
+        for (int32_t i = 0; i < at->operand_count; i++) {
+            HloInstruction *operand = at->operands[i];
+            operands[i] = uniform || hlo_shape_is_scalar(operand->shape) ? operand : emit_part(operand, end, part);
+        }
+        made = hlo_instruction_clone(at->parent, at, shape, operands, at->operand_count);
+    }
+    hlo_instruction_move_before(made, end);
+    return made;
+}
+
+// Whether `at` takes a part of what is computed of two pads or more.
+static bool is_part_of_pads(const HloInstruction *at, Joined *part) {
+    if (!hlo_shape_is_array(at->shape) || !at->operand_count || hlo_shape_is_dynamic(at->shape) ||
+        !takes_part(at, part) || hlo_is(at->operands[0], HLO_OP_PAD))
+        return false;
+    int64_t pads = 0;
+    return is_of_pads(at->operands[0], &pads, MOST_DEPTH) && pads > 1;
+}
+
+// Computes that part of parts. What is new comes right before `at`; returns the first of it, where chains may end.
+static HloInstruction *split_part(HloInstruction *at, const Joined *part) {
+    HloInstruction *before = at->previous, *inner = at->operands[0];
+    HloInstruction *made = emit_part(inner, at, part), *first = before->next;
+    hlo_instruction_copy_annotations(made, at);
+    const char *name = at->name;
+    hlo_instruction_replace_uses(at, made);
+    hlo_instruction_remove(at);
+    hlo_instruction_set_name(made, name);
+    spmd_remove_unused(inner);
+    return first;
+}
+
 static Joined room_for(HloArena *arena, int64_t rank) {
     int64_t *room = HLO_ARENA_NEW(arena, int64_t, 5 * rank + 1);
     return (Joined){.low = room,
@@ -280,7 +373,8 @@ bool spmd_has_chains(const HloModule *module) {
         for (const HloInstruction *at = module->computations.items[c]->first; at && !found; at = at->next) {
             if (!may_end(at->opcode)) continue;
             Joined joined = room_for(scratch, hlo_shape_is_array(at->shape) ? at->shape->rank : 0);
-            found = spmd_is_padded_window(at) || spmd_is_placed_window(at) || join(at, &joined);
+            found = spmd_is_padded_window(at) || spmd_is_placed_window(at) || join(at, &joined) ||
+                    is_part_of_pads(at, &joined);
         }
     }
     hlo_arena_free(scratch);
@@ -319,6 +413,10 @@ void spmd_join_chains(HloModule *module) {
             next = at->next;
             if (!may_end(at->opcode) || at->control_predecessors.count || at->control_successors.count) continue;
             Joined joined = room_for(scratch, hlo_shape_is_array(at->shape) ? at->shape->rank : 0);
+            if (is_part_of_pads(at, &joined)) {
+                next = split_part(at, &joined);
+                continue;
+            }
             HloInstruction *made = spmd_is_padded_window(at)   ? spmd_join_padded_window(at)
                                    : spmd_is_placed_window(at) ? spmd_join_placed_window(at)
                                    : join(at, &joined)         ? emit(at, &joined)

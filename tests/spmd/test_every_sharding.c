@@ -275,6 +275,18 @@ static const Cut cuts[] = {
      " m = f32[A,B] get-tuple-element(n), index=0\n c = (f32[A,B], f32[B]) scan(m, q), dimensions={0}, to_apply=step, "
      "num_carries=1\n d = f32[A,B] get-tuple-element(c), index=0\n ROOT r = f32[A,B] add(d, p)\n}\n",
      ALL},
+    {"the inside of a sum of pads",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n h = f32[] parameter(1)\n z = f32[] constant(0)\n"
+     " k = f32[A,B] broadcast(h), dimensions={}\n m = f32[A,B] multiply(p, k)\n"
+     " a = f32[{A+2},{B+1}] pad(p, z), padding=2_0x0_1\n b = f32[{A+2},{B+1}] pad(m, z), padding=1_1x1_0\n"
+     " c = f32[{A+2},{B+1}] add(a, b)\n w = f32[{A+2},{B+1}] broadcast(h), dimensions={}\n"
+     " d = f32[{A+2},{B+1}] subtract(c, w)\n ROOT t = f32[A,B] slice(d), slice={[1:{A+1}],[0:B]}\n}\n",
+     ALL},
+    {"what a pad leaves of a difference of pads",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n h = f32[] parameter(1)\n z = f32[] constant(0)\n"
+     " a = f32[{A+1},B] pad(p, z), padding=1_0x0_0\n b = f32[{A+1},B] pad(p, h), padding=0_1x0_0\n"
+     " d = f32[{A+1},B] subtract(b, a)\n ROOT t = f32[A,B] pad(d, h), padding=-1_0x0_0\n}\n",
+     ALL},
     {"every second row set",
      "set {\n x = f32[] parameter(0)\n ROOT y = f32[] parameter(1)\n}\nENTRY e {\n p = f32[{A+A},B] parameter(0)\n"
      " q = f32[{A+A},B] parameter(1)\n u = f32[A,B] slice(q), slice={[1:{A+A}:2], [0:B]}\n"

@@ -300,6 +300,22 @@ static const SentBytes programs[] = {
            " b = f32[16,3] reverse(d), dimensions={0}\n"
            " ROOT t = f32[16,3] add(b, r), sharding={devices=[4,1]<=[4]}\n"),
      2 * 4 * 3 * 4},
+    // Each pad is a shift by the time that the slice is taken, of one row and of two.
+    {"the derivative of a sum of shifts",
+     SPLIT("f32[16,3]",
+           " z = f32[] constant(0)\n h = f32[] constant(2)\n k = f32[16,3] broadcast(h), dimensions={}\n"
+           " m = f32[16,3] multiply(p, k)\n n = f32[16,3] exponential(p)\n"
+           " a = f32[18,3] pad(p, z), padding=2_0x0_0\n b = f32[18,3] pad(m, z), padding=1_1x0_0\n"
+           " c = f32[18,3] pad(n, z), padding=0_2x0_0\n d = f32[18,3] add(a, b)\n e = f32[18,3] add(d, c)\n"
+           " ROOT t = f32[16,3] slice(e), slice={[2:18],[0:3]}, sharding={devices=[4,1]<=[4]}\n"),
+     (1 + 2) * 3 * 4},
+    {"the derivative of a sum of shifts, uneven",
+     SPLIT("f32[15,3]",
+           " z = f32[] constant(0)\n n = f32[15,3] exponential(p)\n"
+           " a = f32[16,3] pad(p, z), padding=1_0x0_0\n c = f32[16,3] pad(n, z), padding=0_1x0_0\n"
+           " d = f32[16,3] add(a, c)\n"
+           " ROOT t = f32[15,3] slice(d), slice={[1:16],[0:3]}, sharding={devices=[4,1]<=[4]}\n"),
+     3 * 4},
     // Each device has the rows that go into its part.
     {"every second row set", EVERY_SECOND("f32[16,3]", "f32[8,3]", "8", "[0:16:2]"), 0},
     {"every second row set, uneven", EVERY_SECOND("f32[14,3]", "f32[7,3]", "7", "[0:14:2]"), 0},
