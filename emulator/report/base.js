@@ -73,14 +73,23 @@ const showTip = (event, text) => {
   tip.style.top = (event.clientY + 18 + size.height > innerHeight ? event.clientY - size.height - 12 : event.clientY + 18) + "px";
 };
 
-// A canvas of this height in CSS pixels, redrawn when its width or the colour scheme changes. `draw(pen, width, height)`.
-const canvasIn = (box, height, draw) => {
-  const canvas = node("canvas", { height: height });
-  canvas.style.height = height + "px";
+// Shows text(event) while the pointer is over an element, and where a finger taps it.
+const hover = (element, text) => {
+  for (const kind of ["pointermove", "click"]) element.addEventListener(kind, event => showTip(event, text(event)));
+  element.addEventListener("pointerleave", event => showTip(event, ""));
+};
+addEventListener("pointerdown", event => showTip(event, ""));
+
+// A canvas of a height in CSS pixels, or of height(width), redrawn when its width or the colour scheme changes. `draw(pen, width, height)`.
+const canvasIn = (box, heightOf, draw) => {
+  const canvas = node("canvas"), heightFor = width => typeof heightOf === "function" ? heightOf(width) : heightOf;
+  canvas.style.height = heightFor(box.clientWidth || 900) + "px";
   box.append(canvas);
   const redraw = () => {
     const width = canvas.clientWidth, ratio = devicePixelRatio || 1;
     if (!width) return;
+    const height = heightFor(width);
+    canvas.style.height = height + "px";
     canvas.width = width * ratio;
     canvas.height = height * ratio;
     const pen = canvas.getContext("2d");
@@ -89,10 +98,10 @@ const canvasIn = (box, height, draw) => {
     pen.textBaseline = "middle";
     draw(pen, width, height);
   };
-  new ResizeObserver(redraw).observe(canvas);
+  // In the next frame: another height within a call of the observer is an error of the page.
+  new ResizeObserver(() => requestAnimationFrame(redraw)).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   canvas.redraw = redraw;
-  canvas.addEventListener("pointerleave", event => showTip(event, ""));
   return canvas;
 };
 const niceStep = (span, count) => {
@@ -101,18 +110,31 @@ const niceStep = (span, count) => {
 };
 
 // Calls emit(op, start, end, row) for what the view shows, iterations of loops unfolded, and emit.folded(...) for loops whose
-// iterations are too narrow to see.
+// iterations are too narrow to see. Of operations that are narrower than a pixel it leaves out those at the place of the last one.
 const walk = (list, offset, view, emit) => {
+  const seen = view.seen ||= {};
   for (const op of list) {
     if (op.hidden) continue;
-    const start = op.start + offset, end = start + op.duration;
-    if (end >= view.from && start <= view.to && (end - start) * view.scale >= 0.15) emit(op, start, end);
+    const start = op.start + offset, end = start + op.duration, row = isNetwork(op) ? "network" : op.depth;
+    if (end >= view.from && start <= view.to && ((end - start) * view.scale >= 0.15 || !((start - seen[row]) * view.scale < 0.5))) {
+      emit(op, start, end);
+      seen[row] = start;
+    }
     if (!op.children.length || end < view.from || start > view.to || (end - start) * view.scale < 1) continue;
     const count = trips(op), body = op.duration / count;
     if (count > 1 && body * view.scale < 5) { emit.folded(op, start, end, count); continue; }
     const first = Math.max(0, Math.floor((view.from - start) / body)), last = Math.min(count - 1, Math.floor((view.to - start) / body));
     for (let i = first; i <= last; i++) walk(op.children, offset + i * body, view, emit);
   }
+};
+// The kernels of a loop's body by what bounds them: band(bound, from, to), with places between 0 and 1.
+const bands = (op, band) => {
+  const of = { matrix: 0, vector: 0, memory: 0 };
+  for (const one of op.children) if (of[one.bound] !== undefined) of[one.bound] += one.duration;
+  const all = Object.values(of).reduce((sum, value) => sum + value, 0);
+  let at = 0;
+  if (!all) band("none", 0, 1);
+  else for (const [bound, value] of Object.entries(of)) band(bound, at, at += value / all);
 };
 
 // ---- tables
@@ -127,7 +149,7 @@ const table = (box, columns, rows, by, most, pick) => {
     });
     const head = node("tr", {}, ...columns.map(([title, , , kind], i) => {
       const cell = node("th", { class: kind || "", scope: "col", ...(i === sort ? { "aria-sort": down ? "descending" : "ascending" } : {}) }, title);
-      cell.onclick = () => { down = i === sort ? !down : typeof rows[0]?.[0] !== "string"; sort = i; render(); };
+      cell.onclick = () => { down = i === sort ? !down : typeof columns[i][1](rows[0]) !== "string"; sort = i; render(); };
       return cell;
     }));
     const body = order.slice(0, limit).map(row => {
@@ -216,13 +238,12 @@ const drawSharding = parameter => {
   };
   draw();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  canvas.addEventListener("pointermove", event => {
+  hover(canvas, event => {
     const box = canvas.getBoundingClientRect(), column = Math.min(columns - 1, Math.floor((event.clientX - box.left) / box.width * columns));
     const row = Math.min(rows - 1, Math.floor((event.clientY - box.top) / box.height * rows)), part = Math.max(0, row * columns + column);
     let rest = part;
     const index = [...tiles].reverse().map(size => { const at = rest % size; rest = Math.floor(rest / size); return at; }).reverse();
-    showTip(event, `<b>${escaped(parameter.name)}, part ${index.length ? `[${index.join(", ")}]` : "0"}</b>${parts[part].length > 1 ? "devices" : "device"} ${listed(parts[part] || [])}`);
+    return `<b>${escaped(parameter.name)}, part ${index.length ? `[${index.join(", ")}]` : "0"}</b>${parts[part].length > 1 ? "devices" : "device"} ${listed(parts[part] || [])}`;
   });
-  canvas.addEventListener("pointerleave", event => showTip(event, ""));
   return canvas;
 };

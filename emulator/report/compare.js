@@ -51,9 +51,8 @@ const drawParts = () => {
     for (const [name, value] of Object.entries(partsOfStep(data))) {
       if (value / data.step < 0.0005) continue;
       const part = node("div", { style: `flex:${value};background:var(--${name})` });
-      part.addEventListener("pointermove", event => showTip(event, `<b>${letter}: ${partNames[name]}</b>${time(value)}, ${percent(value / data.step)} of the step` +
-        (index ? `\n${change(value, base[name])} against ${first.letter}` : "")));
-      part.addEventListener("pointerleave", event => showTip(event, ""));
+      hover(part, () => `<b>${letter}: ${partNames[name]}</b>${time(value)}, ${percent(value / data.step)} of the step` +
+        (index ? `\n${change(value, base[name])} against ${first.letter}` : ""));
       bar.append(part);
     }
     byId("parts").append(node("div", { class: "row" }, node("b", {}, letter), bar, node("div", { style: `flex:${longest - data.step}` }),
@@ -85,21 +84,17 @@ const drawTimelines = () => {
       };
       emit.folded = (op, start, end, count) => {
         // Iterations that are too narrow: the shares of their parts, as bands.
-        let top = 3;
-        const of = { matrix: 0, vector: 0, memory: 0 };
-        for (const one of op.children) if (!isNetwork(one) && of[one.bound] !== undefined) of[one.bound] += one.duration;
-        const all = Object.values(of).reduce((sum, value) => sum + value, 0) || 1;
-        for (const [bound, value] of Object.entries(of)) { pen.fillStyle = colour(bound); pen.fillRect(start * scale, top, (end - start) * scale, 32 * value / all); top += 32 * value / all; }
+        bands(op, (bound, from, to) => { pen.fillStyle = colour(bound); pen.fillRect(start * scale, 3 + 32 * from, (end - start) * scale, 32 * (to - from)); });
         if (op.children.some(isNetwork)) { pen.fillStyle = colour("network"); pen.fillRect(start * scale, 38, (end - start) * scale, 16); }
         drawn.push([start * scale, 3, (end - start) * scale, 51, op, count]);
       };
       walk(report.roots, 0, { from: 0, to: report.data.step, scale }, emit);
       pen.strokeStyle = colour("line"); pen.beginPath(); pen.moveTo(report.data.step * scale, 0); pen.lineTo(report.data.step * scale, height); pen.stroke();
     });
-    canvas.addEventListener("pointermove", event => {
+    hover(canvas, event => {
       const at = canvas.getBoundingClientRect(), x = event.clientX - at.left, y = event.clientY - at.top;
       const found = drawn.findLast(([left, top, width, tall]) => x >= left - 1 && x <= left + width + 1 && y >= top && y <= top + tall);
-      showTip(event, found ? describe(found[4]) : "");
+      return found ? describe(found[4]) : "";
     });
   }
 };
@@ -130,7 +125,7 @@ const drawProfile = () => {
     [{ opcode: "opcode", bound: "unit", source: "source line", scope: "scope" }[by], row => row.key, null, "t"],
     ...reports.map(({ letter }, i) => [letter, row => row.of[i][0], (row, value) => value ? time(value) : "", "n"]),
     ...reports.map(({ letter }, i) => [`runs ${letter}`, row => row.of[i][1], (row, value) => value || "", "n"]),
-    [`${reports[last].letter} − A`, row => Math.abs(difference(row)), row => node("span", { class: difference(row) > 0 ? "worse" : "better" }, signed(difference(row), time)), "n"],
+    [`time ${reports[last].letter} − A`, row => Math.abs(difference(row)), row => node("span", { class: difference(row) > 0 ? "worse" : "better" }, signed(difference(row), time)), "n"],
   ], rows, 1 + 2 * reports.length, 15);
 };
 const drawCollectives = () => {
@@ -141,7 +136,7 @@ const drawCollectives = () => {
     ["collective", row => row.key, null, "t"],
     ...reports.map(({ letter }, i) => [`sent ${letter}`, row => row.of[i][1], (row, value) => value ? `${bytes(value)} (${row.of[i][2]} ×)` : "", "n"]),
     ...reports.map(({ letter }, i) => [`time ${letter}`, row => row.of[i][0], (row, value) => value ? time(value) : "", "n"]),
-    [`${reports[last].letter} − A`, row => Math.abs(difference(row, 1)), row => node("span", { class: difference(row, 1) > 0 ? "worse" : "better" }, signed(difference(row, 1), bytes)), "n"],
+    [`time ${reports[last].letter} − A`, row => Math.abs(difference(row)), row => node("span", { class: difference(row) > 0 ? "worse" : "better" }, signed(difference(row), time)), "n"],
   ], rows, 1 + 2 * reports.length, 15);
 };
 

@@ -95,7 +95,7 @@ static const char kBody[] =
     "title=\"s\">−</button>"
     "<button id=\"zoom-all\" title=\"0\">all</button></div></div>\n"
     "<div class=\"box\" id=\"timeline\"></div>\n"
-    "<p class=\"note\">Drag to move, Ctrl and wheel or w and s to zoom, a double click shows one operation, Enter in "
+    "<p class=\"note\">Drag to move, Ctrl and wheel, w and s or two fingers to zoom, a double click shows one operation, Enter in "
     "the search goes to the next match. Iterations of loops are drawn like the first.</p></section>\n"
     "<section id=\"profile-part\"><div class=\"head\"><h2>Operations</h2><div class=\"tools\"><label>by <select "
     "id=\"group\">\n<option value=\"opcode\">opcode</option><option value=\"bound\">unit</option>"

@@ -30,8 +30,7 @@ const drawHeader = () => {
   for (const [name, value, label] of parts) {
     if (value / data.step < 0.0005) continue;
     const bar = node("div", { style: `flex:${value};background:var(--${name})` });
-    bar.addEventListener("pointermove", event => showTip(event, `<b>${label}</b>${time(value)}, ${percent(value / data.step)} of the step`));
-    bar.addEventListener("pointerleave", event => showTip(event, ""));
+    hover(bar, () => `<b>${label}</b>${time(value)}, ${percent(value / data.step)} of the step`);
     byId("parts").append(bar);
     byId("parts-key").append(node("span", { style: `--c:var(--${name})` }, `${label} ${time(value)}, ${percent(value / data.step)}`));
   }
@@ -40,7 +39,7 @@ const drawHeader = () => {
 // ---- the timeline
 
 const timeline = {
-  from: 0, to: data.step, drawn: [], query: "", gutter: 64, row: 20, axis: 22,
+  from: 0, to: data.step, drawn: [], query: "", match: -1, gutter: 64, row: 20, axis: 22,
   depth: Math.min(6, 1 + ops.reduce((most, op) => isNetwork(op) ? most : Math.max(most, op.depth), 0)),
 };
 timeline.gap = 18;  // between the rows of the device and that of the network, for the flows
@@ -55,7 +54,7 @@ const drawTimeline = (pen, width, height) => {
   pen.fillRect(0, 0, width, height);
   pen.strokeStyle = colour("line");
   pen.fillStyle = colour("faint");
-  const step = niceStep(to - from, Math.max(3, (width - gutter) / 130));
+  const step = niceStep(to - from, Math.max(4, (width - gutter) / 130));
   for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
     pen.beginPath(); pen.moveTo(x(t), axis); pen.lineTo(x(t), height); pen.stroke();
     const label = tick(t);
@@ -64,22 +63,22 @@ const drawTimeline = (pen, width, height) => {
   const top = line => axis + 2 + line * (row + 3) + (line === timeline.depth ? timeline.gap : 0);
   pen.save();
   pen.beginPath(); pen.rect(gutter, 0, width - gutter, height); pen.clip();
-  const box = (op, start, end, line, label, fill) => {
+  const box = (op, start, end, line, label, light, fill) => {
     const left = Math.max(gutter - 2, x(start)), size = Math.max(0.5, Math.min(width + 2, x(end)) - left);
     pen.globalAlpha = matches(op) ? 1 : 0.18;
-    pen.fillStyle = fill;
-    pen.fillRect(left, top(line), size > 3 ? size - 0.6 : size, row);
+    fill(left, top(line), size > 3 ? size - 0.6 : size);
     if (timeline.query && matches(op)) { pen.fillStyle = colour("mark"); pen.fillRect(left, top(line) + row - 3, size, 3); }
     timeline.drawn.push([left, top(line), size, row, op]);
     if (size > 34) {
       pen.save();
       pen.beginPath(); pen.rect(left, top(line), size - 4, row); pen.clip();
-      pen.fillStyle = isControl(op) ? colour("text") : "#fff";
+      pen.fillStyle = colour(light ? "text" : "page");
       pen.fillText(label, left + 4, top(line) + row / 2 + 1);
       pen.restore();
     }
     pen.globalAlpha = 1;
   };
+  const plain = name => (left, top, size) => { pen.fillStyle = colour(name); pen.fillRect(left, top, size, row); };
   const line = op => isNetwork(op) ? timeline.depth : Math.min(op.depth, timeline.depth - 1);
   // From where the device asks for a transfer to the transfer, and on to where the device waits for it.
   const flows = [];
@@ -102,13 +101,14 @@ const drawTimeline = (pen, width, height) => {
   const emit = (op, start, end) => {
     const count = trips(op);
     if (op.issued !== undefined && (end - start) * scale >= 6) flows.push([op, start - op.start]);
-    box(op, start, end, line(op), count > 1 ? `${op.name} × ${count}` : op.name, colour(isControl(op) ? "line" : op.bound));
+    box(op, start, end, line(op), count > 1 ? `${op.name} × ${count}` : op.name, isControl(op), plain(isControl(op) ? "line" : op.bound));
   };
-  // The body as a whole: its parts side by side in one iteration, hatched.
+  // Iterations that are too narrow: the shares of their kernels, as bands.
   emit.folded = (op, start, end, count) => {
     const next = Math.min(op.depth + 1, timeline.depth - 1);
-    box(op, start, end, next, `${count} iterations of ${time(op.duration / count)}: zoom in`, colour("none"));
-    if (op.children.some(isNetwork)) box(op, start, end, timeline.depth, "", colour("network"));
+    box(op, start, end, next, `${count} iterations of ${time(op.duration / count)}: zoom in`, false, (left, top, size) =>
+      bands(op, (bound, from, to) => { pen.fillStyle = colour(bound); pen.fillRect(left, top + row * from, size, row * (to - from)); }));
+    if (op.children.some(isNetwork)) box(op, start, end, timeline.depth, "", false, plain("network"));
   };
   walk(roots, 0, { from, to, scale }, emit);
   drawFlows();
@@ -128,8 +128,9 @@ const drawOverview = (pen, width, height) => {
     pen.fillRect(start * scale, isNetwork(op) ? height - 7 : 3, Math.max(0.4, (end - start) * scale), isNetwork(op) ? 5 : height - 12);
   };
   emit.folded = (op, start, end) => {
-    pen.fillStyle = colour("none");
-    pen.fillRect(start * scale, 3, (end - start) * scale, height - 12);
+    const tall = height - 12, size = (end - start) * scale;
+    bands(op, (bound, from, to) => { pen.fillStyle = colour(bound); pen.fillRect(start * scale, 3 + tall * from, size, tall * (to - from)); });
+    if (op.children.some(isNetwork)) { pen.fillStyle = colour("network"); pen.fillRect(start * scale, height - 7, size, 5); }
   };
   walk(roots, 0, { from: 0, to: data.step, scale }, emit);
   pen.strokeStyle = colour("accent");
@@ -147,15 +148,25 @@ const zoom = (factor, at) => {
   const centre = at === undefined ? (timeline.from + timeline.to) / 2 : at;
   view(centre - (centre - timeline.from) * factor, centre + (timeline.to - centre) * factor);
 };
+// Shows one operation with what is around it.
+const viewOf = op => {
+  const around = Math.min(4 * op.duration, data.step / 20);
+  view(op.start - around, op.start + op.duration + around);
+};
 const hit = event => {
   const box = timeline.canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
   return timeline.drawn.findLast(([left, top, width, height]) => x >= left - 1 && x <= left + width + 1 && y >= top && y <= top + height);
+};
+const tipAt = event => {
+  const found = hit(event);
+  return found ? describe(found[4]) : "";
 };
 const timeAt = event => timeline.from + (event.clientX - timeline.canvas.getBoundingClientRect().left - timeline.gutter) / timeline.scale;
 const setUpTimeline = () => {
   overview.canvas = canvasIn(byId("timeline"), 34, drawOverview);
   const canvas = timeline.canvas = canvasIn(byId("timeline"), timeline.height, drawTimeline);
-  let drag = null;
+  let drag = null, pinch = null;
+  const fingers = new Map();
   canvas.addEventListener("wheel", event => {
     if (!event.ctrlKey && !event.shiftKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY) && !byId("timeline").classList.contains("on")) return;
     event.preventDefault();
@@ -164,20 +175,31 @@ const setUpTimeline = () => {
   }, { passive: false });
   canvas.addEventListener("pointerdown", event => {
     byId("timeline").classList.add("on");
+    fingers.set(event.pointerId, event);
+    pinch = null;
     drag = { x: event.clientX, from: timeline.from, to: timeline.to };
     canvas.setPointerCapture(event.pointerId);
   });
-  canvas.addEventListener("pointerup", () => { drag = null; });
+  for (const end of ["pointerup", "pointercancel"])
+    canvas.addEventListener(end, event => { drag = pinch = null; fingers.delete(event.pointerId); });
   canvas.addEventListener("pointermove", event => {
+    if (fingers.has(event.pointerId)) fingers.set(event.pointerId, event);
+    if (fingers.size === 2) {
+      const [a, b] = fingers.values(), apart = Math.max(1, Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY));
+      if (pinch) zoom(pinch / apart, timeAt({ clientX: (a.clientX + b.clientX) / 2 }));
+      pinch = apart;
+      return;
+    }
     if (drag && Math.abs(event.clientX - drag.x) > 2) {
       const by = (drag.x - event.clientX) / timeline.scale;
       view(drag.from + by, drag.to + by);
       showTip(event, "");
       return;
     }
-    const found = hit(event);
-    showTip(event, found ? describe(found[4]) : "");
+    showTip(event, tipAt(event));
   });
+  canvas.addEventListener("click", event => showTip(event, tipAt(event)));
+  canvas.addEventListener("pointerleave", event => showTip(event, ""));
   canvas.addEventListener("dblclick", event => {
     const found = hit(event);
     if (!found) return view(0, data.step);
@@ -193,6 +215,7 @@ const setUpTimeline = () => {
   byId("zoom-all").onclick = () => view(0, data.step);
   byId("search").oninput = event => {
     timeline.query = event.target.value.trim().toLowerCase();
+    timeline.match = -1;
     const found = timeline.query ? ops.filter(op => !isControl(op) && matches(op)) : [];
     byId("found").textContent = timeline.query ? `${found.length} operations, ${time(found.reduce((sum, op) => sum + total(op), 0))}` : "";
     canvas.redraw();
@@ -201,8 +224,8 @@ const setUpTimeline = () => {
     if (event.key !== "Enter") return;
     const found = ops.filter(op => !isControl(op) && matches(op));
     if (!found.length) return;
-    const next = found.find(op => op.start > timeline.from + (timeline.to - timeline.from) * 0.45) || found[0];
-    view(next.start - next.duration * 4, next.start + next.duration * 5);
+    timeline.match = (timeline.match + 1) % found.length;
+    viewOf(found[timeline.match]);
   };
   addEventListener("keydown", event => {
     if (/INPUT|SELECT/.test(event.target.tagName) || event.ctrlKey || event.metaKey) return;
@@ -236,7 +259,7 @@ const drawProfile = () => {
   ], rows, 1, 15, row => {
     byId("search").value = by === "bound" ? "" : row.key === "unknown" ? "" : row.key;
     byId("search").dispatchEvent(new Event("input"));
-    if (by === "name") view(row.one.start - row.one.duration * 4, row.one.start + row.one.duration * 5);
+    if (by === "name") viewOf(row.one);
     byId("timeline-part").scrollIntoView({ behavior: "smooth" });
   });
 };
@@ -261,12 +284,12 @@ const drawCollectives = () => {
   ], rows, rows.some(row => row.axes) ? 2 : 1, 20);
 };
 const drawBuffers = () => table(byId("buffers"), [
-  ["buffer", row => row.name, null, "t"], ["kind", row => row.kind], ["shape", row => row.shape, null, "t"],
-  ["size", row => row.bytes, (row, value) => bytes(value), "n"],
-  ["padding", row => row.bytes - row.unpadded, (row, value) => value > 0 ? bytes(value) : "", "n"],
+  ["buffer", row => row.name, null, "t"], ["size", row => row.bytes, (row, value) => bytes(value), "n"],
   ["of capacity", row => row.bytes / data.memory.capacity, (row, value) => withShare(value), "n"],
+  ["kind", row => row.kind], ["shape", row => row.shape, null, "k"],
+  ["padding", row => row.bytes - row.unpadded, (row, value) => value > 0 ? bytes(value) : "", "n"],
   ["whose", row => row.scope || row.source, null, "t"],
-], data.buffers, 3, 15);
+], data.buffers, 1, 15);
 
 const drawShardings = () => {
   const parameters = readParameters(data);
@@ -275,10 +298,10 @@ const drawShardings = () => {
   byId("shardings-note").textContent = `${parameters.length} parameters of ${bytes(whole)}, of which a device holds ${bytes(held)}. ` +
     "A cell is a part, with the first device that holds it; equal colours are the same devices.";
   table(byId("shardings"), [
-    ["parameter", row => row.name, null, "t"], ["shape", row => row.shape], ["on a device", row => row.local],
-    ["size there", row => row.bytes, (row, value) => bytes(value), "n"], ["parts", partsOf, null, "n"], ["copies", copiesOf, null, "n"],
-    ["which device holds which part", partsOf, row => drawSharding(row)],
-  ], parameters, 3, 12);
+    ["parameter", row => row.name, null, "t"], ["parts on devices", partsOf, row => drawSharding(row)],
+    ["size on one", row => row.bytes, (row, value) => bytes(value), "n"], ["shape on one", row => row.local], ["shape", row => row.shape],
+    ["parts", partsOf, null, "n"], ["copies", copiesOf, null, "n"],
+  ], parameters, 2, 12);
 };
 
 // ---- the roofline
@@ -325,10 +348,10 @@ const drawRoofline = () => {
       pen.beginPath(); pen.arc(px, py, radius, 0, 7); pen.fill(); pen.globalAlpha = 1;
     }
   });
-  canvas.addEventListener("pointermove", event => {
+  hover(canvas, event => {
     const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
     const near = drawn.filter(one => Math.hypot(one.px - x, one.py - y) <= one.radius + 3).sort((a, b) => a.radius - b.radius)[0];
-    showTip(event, near ? describe(near.point.op) + `\n${near.point.x.toFixed(2)} FLOP per byte` : "");
+    return near ? describe(near.point.op) + `\n${near.point.x.toFixed(2)} FLOP per byte` : "";
   });
 };
 
@@ -364,13 +387,13 @@ const drawMemory = () => {
     pen.fillStyle = colour("bad"); pen.fillText(`${low ? "↑ " : ""}capacity ${bytes(capacity)}`, left + 6, limit + (limit < 20 ? 10 : -8));
     if (pointer !== null) { pen.strokeStyle = colour("text"); pen.beginPath(); pen.moveTo(x(pointer), 8); pen.lineTo(x(pointer), bottom); pen.stroke(); }
   });
-  canvas.addEventListener("pointermove", event => {
+  hover(canvas, event => {
     const box = canvas.getBoundingClientRect();
     pointer = Math.max(0, Math.min(data.step, (event.clientX - box.left - 70) / (box.width - 78) * data.step));
     canvas.redraw();
-    if (!start.length) return;
+    if (!start.length) return "";
     const busy = roots.filter(op => !isNetwork(op) && op.start <= pointer && op.start + op.duration >= pointer)[0];
-    showTip(event, `<b>${bytes(held[at(pointer)])}</b>at ${time(pointer)}${busy ? `\nwhile ${escaped(busy.name)} runs` : ""}`);
+    return `<b>${bytes(held[at(pointer)])}</b>at ${time(pointer)}${busy ? `\nwhile ${escaped(busy.name)} runs` : ""}`;
   });
   const parts = data.memory;
   byId("memory-key").textContent = `arguments ${bytes(parts.arguments)}, results ${bytes(parts.outputs)}, of them in the arguments' memory ${bytes(parts.aliased)}, ` +
@@ -393,20 +416,21 @@ const drawLinks = () => {
   byId("links-scale").append(node("span", { class: "note" }, "busy 0 %"),
     node("span", { style: `width:200px;height:12px;border-radius:3px;background:linear-gradient(90deg, ${heat(0)}, ${heat(0.5)}, ${heat(1)})` }),
     node("span", { class: "note" }, percent(busiest)));
-  const planes = shape[2], across = Math.min(planes, 4), axes = ["x", "y", "z"];
-  const box = byId("links"), rows = Math.ceil(planes / across);
+  const planes = shape[2], axes = ["x", "y", "z"], box = byId("links");
   let drawn = [];
   const layout = width => {
-    const cell = Math.max(5, Math.min(46, (width - 24 * across - 12) / across / Math.max(shape[0], 1)));
-    return { cell, height: rows * (shape[1] * cell + 34) + 8 };
+    const across = Math.max(1, Math.min(planes, 4, Math.floor((width - 12) / (5 * shape[0] + 24)))), rows = Math.ceil(planes / across);
+    const most = Math.max(46, Math.min(96, 440 / shape[1]));
+    const cell = Math.max(5, Math.min(most, (width - 24 * across - 12) / across / Math.max(shape[0], 1)));
+    return { across, cell, height: rows * (shape[1] * cell + 34) + 8 };
   };
-  const height = layout(box.clientWidth || 900).height;
-  const canvas = canvasIn(box, Math.min(height, 6000), (pen, width) => {
-    const { cell } = layout(width);
+  const canvas = canvasIn(box, width => Math.min(layout(width).height, 6000), (pen, width, height) => {
+    const { across, cell } = layout(width), text = pen.font;
     drawn = [];
     pen.fillStyle = colour("page"); pen.fillRect(0, 0, width, height);
     for (let z = 0; z < planes; z++) {
       const left = 12 + (z % across) * (shape[0] * cell + 24), top = 24 + Math.floor(z / across) * (shape[1] * cell + 34);
+      pen.textAlign = "left"; pen.font = text;
       if (planes > 1) { pen.fillStyle = colour("faint"); pen.fillText(`z = ${z}`, left, top - 12); }
       for (let y = 0; y < shape[1]; y++) for (let x = 0; x < shape[0]; x++) {
         const chip = x + shape[0] * (y + shape[1] * z), cx = left + (x + 0.5) * cell, cy = top + (y + 0.5) * cell;
@@ -417,20 +441,26 @@ const drawLinks = () => {
           // Half of the way to the neighbour, the two directions side by side; z as a short diagonal.
           const dx = axis === 0 ? up * cell / 2 : axis === 2 ? up * cell * 0.28 : 0, dy = axis === 1 ? up * cell / 2 : axis === 2 ? -up * cell * 0.28 : 0;
           const ox = axis === 1 ? up * gap : 0, oy = axis === 0 ? up * gap : 0;
-          pen.strokeStyle = heat(busiest ? use.busy / data.step / busiest : 0); pen.lineWidth = Math.max(1, cell * 0.1);
+          pen.strokeStyle = heat(busiest ? use.busy / data.step / busiest : 0); pen.lineWidth = Math.max(1, Math.min(6, cell * 0.1));
           pen.beginPath(); pen.moveTo(cx + ox, cy + oy); pen.lineTo(cx + dx + ox, cy + dy + oy); pen.stroke();
+          if (planes === 1 && cell >= 64) {
+            // Beside the line, on the side of its direction.
+            pen.fillStyle = colour("faint"); pen.font = "10px system-ui, 'DejaVu Sans', sans-serif";
+            pen.textAlign = axis === 1 ? (up > 0 ? "left" : "right") : "center";
+            pen.fillText(percent(use.busy / data.step).replace(/\.\d+/, ""), cx + dx * 0.62 + ox * 1.7, cy + dy * 0.8 + oy * 2);
+          }
           drawn.push([cx + dx * 0.6 + ox, cy + dy * 0.6 + oy, `<b>chip (${x}, ${y}, ${z}) to ${up > 0 ? "+" : "−"}${axes[axis]}</b>${bytes(use.bytes)}, busy for ${percent(use.busy / data.step)} of the step`]);
         }
-        pen.fillStyle = colour("faint"); pen.beginPath(); pen.arc(cx, cy, Math.max(1.2, cell * 0.12), 0, 7); pen.fill();
+        pen.fillStyle = colour("faint"); pen.beginPath(); pen.arc(cx, cy, Math.max(1.2, Math.min(7, cell * 0.12)), 0, 7); pen.fill();
       }
     }
     pen.lineWidth = 1;
   });
-  canvas.addEventListener("pointermove", event => {
+  hover(canvas, event => {
     const place = canvas.getBoundingClientRect(), x = event.clientX - place.left, y = event.clientY - place.top;
     let near = null, distance = 14;
     for (const one of drawn) { const d = Math.hypot(one[0] - x, one[1] - y); if (d < distance) { distance = d; near = one; } }
-    showTip(event, near ? near[2] : "");
+    return near ? near[2] : "";
   });
   for (const [name, use] of [["between the devices of a chip", data.links.package], ["between slices, of a host", data.links.dcn]])
     if (use) box.append(node("p", { class: "note" }, `Links ${name}: ${use.count} carry up to ${bytes(use.bytes)} each, busy for up to ${percent(use.busy / data.step)} of the step.`));

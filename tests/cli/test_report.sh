@@ -126,6 +126,32 @@ else
     "$browser" --headless=new --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom "file://$PWD/launch.html" >dom 2>console
     check "bug: an unknown launch was 0 ps on the page of a comparison" grep -q 'launch 110.0 µs / unknown' dom
     check "bug: equal memory had changed by -0.0 %" sh -c '! grep -q "[+−]0.0 %" dom'
+    # On a phone: what its controls do, as a script in the page finds it.
+    cat >drive.js <<'JS'
+addEventListener("load", () => setTimeout(() => {
+  const rows = () => [...document.querySelectorAll("#profile tbody tr")].map(row => row.cells[0].textContent);
+  const failures = [], expect = (name, holds) => { if (!holds) failures.push(name); };
+  expect("transfers narrower than a pixel are drawn", timeline.drawn.some(([left, , , , op]) => isNetwork(op) && left > 0.8 * innerWidth));
+  document.querySelector("#profile th").click();
+  expect("names are sorted from a to z", rows()[0] < rows()[5]);
+  byId("filter").value = "all-"; byId("filter").oninput();
+  expect("the filter", rows().length > 1 && rows().every(row => row.startsWith("all-")));
+  byId("search").value = "reduce-scatter"; byId("search").oninput({ target: byId("search") });
+  const first = ops.find(op => !isControl(op) && matches(op));
+  byId("search").onkeydown({ key: "Enter" });
+  expect("the search goes to the first match", timeline.from <= first.start && timeline.to >= first.start + first.duration && timeline.to < data.step / 2);
+  byId("zoom-all").click();
+  expect("all", timeline.from === 0 && timeline.to === data.step);
+  const box = timeline.canvas.getBoundingClientRect(), at = timeline.drawn.find(one => one[2] > 20);
+  timeline.canvas.dispatchEvent(new MouseEvent("click", { clientX: box.left + at[0] + 5, clientY: box.top + at[1] + 5 }));
+  expect("a tap shows what is there", byId("tip").style.display === "block" && byId("tip").textContent.startsWith(at[4].name));
+  expect("nothing is wider than the page", document.documentElement.scrollWidth <= innerWidth);
+  document.body.append(node("p", { id: "driven" }, "driven: " + (failures.join("; ") || "works")));
+}, 300));
+JS
+    python3 -c "print(open('decoder.html').read().replace('</body>', '<script>' + open('drive.js').read() + '</script></body>'))" >driven.html
+    "$browser" --headless=new --no-sandbox --disable-gpu --window-size=400,2000 --virtual-time-budget=5000 --dump-dom "file://$PWD/driven.html" >dom 2>console
+    check "report on a phone: the controls work" sh -c 'grep -o "driven: [^<]*" dom | tail -1 | tee /dev/stderr | grep -q "driven: works"'
     for width in 400 1440 2560; do
         "$browser" --headless=new --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --window-size=$width,2000 \
             --virtual-time-budget=3000 --dump-dom "file://$PWD/comparison.html" >dom 2>console
