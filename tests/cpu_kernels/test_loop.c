@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "targets/cpu/isa/isa.h"
 #include "targets/cpu/loop/loop.h"
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
@@ -471,6 +472,58 @@ SETTINGS(mixes_as_threefry_does) {
             }
         }
     close_setting();
+}
+
+// Combines one element as the operation does, in the width of the type.
+static uint32_t combined(CpuReduceOp op, uint32_t x, uint32_t y, uint32_t mask) {
+    switch (op) {
+        case CPU_REDUCE_ADD: return (x + y) & mask;
+        case CPU_REDUCE_MULTIPLY: return (x * y) & mask;
+        case CPU_REDUCE_MAXIMUM: return x > y ? x : y;
+        case CPU_REDUCE_MINIMUM: return x < y ? x : y;
+        case CPU_REDUCE_AND: return x & y;
+        case CPU_REDUCE_OR: return x | y;
+        default: return x ^ y;
+    }
+}
+
+// Rows of narrow integers, few and many, narrow and wide, with and without gaps between them; what comes after a row of
+// the result stays as it is.
+static void check_narrow_columns(CpuColumnKernel *kernel, CpuReduceOp op, int width, int64_t rows, int64_t n,
+                                 int64_t stride) {
+    enum { kMost = 20 * 600 };
+    static unsigned char from[2 * kMost], to[2 * kMost], wanted[2 * kMost];
+    const uint32_t mask = width == 1 ? 0xff : 0xffff;
+    for (int i = 0; i < 2 * kMost; i++) {
+        from[i] = (unsigned char)(i * 37 + i / 251);
+        to[i] = wanted[i] = (unsigned char)(i * 11 + 3);
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t x = 0, y = 0;
+            memcpy(&x, wanted + i * width, (size_t)width);
+            memcpy(&y, from + (r * stride + i) * width, (size_t)width);
+            x = combined(op, x, y, mask);
+            memcpy(wanted + i * width, &x, (size_t)width);
+        }
+    kernel(to, from, rows, n, stride);
+    cr_assert_eq(memcmp(to, wanted, sizeof to), 0, "operation %d, width %d, %d rows of %d", (int)op, width, (int)rows,
+                 (int)n);
+}
+
+Test(cpu_loop, columns_of_narrow_integers) {
+    static const int64_t sizes[] = {1, 3, 15, 16, 17, 63, 64, 65, 130, 512, 577};
+    static const CpuReduceOp ops[] = {CPU_REDUCE_ADD, CPU_REDUCE_MULTIPLY, CPU_REDUCE_MAXIMUM, CPU_REDUCE_MINIMUM,
+                                      CPU_REDUCE_AND, CPU_REDUCE_OR,       CPU_REDUCE_XOR};
+    for (int set = levels_first(); set <= levels_last(); set++)
+        for (size_t o = 0; o < sizeof ops / sizeof ops[0]; o++)
+            for (int form = 0; form < 4; form++) {
+                const CpuRegisterType type = form / 2 ? CPU_REGISTER_U16 : CPU_REGISTER_U8;
+                CpuColumnKernel *kernel = cpu_isa_loop_kernels((CpuFeatures)set)->columns[ops[o]][type];
+                for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+                    for (int64_t rows = 0; rows <= 19; rows++)
+                        check_narrow_columns(kernel, ops[o], form / 2 + 1, rows, sizes[s], sizes[s] + form % 2 * 5);
+            }
 }
 
 Test(cpu_loop, converts_stochastically) {
