@@ -199,8 +199,10 @@ static HloStatus build_update(HloModule *module) {
     return hlo_builder_finish_entry(b, hlo_build_tuple(b, results, 3));
 }
 
-// (weight, bias, xs, ys): parameters from PRNGKey(123) as the document draws them; samples of y = 2 x - 1 + noise. The
-// document takes the samples from an unseeded generator, so its losses differ in the third digit.
+// (weight, bias, xs, ys): parameters from PRNGKey(123) as the document draws them; samples of y = 2 x - 1 + noise from
+// PRNGKey(0). The document draws its samples without a seed, so that no program can have them: the loss ends at the
+// variance of 128 samples of its noise, 0.25 +- 0.03, which is 0.228 there and 0.296 here. JAX has the same losses,
+// weight and bias as this program, to all digits that it prints, for the same samples.
 static HloStatus build_samples(HloModule *module) {
     const HloRandomForm form = HLO_RANDOM_ORIGINAL;
     HloBuilder *b = hlo_builder_new(module, "samples");
