@@ -342,9 +342,10 @@ static void gesdd(HloJvp *j, HloInstruction **out) {
     if (!result || !t) return;
     HloInstruction *s = hlo_build_get(b, result, 1), *u = hlo_build_get(b, result, 2),
                    *vt = hlo_build_get(b, result, 3);
-    // Of the two orders of a product of three, the one with fewer multiply-adds; A' V is needed for the vectors anyway.
+    const bool turns_u = vectors && hlo_jvp_needed(j)[2], turns_v = vectors && hlo_jvp_needed(j)[3];
+    // Of the two orders of a product of three, the one with fewer multiply-adds; U' needs A' V anyway.
     HloInstruction *v = hlo_transform_adjoint(b, vt), *ut = hlo_transform_adjoint(b, u), *av = NULL, *d;
-    if (!vectors && m > n) {
+    if (!turns_u && m > n) {
         d = hlo_transform_product(b, hlo_transform_product(b, ut, t), v);
     } else {
         av = hlo_transform_product(b, t, v);
@@ -354,7 +355,7 @@ static void gesdd(HloJvp *j, HloInstruction **out) {
     HloInts dims = hlo_build_dims(d);
     HloInstruction *on = hlo_transform_on_diagonal(b, d);
     out[1] = real_diagonal(b, d, on);
-    if (!vectors) return;
+    if (!turns_u && !turns_v) return;
     HloInstruction *by_column = hlo_transform_along(b, s, dims, true), *by_row = hlo_transform_along(b, s, dims, false);
     HloInstruction *gap = hlo_build_mul(b, hlo_build_add(b, by_column, by_row), hlo_build_sub(b, by_column, by_row));
     if (!gap) return;
@@ -372,10 +373,10 @@ static void gesdd(HloJvp *j, HloInstruction **out) {
     du = hlo_transform_product(b, u, du);
     HloInstruction *dv =
         hlo_transform_product(b, v, hlo_build_mul(b, f, hlo_build_add(b, sd, hlo_transform_adjoint(b, sd))));
-    if (m > n) du = hlo_build_add(b, du, outside(b, u, av, s));
+    if (m > n && turns_u) du = hlo_build_add(b, du, outside(b, u, av, s));
     if (n > m) dv = hlo_build_add(b, dv, outside(b, v, hlo_transform_product(b, hlo_transform_adjoint(b, t), u), s));
-    out[2] = du;
-    out[3] = hlo_transform_adjoint(b, dv);
+    out[2] = turns_u ? du : NULL;
+    out[3] = turns_v ? hlo_transform_adjoint(b, dv) : NULL;
 }
 
 bool hlo_transform_calls(const HloInstruction *i, const char *part) {
