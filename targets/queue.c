@@ -64,7 +64,7 @@ static TargetTask *take_awaited(TargetQueue *queue) {
 static void recover_from_fork(TargetQueue *queue) {
     if (atomic_load_explicit(queue->alive, memory_order_acquire)) return;
     pthread_mutex_init(&queue->lock, NULL);
-    pthread_cond_init(&queue->changed, NULL);
+    init_conditions(queue);
     target_store_pool_after_fork(queue->store);
     queue->started = false;
     queue->callbacks = queue->aside = 0;

@@ -777,6 +777,27 @@ Test(compile, names_collectives_that_device_numbers_part) {
 
 // ---- forks and memory
 
+enum { kLong = 1024 };
+
+static TargetBuffer *long_zeros(TargetClient *client) {
+    static const float values[kLong];
+    const int64_t count = kLong;
+    const TargetHostArray array = {values, HLO_F32, 1, &count, NULL};
+    TargetBuffer *buffer = NULL;
+    must_succeed(
+        target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, 0)), &buffer));
+    return buffer;
+}
+
+// Large programs start a thread of their own in the child, whose conditions must be new ones.
+static int use_thread_after_fork(void *context) {
+    TargetExecutable *executable = context;
+    TargetBuffer *argument = long_zeros(target_executable_client(executable)), *result = NULL;
+    for (int i = 0; i < 3; i++, argument = result)
+        if (run_one(executable, argument, &result)) return 1;
+    return first_of(result) == 3 ? 0 : 2;
+}
+
 static int use_after_fork(void *context) {
     TargetExecutable *executable = context;
     TargetBuffer *buffer = vector(target_executable_client(executable), 0, 4, 41), *result = NULL;
@@ -786,14 +807,16 @@ static int use_after_fork(void *context) {
 
 Test(fork, child_goes_on) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *slow = compiled_must_compile(client, kSlow, NULL),
-                     *increment = compiled_must_compile(client, kIncrement, NULL);
-    TargetBuffer *buffer = vector(client, 0, 4, 0), *result = NULL, *after = NULL;
+    TargetExecutable *slow = compile_long(client, kLong), *increment = compiled_must_compile(client, kIncrement, NULL);
+    TargetBuffer *buffer = long_zeros(client), *small = vector(client, 0, 4, 1), *result = NULL, *after = NULL;
     must_succeed(run_one(slow, buffer, &result));
-    must_succeed(run_one(increment, result, &after));
+    cr_expect_float_eq(first_of(result), 1, 0);
+    must_succeed(run_one(increment, small, &after));
     cr_expect_float_eq(first_of(after), 2, 0);
     cr_expect_eq(run_in_child(use_after_fork, increment), 0);
+    cr_expect_eq(run_in_child(use_thread_after_fork, slow), 0);
     target_buffer_release(buffer);
+    target_buffer_release(small);
     target_buffer_release(result);
     target_buffer_release(after);
     target_executable_release(slow);
