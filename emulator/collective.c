@@ -87,14 +87,9 @@ static double rate_of(const EmuTopology *topology, EmuLinkKind kind) {
     return emu_link_bytes_per_second(topology, kind) * efficiency;
 }
 
-// The kind of a link and its bit in the set of resources.
-static EmuLinkKind kind_of(const EmuTopology *topology, int64_t link, unsigned *resource) {
-    if (link < topology->chip_count * 6) {
-        *resource = 1u << link % 6;
-        return EMU_LINK_ICI;
-    }
-    *resource = link < topology->chip_count * 6 + topology->device_count ? 1u << 6 : 1u << 7;
-    return *resource == 1u << 6 ? EMU_LINK_PACKAGE : EMU_LINK_DCN;
+static EmuLinkKind kind_of(const EmuTopology *topology, int64_t link) {
+    if (link < topology->chip_count * 6) return EMU_LINK_ICI;
+    return link < topology->chip_count * 6 + topology->device_count ? EMU_LINK_PACKAGE : EMU_LINK_DCN;
 }
 
 // Ends a stage: its busiest link determines its time, and its link bytes are added to the transfer.
@@ -103,11 +98,9 @@ static void end_stage(Timing *timing) {
     double longest = 0;
     for (int64_t i = 0; i < network->touched_count; i++) {
         const int64_t link = network->touched[i];
-        unsigned resource;
-        const EmuLinkKind kind = kind_of(network->topology, link, &resource);
+        const EmuLinkKind kind = kind_of(network->topology, link);
         const double slowness = network->faults->link_slowness ? network->faults->link_slowness[link] : 1;
         longest = fmax(longest, network->stage_bytes[link] * slowness / rate_of(network->topology, kind));
-        timing->transfer->resources |= resource;
         hlo_vector_push(network->arena, &timing->links, ((EmuLinkBytes){link, network->stage_bytes[link]}));
         network->stage_bytes[link] = 0;
     }

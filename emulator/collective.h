@@ -48,7 +48,6 @@ typedef struct EmuTransfer {
     int64_t group_count;
     int64_t bytes_per_device;  // sent by one device in a ring algorithm (emu_collective_bytes)
     int64_t picoseconds;
-    unsigned resources;   // bit set of the occupied resources: links up and down each axis, packages, DCN
     EmuLinkBytes *links;  // each link at most once per stage
     int64_t link_count;
 } EmuTransfer;

@@ -7,7 +7,7 @@
 //   links          |==== all-gather ======= |                 done after k3; only ..wait.. is exposed
 //                  start                    done
 //
-// A transfer starts as soon as the resources that it uses (directions of the torus, package, data centre network) are
+// A transfer starts as soon as the links that it uses (of the torus, packages and the data centre's network) are
 // free, and occupies all of them until it ends. Copies to and from the host have engines of their own.
 //
 // The body of a loop is timed once and multiplied; all branches are timed and the longest counts. `repeat` is the
@@ -45,8 +45,8 @@
 #define MAX_DEPTH 64
 // Operations that are kept for the timeline; later ones are timed but not listed.
 #define MAX_OPS 1000000
-// The first of the resources that copies between memories occupy: the network's have lower numbers.
-#define FIRST_COPY_ENGINE 29
+// What copies between memories occupy: they are numbered after the links.
+enum { ENGINE_TO_DEVICE, ENGINE_TO_HOST, ENGINE_ON_DEVICE, COPY_ENGINES };
 // Buffers of the memory report: the largest that have this share of the peak together, and no fewer than that many.
 #define LISTED_SHARE 0.99
 #define LEAST_BUFFERS 20
@@ -64,10 +64,10 @@ typedef struct Flight {
 typedef struct Loop {
     const HloInstruction *loop;
     struct Loop *outer;
-    int64_t depth;     // of its body
-    int64_t start;     // of the iteration
-    int64_t busy[32];  // picoseconds that its pipelined transfers occupy each resource
-    int64_t longest;   // from the start of a transfer to where the next iteration waits for it, less what lies between
+    int64_t depth;    // of its body
+    int64_t start;    // of the iteration
+    int64_t *busy;    // picoseconds that its pipelined transfers occupy each link and copy engine; NULL: none
+    int64_t longest;  // from the start of a transfer to where the next iteration waits for it, less what lies between
     int64_t longest_op;         // the number of that transfer on the timeline, or -1
     int64_t extra_bytes;        // of arrays that are held for the next iteration
     HloInstructionVector held;  // the starts that make them
@@ -94,7 +94,7 @@ typedef struct Simulation {
     HLO_VECTOR(Flight) flights;
     double *link_bytes;      // by link
     double *transfer_bytes;  // by link, all 0 between transfers
-    int64_t free_at[32];     // the time when each resource of the network (bits of EmuTransfer.resources) is free again
+    int64_t *free_at;        // the time when each link, and each copy engine, is free again
     int64_t now;             // of the device
     int64_t **starts;        // by computation id: when its kernels started the last time, and when the last one ended
     double slowness;         // of the slowest device, which the others wait for
@@ -272,19 +272,30 @@ static void await(Simulation *simulation, int64_t end, bool is_copy, int64_t op)
     if (op >= 0 && simulation->ops.items[op].awaited < 0) simulation->ops.items[op].awaited = simulation->now;
 }
 
-// The time when all resources of a transfer are free. Resources are the directions of the torus, the package and the
-// network of the data centre: two transfers that share one follow each other, others run at the same time.
-static int64_t resources_free(const Simulation *simulation, unsigned resources) {
+// The number of links and copy engines.
+static int64_t resource_count(const Simulation *simulation) {
+    return emu_link_limit(simulation->program->topology) + COPY_ENGINES;
+}
+
+// The time when all links of a transfer are free: two transfers that share one follow each other, others run at the
+// same time, such as those around a ring in either direction.
+static int64_t links_free(const Simulation *simulation, const EmuTransfer *transfer) {
     int64_t free_at = simulation->now;
-    for (int i = 0; i < 32; i++)
-        if (resources >> i & 1 && simulation->free_at[i] > free_at) free_at = simulation->free_at[i];
+    for (int64_t i = 0; i < transfer->link_count; i++) {
+        const int64_t here = simulation->free_at[transfer->links[i].link];
+        if (here > free_at) free_at = here;
+    }
     return free_at;
 }
 
-// Keeps a resource of the network or of the host's connection busy.
-static void occupy(Simulation *simulation, int resource, int64_t start, int64_t end, bool pipelined) {
+// Keeps a link or a copy engine busy. A transfer lists a link once for each of its stages.
+static void occupy(Simulation *simulation, int64_t resource, int64_t start, int64_t end, bool pipelined) {
+    if (simulation->free_at[resource] == end) return;
     simulation->free_at[resource] = end;
-    if (pipelined) simulation->loop->busy[resource] = emu_add(simulation->loop->busy[resource], end - start);
+    if (!pipelined) return;
+    Loop *loop = simulation->loop;
+    if (!loop->busy) loop->busy = HLO_ARENA_NEW(simulation->program->arena, int64_t, resource_count(simulation));
+    loop->busy[resource] = emu_add(loop->busy[resource], end - start);
 }
 
 // The bytes that a transfer puts on its busiest link. It lists a link once for each of its stages.
@@ -308,11 +319,11 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     const HloArenaMark mark = hlo_arena_mark(network->arena);
     EmuTransfer transfer;
     HLO_TRY(emu_transfer(network, collective, &transfer));
-    const int64_t start = resources_free(simulation, transfer.resources);
+    const int64_t start = links_free(simulation, &transfer);
     *end = emu_add(start, transfer.picoseconds);
     assert(start >= simulation->now && *end >= start);
-    for (int i = 0; i < 32; i++)
-        if (transfer.resources >> i & 1) occupy(simulation, i, start, *end, pipelined);
+    for (int64_t i = 0; i < transfer.link_count; i++)
+        occupy(simulation, transfer.links[i].link, start, *end, pipelined);
     const double most = busiest_link_bytes(simulation, &transfer);
     for (int64_t i = 0; i < transfer.link_count; i++)
         simulation->link_bytes[transfer.links[i].link] += transfer.links[i].bytes * simulation->repeat;
@@ -358,7 +369,8 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, bool
                      (inner == start && hlo_shape_in_host_memory(hlo_shape_leaf(start->shape, 0)));
     const double hbm = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency;
     const double rate = (host ? chip->host_bytes_per_second_per_chip : hbm) / (double)chip->devices_per_chip;
-    const int engine = !host ? 31 : out ? 30 : FIRST_COPY_ENGINE;
+    const int kind = !host ? ENGINE_ON_DEVICE : out ? ENGINE_TO_HOST : ENGINE_TO_DEVICE;
+    const int64_t engine = emu_link_limit(simulation->program->topology) + kind;
     const int64_t begin = simulation->free_at[engine] > simulation->now ? simulation->free_at[engine] : simulation->now;
     *end = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
     occupy(simulation, engine, begin, *end, pipelined);
@@ -484,11 +496,11 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
 static void finish_iteration(Simulation *simulation, Loop *loop) {
     int64_t least = loop->longest, op = loop->longest_op;
     bool is_copy = loop->is_copy_bound;
-    for (int i = 0; i < 32; i++) {
+    for (int64_t i = 0; loop->busy && i < resource_count(simulation); i++) {
         if (loop->busy[i] <= least) continue;
         least = loop->busy[i];
-        op = -1;  // all that use the resource together
-        is_copy = i >= FIRST_COPY_ENGINE;
+        op = -1;  // all that use the link together
+        is_copy = i >= emu_link_limit(simulation->program->topology);
     }
     wait_until(simulation, emu_add(loop->start, least), is_copy, op);
     const int32_t body = loop->loop->called[1]->id;
@@ -544,14 +556,14 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
     int64_t longest = start, sent = before.collective_bytes_per_device;
     int64_t longest_begin = 0, longest_end = 0;  // its operations on the timeline
     const int64_t first_op = simulation->ops.count;
-    int64_t free_before[HLO_COUNT_OF(simulation->free_at)], longest_free[HLO_COUNT_OF(simulation->free_at)];
-    memcpy(free_before, simulation->free_at, sizeof free_before);
-    memcpy(longest_free, simulation->free_at, sizeof longest_free);
+    const size_t size = (size_t)resource_count(simulation) * sizeof(*simulation->free_at);
+    const int64_t *free_before = hlo_arena_copy(simulation->program->arena, simulation->free_at, size);
+    int64_t *longest_free = hlo_arena_copy(simulation->program->arena, simulation->free_at, size);
     for (int32_t i = 0; i < conditional->called_count; i++) {
         simulation->now = start;
         *report = before;
         // No branch waits for links that another branch would have used.
-        memcpy(simulation->free_at, free_before, sizeof free_before);
+        memcpy(simulation->free_at, free_before, size);
         const int64_t begin = simulation->ops.count;
         HLO_TRY(run_computation(simulation, conditional->called[i]));
         sent = emu_add(sent, report->collective_bytes_per_device - before.collective_bytes_per_device);
@@ -560,11 +572,11 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
         longest_begin = begin;
         longest_end = simulation->ops.count;
         longest_report = *report;
-        memcpy(longest_free, simulation->free_at, sizeof longest_free);
+        memcpy(longest_free, simulation->free_at, size);
     }
     for (int64_t i = first_op; i < simulation->ops.count; i++)
         if (i < longest_begin || i >= longest_end) simulation->ops.items[i].in_shorter_branch = true;
-    memcpy(simulation->free_at, longest_free, sizeof longest_free);
+    memcpy(simulation->free_at, longest_free, size);
     assert(longest >= start);  // the verifier requires at least one branch
     *report = longest_report;
     report->collective_bytes_per_device = sent;
@@ -851,6 +863,7 @@ static HloStatus simulate(void *argument) {
     if (faults->device_slowness) find_straggler(simulation, faults->device_slowness, places, participants);
     simulation->link_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
     simulation->transfer_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
+    simulation->free_at = HLO_ARENA_NEW(call->scratch, int64_t, resource_count(simulation));
     simulation->module = module;
     simulation->axes = read_axes(call->scratch, call->options ? call->options->mesh : NULL);
     simulation->repeat = 1;

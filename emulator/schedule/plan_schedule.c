@@ -267,9 +267,12 @@ EmuPlan *emu_plan_list_schedule(HloArena *arena, const EmuPlan *plan, const EmuC
 // ---------------------------------------------------------------------------------------------------------------------
 // Starts and dones
 
-// Picoseconds that a transfer takes about, to place its start: over one axis of the torus both ways, or to the host.
+// The seconds that a transfer takes about, to place its halves: over one axis of the torus both ways, to a neighbour,
+// or to the host.
 static double transfer_seconds(const EmuChip *chip, const HloInstruction *start, int64_t bytes) {
     const HloInstruction *inner = emu_synchronous_instruction(start);
+    if (hlo_is(inner, HLO_OP_COLLECTIVE_PERMUTE))
+        return (double)bytes / (chip->link_bytes_per_second * chip->link_efficiency);
     if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || start->opcode == HLO_OP_SEND)
         return (double)bytes / (2 * chip->link_bytes_per_second * chip->link_efficiency);
     return (double)bytes * (double)chip->devices_per_chip / chip->host_bytes_per_second_per_chip;
@@ -280,39 +283,59 @@ typedef struct Mover {
     const EmuPlan *plan;
     const EmuChip *chip;
     const int32_t *kernel_of;  // of the plan's order
-    bool *stays;               // by kernel: a done that a start reads
+    bool *stays;               // by kernel: one that a start reads
+    bool *is_unit;             // by kernel: a done right after its start, which move
+    bool *is_chained;          // by kernel: a start that reads such dones
+    int64_t *places;           // by kernel: before which one it will run, if it is a half that moves
 } Mover;
 
-// The last kernel that a start reads; -1 if none. What it reads stays where it is.
-static int64_t last_read(Mover *mover, const HloInstruction *reader) {
+// A transfer of what another transfer brings, and so on: the done that the start reads moves down with it, so that the
+// device need not wait between them.
+//
+//   [s1 d1] [s2 d2] k1 k2(d1) k3(d2)      ->      s1 k1 d1 s2 k2 d2 k3
+typedef struct Chain {
+    HloInt64Vector dones;  // that the start reads
+    int64_t last;          // of the other kernels that it reads; -1 if there are none
+} Chain;
+
+// What a start reads. It stays where it is, but for dones that move with the start.
+static Chain read_chain(Mover *mover, const HloInstruction *start) {
     EmuWalk walk = {mover->arena, mover->kernel_of, {0}};
+    Chain chain = {.last = -1};
     HloInt64Vector kernels = {0};
-    int64_t last = -1;
-    emu_list_kernels(&walk, reader, false, &kernels);
+    emu_list_kernels(&walk, start, false, &kernels);
     for (int64_t i = 0; i < kernels.count; i++) {
-        if (kernels.items[i] > last) last = kernels.items[i];
         mover->stays[kernels.items[i]] = true;
+        if (mover->is_unit[kernels.items[i]])
+            hlo_vector_push(mover->arena, &chain.dones, kernels.items[i]);
+        else if (kernels.items[i] > chain.last)
+            chain.last = kernels.items[i];
     }
-    return last;
+    return chain;
 }
 
-// The first kernel but `but` that reads a value; the end of the plan if none does. The member of a kernel that is not
-// its root has no number: its kernel is found through its users.
-static int64_t first_reader(Mover *mover, const HloInstruction *value, int64_t but) {
+static bool is_start(const EmuKernel *kernel) {
+    return kernel->kind == EMU_OP_COLLECTIVE_START || kernel->kind == EMU_OP_TRANSFER_START;
+}
+
+// The first kernel but `but` that reads a value, starts apart if `no_starts`; the end of the plan if none does. The
+// member of a kernel that is not its root has no number: its kernel is found through its users.
+static int64_t first_reader(Mover *mover, const HloInstruction *value, int64_t but, bool no_starts) {
     EmuWalk walk = {mover->arena, mover->kernel_of, {0}};
     HloInt64Vector kernels = {0};
     int64_t first = mover->plan->kernel_count;
     emu_list_kernels(&walk, value, true, &kernels);
-    for (int64_t i = 0; i < kernels.count; i++)
-        if (kernels.items[i] < first && kernels.items[i] != but) first = kernels.items[i];
+    for (int64_t i = 0; i < kernels.count; i++) {
+        const int64_t kernel = kernels.items[i];
+        if (kernel < first && kernel != but && !(no_starts && is_start(&mover->plan->kernels[kernel]))) first = kernel;
+    }
     return first;
 }
 
-// Where the start of a done may run: after what it reads, and for a result larger than its operands only `ahead` times
-// as early as the transfer takes.
-static int64_t place_start(Mover *mover, int64_t start, int64_t done, double ahead) {
+// Where the start of a done may run: after `earliest`, and for a result larger than its operands only `ahead` times as
+// early as the transfer takes.
+static int64_t place_start(Mover *mover, int64_t start, int64_t done, int64_t earliest, double ahead) {
     const HloInstruction *at = mover->plan->kernels[start].members[0];
-    const int64_t earliest = last_read(mover, at) + 1;
     const int64_t bytes = emu_hbm_bytes(mover->chip, mover->plan->kernels[done].members[0]->shape);
     int64_t given = 0;
     for (int32_t i = 0; i < at->operand_count; i++) given += emu_hbm_bytes(mover->chip, at->operands[i]->shape);
@@ -320,6 +343,27 @@ static int64_t place_start(Mover *mover, int64_t start, int64_t done, double ahe
     double left = ahead * transfer_seconds(mover->chip, at, bytes);
     int64_t place = start;
     while (place > earliest && left > 0) left -= mover->plan->kernels[--place].seconds;
+    return place;
+}
+
+// Where the start of `done` runs that reads other dones: after these, which come as late as their transfers take, but
+// not after kernels that need what either brings.
+static int64_t place_chained(Mover *mover, const Chain *chain, int64_t done) {
+    const EmuKernel *kernels = mover->plan->kernels;
+    const int64_t needed = first_reader(mover, kernels[done].members[0], -1, true);
+    int64_t place = chain->last + 1;
+    for (int64_t i = 0; i < chain->dones.count; i++) {
+        const int64_t other = chain->dones.items[i];
+        const HloInstruction *value = kernels[other].members[0];
+        int64_t latest = first_reader(mover, value, -1, true), at = mover->places[other - 1];
+        if (latest > needed) latest = needed < mover->plan->kernel_count ? needed : done - 1;
+        double left =
+            transfer_seconds(mover->chip, kernels[other - 1].members[0], emu_hbm_bytes(mover->chip, value->shape));
+        while (at < latest && left > 0) left -= kernels[at++].seconds;
+        if (at < other) at = other;
+        if (mover->places[other] < 0 || at < mover->places[other]) mover->places[other] = at;
+        if (mover->places[other] > place) place = mover->places[other];
+    }
     return place;
 }
 
@@ -338,9 +382,9 @@ static int64_t place_update(Mover *mover, int64_t start, int64_t done, int64_t u
     double left = transfer_seconds(mover->chip, at, bytes);
     for (int64_t k = start + 1; k < update; k++) left -= mover->plan->kernels[k].seconds;
     if (left <= 0) return update;
-    int64_t latest = first_reader(mover, mover->plan->kernels[done].members[0], update), place = update;
+    int64_t latest = first_reader(mover, mover->plan->kernels[done].members[0], update, false), place = update;
     for (int64_t r = 0; r < kernel->root_count; r++) {
-        const int64_t reader = first_reader(mover, kernel->members[r], update);
+        const int64_t reader = first_reader(mover, kernel->members[r], update, false);
         if (reader < latest) latest = reader;
     }
     while (place < latest && left > 0) left -= mover->plan->kernels[place++].seconds;
@@ -366,15 +410,32 @@ EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *ch
     HloInt64Vector *before = HLO_ARENA_NEW(arena, HloInt64Vector, count + 1), order = {0};
     bool *moved = HLO_ARENA_NEW(arena, bool, count);
     mover.stays = HLO_ARENA_NEW(arena, bool, count);
+    mover.is_unit = HLO_ARENA_NEW(arena, bool, count);
+    mover.is_chained = HLO_ARENA_NEW(arena, bool, count);
+    mover.places = HLO_ARENA_NEW(arena, int64_t, count);
     const Scheduler scheduler = {.plan = plan, .kernel_of = kernel_of};
+    for (int64_t k = 1; k < count; k++)
+        mover.is_unit[k] = start_of_done(&scheduler, &plan->kernels[k]) == k - 1;  // only halves that are side by side
     for (int64_t k = 1; k < count; k++) {
-        if (start_of_done(&scheduler, &plan->kernels[k]) != k - 1) continue;  // only halves that are side by side
-        hlo_vector_push(arena, &before[place_start(&mover, k - 1, k, ahead)], k - 1);
+        if (!mover.is_unit[k]) continue;
+        const Chain chain = read_chain(&mover, plan->kernels[k - 1].members[0]);
+        mover.places[k] = -1;
+        mover.places[k - 1] =
+            chain.dones.count ? place_chained(&mover, &chain, k) : place_start(&mover, k - 1, k, chain.last + 1, ahead);
+        mover.is_chained[k - 1] = chain.dones.count > 0;
+        if (!chain.dones.count) hlo_vector_push(arena, &before[mover.places[k - 1]], k - 1);
         moved[k - 1] = true;
     }
     for (int64_t k = 1; k < count; k++) {
-        if (!moved[k - 1] || mover.stays[k] || plan->kernels[k].kind != EMU_OP_DONE) continue;
-        const int64_t reader = first_reader(&mover, plan->kernels[k].members[0], k);
+        if (!mover.is_unit[k]) continue;
+        // Starts of what others bring come after these.
+        if (mover.is_chained[k - 1]) hlo_vector_push(arena, &before[mover.places[k - 1]], k - 1);
+        if (mover.stays[k]) {
+            hlo_vector_push(arena, &before[mover.places[k]], k);
+            moved[k] = true;
+        }
+        if (mover.stays[k] || plan->kernels[k].kind != EMU_OP_DONE) continue;
+        const int64_t reader = first_reader(&mover, plan->kernels[k].members[0], k, false);
         int64_t place = reader > k ? reader : k;
         if (reader > k && reader < count && !moved[reader] && !mover.stays[reader]) {
             place = place_update(&mover, k - 1, k, reader);
@@ -386,16 +447,15 @@ EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *ch
         hlo_vector_push(arena, &before[place], k);
         moved[k] = true;
     }
-    // Starts that move to one place keep their order and come before dones, which are read by the kernel that follows,
-    // or by an update that moved with them.
+    // Starts that move to one place keep their order and come before dones and the starts that read these, which are
+    // read by the kernel that follows, or by an update that moved with them.
     for (int64_t k = 0; k <= count; k++) {
         for (int pass = 0; pass < 3; pass++)
             for (int64_t i = 0; i < before[k].count; i++) {
-                const EmuOpClass kind = plan->kernels[before[k].items[i]].kind;
-                const int wanted = kind == EMU_OP_COLLECTIVE_START || kind == EMU_OP_TRANSFER_START ? 0
-                                   : kind == EMU_OP_DONE                                            ? 1
-                                                                                                    : 2;
-                if (wanted == pass) hlo_vector_push(arena, &order, before[k].items[i]);
+                const int64_t moving = before[k].items[i];
+                const EmuKernel *kernel = &plan->kernels[moving];
+                const int wanted = is_start(kernel) ? mover.is_chained[moving] : kernel->kind == EMU_OP_DONE ? 1 : 2;
+                if (wanted == pass) hlo_vector_push(arena, &order, moving);
             }
         if (k < count && !moved[k]) hlo_vector_push(arena, &order, k);
     }

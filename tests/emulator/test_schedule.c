@@ -9,6 +9,7 @@
 #include "compile/pipeline.h"
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
+#include "spmd_partitioner/passes/passes.h"
 #include "tests/support/cases.h"
 
 #define ADD "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x,y) }\n"
@@ -474,4 +475,68 @@ Test(emulator_schedule, recomputed_products_are_no_model_work) {
     emu_report_free(report);
     emu_topology_free(topology);
     hlo_module_free(module);
+}
+
+// ---- transfers beside each other
+
+// Simulates the program of one device as it is, but for halves of its collectives.
+static EmuReport *simulate_halves(const char *text, const char *spec, const EmuOptions *options) {
+    HloModule *module = parse(text);
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    HloArena *scratch = hlo_arena_new();
+    cr_assert_null(emu_topology_parse(spec, &topology));
+    cr_assert_null(spmd_make_async(module, scratch));
+    HloStatus status = emu_simulate(module, topology, options, &report);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    hlo_arena_free(scratch);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+    return report;
+}
+
+// Eight chips in a ring of two rows. Permutes around it in either
+// direction share no link, and two in the same direction share all.
+Test(emulator_schedule, permutes_in_opposite_directions_run_together) {
+    static const char forth[] = "{0,1},{1,2},{2,3},{3,4},{4,5},{5,6},{6,7},{7,0}",
+                      back[] = "{1,0},{2,1},{3,2},{4,3},{5,4},{6,5},{7,6},{0,7}";
+    const char *const second[] = {back, forth};
+    static const int64_t ring[] = {0, 1, 2, 3, 7, 6, 5, 4};
+    const EmuOptions options = {.device_assignment = ring, .device_assignment_count = 8};
+    int64_t waited[2];
+    for (int i = 0; i < 2; i++) {
+        char text[1024];
+        snprintf(
+            text, sizeof text,
+            "HloModule m, num_partitions=8\nENTRY e { p = f32[16777216] parameter(0)\n q = f32[16777216] parameter(1)\n"
+            " a = f32[16777216] collective-permute(p), channel_id=1, source_target_pairs={%s}\n"
+            " b = f32[16777216] collective-permute(q), channel_id=2, source_target_pairs={%s}\n"
+            " ROOT r = (f32[16777216], f32[16777216]) tuple(a,b) }\n",
+            forth, second[i]);
+        EmuReport *report = simulate_halves(text, "v6e:4x2", &options);
+        waited[i] = report->exposed_picoseconds;
+        emu_report_free(report);
+    }
+    cr_expect_gt((double)waited[1], 1.9 * (double)waited[0], "%lld and %lld", (long long)waited[1],
+                 (long long)waited[0]);
+}
+
+// Parts that are passed on around a ring, each multiplied: the device does not wait between transfers while there is
+// something to multiply. A product takes longer than a transfer here, so that all of them are hidden.
+Test(emulator_schedule, transfers_of_what_others_bring_run_beside_products) {
+#define TIMES_W ", lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+#define AROUND ", source_target_pairs={{0,1},{1,3},{3,2},{2,0}}\n"
+    static const char text[] =
+        "HloModule m, num_partitions=4\nENTRY e { p = bf16[4096,4096] parameter(0)\n"
+        " w = bf16[4096,16384] parameter(1)\n"
+        " a = bf16[4096,4096] collective-permute(p), channel_id=1" AROUND
+        " b = bf16[4096,4096] collective-permute(a), channel_id=2" AROUND
+        " c = bf16[4096,4096] collective-permute(b), channel_id=3" AROUND " u = bf16[4096,16384] dot(p,w)" TIMES_W
+        "\n v = bf16[4096,16384] dot(a,w)" TIMES_W
+        ", control-predecessors={u}\n x = bf16[4096,16384] add(u,v)\n y = bf16[4096,16384] dot(b,w)" TIMES_W
+        ", control-predecessors={x}\n z = bf16[4096,16384] add(x,y)\n o = bf16[4096,16384] dot(c,w)" TIMES_W
+        ", control-predecessors={z}\n ROOT r = bf16[4096,16384] add(z,o) }\n";
+    EmuReport *report = simulate_halves(text, "v5e-4", NULL);
+    cr_expect_eq(report->exposed_picoseconds, 0);
+    emu_report_free(report);
 }
