@@ -539,6 +539,8 @@ static bool is_shift(const AdviceFacts *facts, const HloInstruction *op, uint64_
 }
 
 static AdviceKind kind_of_permute(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes) {
+    // Of a product in parts (spmd_partitioner/passes/windows.c): what a gather or a scatter of activations did.
+    if (hlo_instruction_frontend_attribute(op, "meshlo.part_of")) return ADVICE_KIND_TENSOR_PARALLEL;
     if (!is_shift(facts, op, axes)) return ADVICE_KIND_RESHARDING;
     const HloComputation *computation = advice_visible(op)->parent;
     const bool in_loop = computation != facts->module->entry && computation->callers.count &&

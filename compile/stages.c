@@ -100,6 +100,7 @@ HloStatus compile_stage_partition(Compilation *compilation) {
     HloModule *partitioned = NULL;
     if (compilation->devices == 1 && options.shard_count == 0) return spmd_keep_whole(compilation->result->module);
     const int64_t start = hlo_clock_nanoseconds();
+    options.overlaps = options.async;
     options.async = false;
     // Inlining leaves an order that depends on how calls were read; the choice of what is joined depends on the order.
     hlo_order_as_printed(compilation->result->module);

@@ -159,6 +159,15 @@ static void complete_layouts(HloModule *module) {
                 at->shape = hlo_shape_with_default_layout(module->arena, at->shape);
 }
 
+// What is done for transfers beside products.
+static HloStatus overlap(Request *request) {
+    const SpmdOptions *options = request->options;
+    if (options->no_optimize) return HLO_SUCCESS;
+    if (options->overlaps) HLO_TRY(spmd_window_products(request->result, &request->costs, request->arena));
+    if (options->async) HLO_TRY(spmd_make_async(request->result, request->arena));
+    return HLO_SUCCESS;
+}
+
 // Under hlo_protect(): memory errors jump out of it, and run() cleans up.
 static HloStatus run_partition(void *argument) {
     Request *request = argument;
@@ -192,8 +201,11 @@ static HloStatus run_partition(void *argument) {
     HLO_TRY(spmd_partition_plan(plan, &request->result));
     if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options, request->arena));
     complete_layouts(request->result);
+    // Before transfers overlap: this adds up all of them.
     if (request->costs.machine)
         request->seconds = spmd_program_seconds(&request->costs, request->result, request->arena);
+    HLO_TRY(overlap(request));
+    complete_layouts(request->result);
     return HLO_SUCCESS;
 }
 

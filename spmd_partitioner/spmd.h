@@ -63,12 +63,16 @@ typedef struct SpmdMachine {
     double link_bytes_per_second;    // of a neighbour's link: what a cost of one byte is worth
     double memory_bytes_per_second;  // of a device
     double flops_per_second;         // of a device, in large products
+    const int64_t *assignment;       // device ids by partition; NULL: the machine's own placement of a mesh
+    int64_t assignment_count;
     // Places partitions 0 … devices-1 of a mesh (axes from major to minor). *session, in `arena`, is what the other
     // functions get. False where the machine has no model for them; then nothing is priced by it.
-    bool (*open)(const void *context, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, int64_t devices,
-                 void **session);
+    bool (*open)(const struct SpmdMachine *machine, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count,
+                 int64_t devices, void **session);
     // The seconds that a synchronous collective takes if all groups run at once; negative if that is not known.
     double (*seconds)(void *session, const HloInstruction *collective);
+    // Whether two collectives can run at the same time, each in the time that it takes alone. NULL: none can.
+    bool (*beside)(void *session, const HloInstruction *a, const HloInstruction *b);
     // Frees what a session has outside of its arena. NULL: nothing.
     void (*close)(void *session);
 } SpmdMachine;
@@ -86,6 +90,7 @@ typedef struct SpmdOptions {
     const char *shard_option;  // the option that the user gave them by, for errors; NULL: --shard
     bool no_combine;           // leave each collective on its own
     bool async;                // split collectives into start/done pairs and schedule them for overlap
+    bool overlaps;             // collectives run beside products on `machine`: multiply parts as they come (windows.c)
     bool no_optimize;          // no passes after partitioning at all
     // Propagation may shard parameters and results without annotations. Without it they stay whole in programs with HLO
     // shardings, as in XLA. It changes nothing where the header has allow_spmd_sharding_propagation_to_parameters and

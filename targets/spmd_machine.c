@@ -5,6 +5,7 @@
 #include "targets/spmd_machine.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "emulator/collective.h"
 #include "emulator/simulate.h"
@@ -16,17 +17,21 @@ typedef struct Session {
     EmuNetwork *network;
 } Session;
 
-// Places the devices as the emulator does for a program without an assignment of its own.
-static bool open_session(const void *context, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count,
+// Places the devices as the emulator does for a program without an assignment of its own, unless the machine has one.
+static bool open_session(const SpmdMachine *machine, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count,
                          int64_t devices, void **session) {
-    const EmuTopology *topology = context;
+    const EmuTopology *topology = machine->context;
     int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, axis_count), product = 1;
     for (int64_t i = 0; i < axis_count; i++) product *= sizes[i] = axes[i].size;
     if (product != devices || devices > topology->device_count) return false;
     int64_t *places = HLO_ARENA_NEW(arena, int64_t, devices);
-    HloStatus status = emu_default_assignment(topology, sizes, axis_count, places);
-    hlo_status_free(status);
-    if (status) return false;
+    if (machine->assignment && machine->assignment_count == devices) {
+        memcpy(places, machine->assignment, (size_t)devices * sizeof *places);
+    } else {
+        HloStatus status = emu_default_assignment(topology, sizes, axis_count, places);
+        hlo_status_free(status);
+        if (status) return false;
+    }
     for (int64_t i = 0; i < devices; i++) {
         places[i] = emu_topology_find_device(topology, places[i]);
         assert(places[i] >= 0); /* the assignment consists of devices */
@@ -55,6 +60,24 @@ static double seconds_of(void *session, const HloInstruction *collective) {
     return status ? -1 : (double)transfer.picoseconds * 1e-12;
 }
 
+// Transfers that share no link run at the same time.
+static bool run_beside(void *session, const HloInstruction *a, const HloInstruction *b) {
+    EmuNetwork *network = ((Session *)session)->network;
+    const HloArenaMark mark = hlo_arena_mark(network->arena);
+    EmuTransfer one, other;
+    HloStatus status = emu_transfer(network, a, &one);
+    if (!status) status = emu_transfer(network, b, &other);
+    bool beside = !status;
+    if (beside) {
+        bool *used = HLO_ARENA_NEW(network->arena, bool, emu_link_limit(network->topology));
+        for (int64_t i = 0; i < one.link_count; i++) used[one.links[i].link] = true;
+        for (int64_t i = 0; i < other.link_count; i++) beside = beside && !used[other.links[i].link];
+    }
+    hlo_arena_reset(network->arena, mark);
+    hlo_status_free(status);
+    return beside;
+}
+
 bool target_spmd_machine(const EmuTopology *topology, SpmdMachine *machine) {
     assert(topology && machine);
     *machine = (SpmdMachine){0};
@@ -68,6 +91,7 @@ bool target_spmd_machine(const EmuTopology *topology, SpmdMachine *machine) {
         .flops_per_second = chip->bf16_flops_per_chip * chip->mxu_efficiency / devices,
         .open = open_session,
         .seconds = seconds_of,
+        .beside = run_beside,
         .close = close_session,
     };
     return true;

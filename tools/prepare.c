@@ -178,14 +178,17 @@ static HloStatus check_machine(CliContext *context, CliProgram *program) {
     if (!spec && !assignment) return HLO_SUCCESS;
     if (!spec) spec = hlo_arena_format(context->arena, "cpu:%lld", (long long)program->device_count);
     HLO_TRY(cli_topology_open(context, spec, NULL, &topology));
-    const int64_t devices = topology->device_count, *ids;
+    const int64_t devices = topology->device_count, *ids = NULL;
     HloStatus status = HLO_SUCCESS;
     if (assignment && devices >= program->device_count)
         status = cli_device_assignment(context, topology, program, &ids);
-    if (target_spmd_machine(topology, &program->machine))
+    if (target_spmd_machine(topology, &program->machine)) {
         program->topology = topology;
-    else
+        program->machine.assignment = ids;
+        program->machine.assignment_count = ids ? program->device_count : 0;
+    } else {
         emu_topology_free(topology);
+    }
     HLO_TRY(status);
     context->stage = CLI_STAGE_PROGRAM;
     if (devices >= program->device_count) return HLO_SUCCESS;

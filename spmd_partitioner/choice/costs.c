@@ -31,8 +31,7 @@ void spmd_costs_open(SpmdCosts *costs, const SpmdMesh *mesh, const SpmdMachine *
     costs->arena = hlo_arena_new();
     if (!costs->arena) return;
     costs->machine = machine;  // first: what a session has is also freed when memory ends while it is opened
-    if (!machine->open(machine->context, costs->arena, mesh->axes, mesh->axis_count, mesh->device_count,
-                       &costs->session)) {
+    if (!machine->open(machine, costs->arena, mesh->axes, mesh->axis_count, mesh->device_count, &costs->session)) {
         costs->machine = NULL;
         costs->session = NULL;
         return;

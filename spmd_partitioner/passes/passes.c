@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of the passes: equal collectives become one before they are narrowed, hoisted or joined, reduce-scatters
 // are formed before sums are joined and leave loops, and again of those that have left, before the remaining
-// all-reduces are combined, and asynchronous halves are made last, when the work between them is known.
+// all-reduces are combined. Asynchronous halves are made last (api.c), when the work between them is known.
 #include "spmd_partitioner/passes/passes.h"
 
 #include <assert.h>
@@ -32,7 +32,6 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
     spmd_accumulate_parts(module, scratch);
     spmd_form_reduce_scatters(module, scratch);
     if (!options->no_combine) spmd_combine_collectives(module, scratch, COMBINE_BYTES);
-    if (options->async) HLO_TRY(spmd_make_async(module, scratch));
     return HLO_SUCCESS;
 }
 

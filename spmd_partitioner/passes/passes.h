@@ -4,9 +4,10 @@
 #ifndef MESHLO_SPMD_PARTITIONER_PASSES_PASSES_H_
 #define MESHLO_SPMD_PARTITIONER_PASSES_PASSES_H_
 
+#include "spmd_partitioner/costs.h"
 #include "spmd_partitioner/spmd.h"
 
-// Runs the passes in order.
+// Runs the passes in order, but for those of a program whose transfers overlap.
 HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch);
 
 // One instruction for several that do the same to the same operands, collectives too.
@@ -33,6 +34,10 @@ typedef union SpmdExchange {
 SpmdExchange spmd_exchange_of(const HloInstruction *at);
 // Joins independent collectives of one kind into one: all-reduces up to `limit` bytes, others if they are small.
 void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limit);
+// Multiplies parts of arrays as they come from the neighbours, in place of one product after a gather or before a
+// reduce-scatter, where the machine of `costs` takes less time for that because transfers run beside products. Without
+// a machine nothing changes. RESOURCE_EXHAUSTED when memory is short.
+HLO_NODISCARD HloStatus spmd_window_products(HloModule *module, const SpmdCosts *costs, HloArena *scratch);
 // Splits all-gathers, all-reduces and permutes into start and done, so that computation runs beside them. The done
 // comes just before the first user. The start comes after the operand; that of a gather only as early as it must to
 // arrive in time. RESOURCE_EXHAUSTED when memory is short.

@@ -13,9 +13,9 @@ typedef struct Links {
     bool is_closed;  // has no model of anything
 } Links;
 
-static bool open_links(const void *context, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count,
+static bool open_links(const SpmdMachine *machine, HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count,
                        int64_t devices, void **session) {
-    const Links *links = context;
+    const Links *links = machine->context;
     int64_t product = 1;
     for (int64_t i = 0; i < axis_count; i++) product *= axes[i].size;
     cr_assert_eq(product, devices);
