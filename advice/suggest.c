@@ -3,6 +3,7 @@
 //
 // Changes are made from the collectives that cost something (advice_share() of at least one percent, or a warning), in
 // this order:
+//     orders       the devices of each axis of the mesh on rings of chips
 //     meshes       every other shape of the mesh's axes, if the program can be laid out on it
 //     lookups      a constraint on what is looked up in a parameter, for these are where annotations of data and
 //                  parameters meet
@@ -19,6 +20,7 @@
 #include "advice/flow.h"
 #include "advice/internal.h"
 #include "spmd_partitioner/search/search.h"
+#include "targets/program.h"
 
 #define HELPS 0.99    // of the step
 #define NOTABLE 0.01  // share of the step of collectives that are worth a change
@@ -29,6 +31,7 @@ typedef struct Change {
     const char *text;
     HloStringVector shards;  // values of --shard
     const AdviceMesh *mesh;  // NULL: as it is
+    const int64_t *order;    // of the devices; NULL: as it is
     int64_t step, peak, bytes;
     bool fits, works;
 } Change;
@@ -39,6 +42,7 @@ typedef struct Search {
     const SpmdMeshAxis *mesh;
     int64_t mesh_axis_count;
     HLO_VECTOR(Change) changes;
+    SpmdMachine machine;  // with the order of devices of the change that is tried
     double deadline;
     bool *notable;  // by flattened parameter
 } Search;
@@ -92,8 +96,14 @@ static HloStatus try_change(Search *search, Change *change) {
         compile.spmd.mesh_axis_count = change->mesh->count;
         compile.spmd.num_partitions = 0;
     } else {
-        emulation.device_assignment = request->options->device_assignment;
+        emulation.device_assignment = change->order ? change->order : request->options->device_assignment;
         emulation.device_assignment_count = request->options->device_assignment_count;
+    }
+    if (change->order && compile.spmd.machine) {
+        search->machine = *compile.spmd.machine;
+        search->machine.assignment = change->order;
+        search->machine.assignment_count = emulation.device_assignment_count;
+        compile.spmd.machine = &search->machine;
     }
     if (request->options->progress) {
         const double begin = search->deadline - request->options->budget_seconds;
@@ -108,6 +118,7 @@ static HloStatus try_change(Search *search, Change *change) {
         *change = (Change){change->text,
                            change->shards,
                            change->mesh,
+                           change->order,
                            report->step_picoseconds,
                            report->hbm_peak_bytes,
                            request->trial.compiled->report->total_bytes_per_device,
@@ -259,6 +270,46 @@ static HloStatus add_meshes(Search *search) {
     }
     hlo_status_free(status);
     return HLO_SUCCESS;
+}
+
+// ---- orders of devices
+
+// Whether the devices are in the order that is chosen where the user names none.
+static bool is_default_order(const Search *search) {
+    const AdviceRequest *request = search->request;
+    const SpmdOptions *spmd = &request->compile->spmd;
+    const int64_t count = request->options->device_assignment_count;
+    if (!request->options->device_assignment) return true;
+    int64_t *ids = HLO_ARENA_NEW(search->arena, int64_t, count);
+    HloStatus status = target_default_assignment(request->options->topology, request->module, spmd->mesh,
+                                                 spmd->mesh_axis_count, count, ids);
+    const bool same = !status && !memcmp(ids, request->options->device_assignment, (size_t)count * sizeof *ids);
+    hlo_status_free(status);
+    return same;
+}
+
+// Each axis of the mesh on rings of chips, where the user leaves the order of the devices open.
+static void add_orders(Search *search) {
+    const EmuTopology *topology = search->request->options->topology;
+    const int64_t devices = search->request->options->device_assignment_count;
+    int64_t sizes[8];
+    if (!devices || search->request->module->replica_count > 1 || !is_default_order(search)) return;
+    for (int64_t a = 0; a < search->mesh_axis_count; a++) sizes[a] = search->mesh[a].size;
+    for (int64_t a = 0; a < search->mesh_axis_count; a++) {
+        for (int pair = 0; pair < 9; pair++) {
+            const EmuRings rings = {.axis = a, .along = pair / 3, .across = pair % 3};
+            const bool turned = sizes[a] == 4 && rings.along > rings.across;  // the same square blocks
+            int64_t *ids = HLO_ARENA_NEW(search->arena, int64_t, devices);
+            if (turned || !emu_mesh_ring_order(topology, sizes, search->mesh_axis_count, rings, ids)) continue;
+            const Change change = {.text = hlo_arena_format(
+                                       search->arena,
+                                       "a mesh whose axis '%s' goes around rings of %lld x 2 chips: jax.sharding.Mesh "
+                                       "of the devices with these ids",
+                                       search->mesh[a].name, (long long)(sizes[a] / 2)),
+                                   .order = ids};
+            hlo_vector_push(search->arena, &search->changes, change);
+        }
+    }
 }
 
 // ---- changes of parameters
@@ -469,7 +520,7 @@ static HloStatus combine(Search *search, Change **helping, int64_t count, Change
     int64_t joined = 0;
     *together = (Change){0};
     for (int64_t i = 0; i < count && !is_over(search); i++) {
-        if (helping[i]->mesh) continue;  // shards are of one mesh
+        if (helping[i]->mesh || helping[i]->order) continue;  // shards are of one mesh
         Change both = {0};
         bool clash = false;
         for (int64_t k = 0; k < together->shards.count; k++) {
@@ -494,11 +545,19 @@ static HloStatus combine(Search *search, Change **helping, int64_t count, Change
     return HLO_SUCCESS;
 }
 
+// Device ids as --device-assignment takes them.
+static const char *order_text(const Search *search, const int64_t *ids) {
+    HloText text = {0};
+    for (int64_t i = 0; i < search->request->options->device_assignment_count; i++)
+        hlo_text_format(&text, "%s%lld", i ? "," : "", (long long)ids[i]);
+    return hlo_text_to_arena(search->arena, &text);
+}
+
 // Options for the whole plan: with those that the user gave.
 static void add_suggestion(Search *search, const Change *change, AdviceSuggestion *suggestion) {
     const SpmdOptions *spmd = &search->request->compile->spmd;
     const HloStringVector shards = shards_with(search, change);
-    const char **options = HLO_ARENA_NEW(search->arena, const char *, 2 * shards.count + 2);
+    const char **options = HLO_ARENA_NEW(search->arena, const char *, 2 * shards.count + 4);
     int64_t count = 0;
     if (change->mesh || spmd->mesh_axis_count) {
         options[count++] = "--mesh";
@@ -508,6 +567,10 @@ static void add_suggestion(Search *search, const Change *change, AdviceSuggestio
     for (int64_t i = 0; i < shards.count; i++) {
         options[count++] = "--shard";
         options[count++] = shards.items[i];
+    }
+    if (change->order) {
+        options[count++] = "--device-assignment";
+        options[count++] = order_text(search, change->order);
     }
     *suggestion =
         (AdviceSuggestion){change->text, options, count, change->step, change->peak, change->bytes, change->fits};
@@ -563,6 +626,7 @@ HloStatus advice_suggest(AdviceRequest *request) {
         return HLO_SUCCESS;
     mark_notable(&search);
     const bool all = !request->options->constraints_only;
+    if (all) add_orders(&search);
     if (all) HLO_TRY(add_meshes(&search));
     add_constraints(&search, true);
     if (all) HLO_TRY(add_parameters(&search));

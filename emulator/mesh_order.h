@@ -33,6 +33,26 @@ HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_order_hybrid(const EmuTopology *topo
                                                          const int64_t *dcn_sizes, int64_t count, bool allow_split,
                                                          int64_t *ids_out);
 
+// Blocks of chips around which a mesh axis goes as a ring: `along` and `across` are physical axes (0 to 2). A block is
+// two chips wide across and half the axis' size long along.
+typedef struct EmuRings {
+    int64_t axis;  // of the mesh
+    int along, across;
+} EmuRings;
+
+// An order that JAX does not choose, for slices whose torus is not closed: the devices of one mesh axis walk around
+// blocks of chips, so that the first and the last are neighbours too, and the blocks follow the other axes in row-major
+// order (as in MaxText's hybrid_ring meshes).
+//
+//     axis of 8 on blocks of 4x2:     0 - 1 - 2 - 3
+//                                     |           |
+//                                     7 - 6 - 5 - 4
+//
+// False where that does not work: an axis of odd size or below four, blocks that do not fill the slice, several slices,
+// chips of two devices, other sizes than those of the slice. `ids_out` as for emu_mesh_order().
+HLO_EXPORT bool emu_mesh_ring_order(const EmuTopology *topology, const int64_t *sizes, int64_t count, EmuRings rings,
+                                    int64_t *ids_out);
+
 // Options of create_device_mesh.
 typedef struct EmuMeshOptions {
     bool allow_split_physical_axes;

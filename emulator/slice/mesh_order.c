@@ -434,3 +434,35 @@ HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *size
     hlo_free(places);
     return status;
 }
+
+bool emu_mesh_ring_order(const EmuTopology *topology, const int64_t *sizes, int64_t count, EmuRings rings,
+                         int64_t *ids_out) {
+    assert(topology && sizes && rings.axis >= 0 && rings.axis < count && ids_out);
+    assert(rings.along >= 0 && rings.along < 3 && rings.across >= 0 && rings.across < 3);
+    const int64_t size = sizes[rings.axis], *shape = topology->shape;
+    int64_t devices = 1, inner = 1, block[3] = {1, 1, 1};
+    for (int64_t i = 0; i < count; i++) devices *= sizes[i];
+    for (int64_t i = rings.axis + 1; i < count; i++) inner *= sizes[i];
+    if (topology->slice_count != 1 || topology->devices_per_chip != 1 || devices != topology->device_count ||
+        rings.along == rings.across || size < 4 || size % 2)
+        return false;
+    block[rings.along] = size / 2;
+    block[rings.across] = 2;
+    for (int axis = 0; axis < 3; axis++)
+        if (shape[axis] % block[axis]) return false;
+    for (int64_t place = 0; place < devices; place++) {
+        const int64_t step = place / inner % size;
+        int64_t number = place / (inner * size) * inner + place % inner, chip = 0, stride = 1;
+        for (int axis = 0; axis < 3; axis++) {
+            const int64_t blocks = shape[axis] / block[axis];
+            int64_t at = number % blocks * block[axis];
+            if (axis == rings.along) at += step < size / 2 ? step : size - 1 - step;
+            if (axis == rings.across) at += step >= size / 2;
+            number /= blocks;
+            chip += at * stride;
+            stride *= shape[axis];
+        }
+        ids_out[place] = chip;  // with one device a chip its number is the device's id
+    }
+    return true;
+}

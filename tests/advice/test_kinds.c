@@ -5,6 +5,8 @@
 
 #include "advice/advice.h"
 #include "hlo/base/memory.h"
+#include "targets/program.h"
+#include "targets/spmd_machine.h"
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
@@ -260,4 +262,49 @@ Test(names, of_equal_layers_and_specs) {
     cr_expect_str_eq(advice_partition_spec(arena, "data,-,a+b"), "P('data', None, ('a', 'b'))");
     cr_expect_str_eq(advice_partition_spec(arena, ""), "P()");
     hlo_arena_free(arena);
+}
+
+// Products in parts: their permutes are what the gather of activations was, and on a slice that is not closed an order
+// of devices in rings helps, if the user leaves the order open.
+Test(kinds, products_in_parts) {
+    static const char program[] =
+        "HloModule m, num_partitions=64\nENTRY e {\n"
+        " x = bf16[32768,4096] parameter(0), sharding={devices=[8,1,8]<=[64] last_tile_dim_replicate}\n"
+        " v = bf16[4096,8192] parameter(1), sharding={devices=[1,8,8]<=[8,8]T(1,0) last_tile_dim_replicate}\n"
+        " w = bf16[8192,16384] parameter(2), sharding={devices=[1,8,8]<=[8,8]T(1,0) last_tile_dim_replicate}\n"
+        " l = bf16[32768,8192] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "sharding={devices=[8,8]<=[64]}\n"
+        " ROOT y = bf16[32768,16384] dot(l, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "sharding={devices=[8,8]<=[64]}\n}\n";
+    static const SpmdMeshAxis mesh[] = {{"data", 8}, {"model", 8}};
+    EmuTopology *topology = NULL;
+    must_succeed(emu_topology_parse("v5e-64", &topology));
+    SpmdMachine machine;
+    cr_assert(target_spmd_machine(topology, &machine));
+    HloModule *module = compiled_must_parse(program);
+    const CompileOptions compile = {.spmd = {.mesh = mesh, .mesh_axis_count = 2, .async = true, .machine = &machine}};
+    int64_t order[64], reversed[64];
+    must_succeed(target_default_assignment(topology, module, mesh, 2, 64, order));
+    for (int i = 0; i < 64; i++) reversed[i] = order[63 - i];
+    for (int fixed = 0; fixed < 2; fixed++) {
+        const AdviceOptions options = {.topology = topology,
+                                       .device_assignment = fixed ? reversed : order,
+                                       .device_assignment_count = 64,
+                                       .budget_seconds = 1e6};
+        AdviceReport *report = NULL;
+        must_succeed(advice_new(module, &compile, &options, &report));
+        int64_t permutes = 0, rings = 0;
+        for (int64_t i = 0; i < report->group_count; i++) {
+            if (strcmp(report->groups[i].opcode, "collective-permute") != 0) continue;
+            cr_expect_eq(report->groups[i].kind, ADVICE_KIND_TENSOR_PARALLEL);
+            permutes += report->groups[i].amount.sites;
+        }
+        for (int64_t i = 0; i < report->suggestion_count; i++)
+            rings += strstr(report->suggestions[i].text, "rings of 4 x 2 chips") != NULL;
+        cr_expect_eq(permutes, 7);
+        cr_expect_eq(rings > 0, !fixed);
+        advice_free(report);
+    }
+    hlo_module_free(module);
+    emu_topology_free(topology);
 }

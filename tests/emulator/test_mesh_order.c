@@ -280,3 +280,50 @@ Test(emulator_mesh_order, orders_are_permutations) {
         emu_topology_free(topology);
     }
 }
+
+static int64_t distance(const EmuTopology *topology, int64_t a, int64_t b) {
+    int64_t sum = 0;
+    for (int axis = 0; axis < 3; axis++) {
+        const int64_t from = topology->devices[emu_topology_find_device(topology, a)].coords[axis];
+        const int64_t to = topology->devices[emu_topology_find_device(topology, b)].coords[axis];
+        sum += from > to ? from - to : to - from;
+    }
+    return sum;
+}
+
+// Along an axis on rings each device and the next one are neighbours, the last and the first too, and every device has
+// one place.
+Test(emulator_mesh_order, rings_close) {
+    static const struct {
+        const char *spec;
+        int64_t sizes[3];
+        EmuRings rings;
+        bool works;
+    } cases[] = {
+        {"v5e-64", {1, 8, 8}, {2, 0, 1}, true},  {"v5e-64", {1, 8, 8}, {2, 1, 0}, true},
+        {"v5e-64", {1, 8, 8}, {1, 0, 1}, true},  {"v5e-64", {2, 8, 4}, {1, 1, 0}, true},
+        {"v5e-64", {4, 4, 4}, {0, 0, 1}, true},  {"v4:4x4x4", {1, 8, 8}, {2, 2, 0}, true},
+        {"v5e-64", {1, 8, 8}, {2, 0, 2}, false},  // one chip deep
+        {"v5e-64", {1, 8, 8}, {2, 1, 1}, false}, {"v5e-64", {1, 32, 2}, {2, 0, 1}, false},
+        {"v5e-64", {1, 8, 4}, {2, 0, 1}, false},  // half of the slice
+        {"v2-8", {1, 1, 8}, {2, 0, 1}, false},   {"2xv5e-16", {1, 4, 8}, {2, 0, 1}, false},
+    };
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        EmuTopology *topology = NULL;
+        int64_t ids[64], inner = 1;
+        bool seen[64] = {false};
+        cr_assert_null(emu_topology_parse(cases[c].spec, &topology));
+        const bool works = emu_mesh_ring_order(topology, cases[c].sizes, 3, cases[c].rings, ids);
+        cr_expect_eq(works, cases[c].works, "case %zu", c);
+        for (int64_t a = cases[c].rings.axis + 1; a < 3; a++) inner *= cases[c].sizes[a];
+        const int64_t size = cases[c].sizes[cases[c].rings.axis];
+        for (int64_t i = 0; works && i < 64; i++) {
+            const int64_t step = i / inner % size, next = i + (step == size - 1 ? 1 - size : 1) * inner;
+            cr_expect_eq(distance(topology, ids[i], ids[next]), 1, "case %zu: places %lld and %lld", c, (long long)i,
+                         (long long)next);
+            cr_assert(ids[i] >= 0 && ids[i] < 64 && !seen[ids[i]]);
+            seen[ids[i]] = true;
+        }
+        emu_topology_free(topology);
+    }
+}
