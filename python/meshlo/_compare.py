@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from meshlo._emulate import Emulation, emulate
+from meshlo._emulate import Emulation, emulate, framed
 from meshlo._library import Error, InvalidArgument, InvalidType, c_string, c_strings, check, ffi, lib, path_text, size_text, text_of, time_text, written
 from meshlo._machine import Topology
 from meshlo._program import _axes, load, mesh_text
@@ -78,6 +78,10 @@ class Comparison:
             raise InvalidArgument(f"{name}: a comparison is an .html or .txt file")
         with open(name, "w", encoding="utf-8") as file:
             file.write(self.html() if name.endswith(".html") else f"{self}\n")
+
+    def _repr_html_(self) -> str:
+        """The page, for the last value of a notebook's cell."""
+        return framed(self.html())
 
     def __str__(self) -> str:
         table = [["", "step", "utilisation", "peak memory", "sent", "waiting for the network"]]

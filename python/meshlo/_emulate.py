@@ -29,6 +29,11 @@ def _table(rows: list[dict[str, Any]]) -> Any:
     return pandas.DataFrame(rows)
 
 
+def framed(page: str, height: int = 700) -> str:
+    """A page within a notebook's, which its styles and scripts do not reach."""
+    return f'<iframe srcdoc="{html.escape(page)}" style="width:100%;height:{whole_number(height, "height")}px;border:0"></iframe>'
+
+
 class Emulation:
     """One step of a program on a slice. Times are in seconds, sizes in bytes of one device.
 
@@ -146,9 +151,11 @@ class Emulation:
         if get_ipython is None or get_ipython() is None:
             print(self.summary())
             return
-        tall = whole_number(height, "height")
-        frame = f'<iframe srcdoc="{html.escape(self.html())}" style="width:100%;height:{tall}px;border:0"></iframe>'
-        display(HTML(frame))
+        display(HTML(framed(self.html(), height)))
+
+    def _repr_html_(self) -> str:
+        """The report, for the last value of a notebook's cell."""
+        return framed(self.html())
 
     def __str__(self) -> str:
         return self.summary()

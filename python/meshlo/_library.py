@@ -91,7 +91,7 @@ def check(status: Any) -> None:
     """Raises the error of a call, and frees it."""
     if status == ffi.NULL:
         return
-    code = text_of(lib.hlo_code_name(lib.hlo_status_code(status)))
+    code = text_of(lib.hlo_code_name(lib.hlo_status_code(status))) or ""
     text = lib.hlo_status_to_text(status)
     message = text_of(text) or text_of(lib.hlo_status_message(status)) or ""
     lib.hlo_free(text)

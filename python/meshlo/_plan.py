@@ -204,7 +204,7 @@ def plan(program: Any, on: str | Topology | Sequence[str | Topology] | None = No
     one = load(program)
     if one.is_per_device and one.num_partitions > 1:
         raise InvalidArgument("the program is that of one device already, and no longer sharded: plan what jax.jit(f).lower() gives")
-    slices = list(on) if isinstance(on, (list, tuple, set)) else [on]
+    slices: list[Any] = list(on) if isinstance(on, (list, tuple, set)) else [on]
     topologies = [_slice(name) for name in slices]
     if not topologies:
         raise InvalidArgument("which slice? on='v5e-16'")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python module meshlo: each function on what JAX lowers, against JAX's own answers or those of the command."""
+import html
 import json
 import pathlib
 import subprocess
@@ -178,6 +179,13 @@ def test_reports_are_saved_by_the_name_s_end(tmp_path):
     assert json.loads((tmp_path / "r.json").read_text()) == report.as_dict()
     with pytest.raises(ValueError, match="r.pdf"):
         report.save(tmp_path / "r.pdf")
+
+
+def test_a_notebook_shows_reports_and_comparisons_as_pages():
+    report = meshlo.emulate(sharded(), on="v2-8")
+    for shown in (report, meshlo.compare({"a": sharded()}, on="v2-8")):
+        frame = shown._repr_html_()
+        assert frame.startswith("<iframe srcdoc=") and html.unescape(frame.split('"')[1]) == shown.html()
 
 
 def test_profiles_are_read_by_jax_with_every_iteration(tmp_path):
