@@ -343,7 +343,8 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     const char *log = getenv("MESHLO_LOG");
     context.log = log && *log && strcmp(log, "0") != 0;
     context.start = cli_seconds();
-    context.progress = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
+    context.progress =
+        cli_terminal_open(STDERR_FILENO).colours;  // lines that are written over need such a terminal too
     RunCall call = {&context, argument_count, arguments};
     HloStatus status = hlo_protect(parse_and_run, &call);
     cli_ticker_stop(&context);  // lack of memory ends a verb anywhere

@@ -115,7 +115,7 @@ struct CliContext {
     const char *source_name;
     HloFileContent source;
     const char *other_path;  // of a program in another format, to show its instructions as HLO; or NULL
-    bool progress;           // stderr is a terminal
+    bool progress;           // stderr is a terminal whose lines can be written over
     bool log;                // MESHLO_LOG: each step is a line with its time
     double start;            // cli_seconds() when the run began
     // Of cli_progress_share(): the work under way, since when, and when it was shown last.

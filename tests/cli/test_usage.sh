@@ -92,6 +92,7 @@ done
 
 # A terminal gets colours and lines that fit; a pipe, NO_COLOR, and programs that are printed, do not.
 in_terminal() { env -u NO_COLOR TERM=xterm COLUMNS="$columns" "$@" python3 "$SOURCE/tests/cli/terminal.py" "$MESHLO" "${arguments[@]}" 2>/dev/null | tr -d '\r' >shown; }
+check "bug: progress was written over on a dumb terminal" sh -c '! env -u NO_COLOR TERM=dumb script -qec "$MESHLO emulate $SOURCE/examples/mlp_gradient_8192.hlo --on v2-8" /dev/null </dev/null | grep -q "$(printf "\033")"'
 longest() { sed 's/\x1b\[[0-9;]*[mK]//g; s/^.*… *//' shown | grep -v '^ *--' | python3 -c "import sys; print(max(len(line.decode().rstrip('\n')) for line in sys.stdin.buffer))"; }
 for columns in 60 80 200; do
     arguments=(emulate "$SOURCE/examples/mlp_gradient_8192.hlo" --on v2-8) && in_terminal
