@@ -13,7 +13,8 @@
 //   kind         what a collective is for (kinds.def), found from the data flow of the program of one device.
 //   group        collectives of one kind that move arrays of the same name but for numbers, over the same axes: those
 //                of equal layers.
-//   suggestion   values of --shard, a mesh, or an order of the devices that make the step faster or let the program fit.
+//   suggestion   values of --shard, a mesh, or an order of the devices that make the step faster or let the program
+//                fit.
 //
 // Stability: experimental.
 #ifndef MESHLO_ADVICE_ADVICE_H_
