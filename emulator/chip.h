@@ -87,10 +87,11 @@ static inline int64_t emu_chip_capacity(const EmuChip *chip) {
     return chip->hbm_bytes_per_device - chip->hbm_reserved_bytes_per_device;
 }
 
-// The bytes of VMEM that one device has for arrays between kernels.
+// The bytes of VMEM that one device has for arrays between kernels. A device of two cores has none: each core makes a
+// part of the result, which the other one reads through HBM [RT: programs compiled for v5p].
 static inline int64_t emu_chip_vmem(const EmuChip *chip) {
-    const int64_t bytes = (chip->vmem_bytes_per_core - chip->vmem_scoped_bytes_per_core) * chip->cores_per_chip;
-    return bytes > 0 ? bytes / chip->devices_per_chip : 0;
+    const int64_t bytes = chip->vmem_bytes_per_core - chip->vmem_scoped_bytes_per_core;
+    return bytes > 0 && chip->cores_per_chip == chip->devices_per_chip ? bytes : 0;
 }
 
 // One number of a chip with its source, for tables in reports and docs.

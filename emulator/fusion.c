@@ -29,6 +29,8 @@
 #define CHEAP_COST 4
 // The most that products hide: exponentials and roots, but not sines.
 #define HIDDEN_COST 24
+// The generation whose exponentials are made again from scores of a batch.
+#define SCORES_AGAIN 6
 // Cheap instructions between a conversion to fewer bits and the array that would be written without it.
 #define MAX_STEPS_TO_NARROW 8
 
@@ -115,10 +117,14 @@ static bool narrows_new_array(const Planner *planner, const HloInstruction *inst
     return false;
 }
 
+static bool has_batch(const HloInstruction *product) {
+    return hlo_is(product, HLO_OP_DOT) && HLO_ATTRIBUTES(product, Dot)->lhs_batch.count > 0;
+}
+
 // Whether an instruction is a few steps away from one narrower array that is written in any case, such as the scores of
 // attention in bf16: then reading it again moves less than writing the instruction's result. A selection ends the
-// steps: libtpu 0.0.42 writes the exponentials of masked scores.
-static bool widens_product(const HloInstruction *instruction) {
+// steps: libtpu 0.0.42 writes the exponentials of masked scores, and but for v6e those of all products with a batch.
+static bool widens_product(const Planner *planner, const HloInstruction *instruction) {
     const int bits = hlo_type_info(instruction->shape->type)->bits;
     const HloInstruction *at = instruction;
     for (int step = 0; step < MAX_STEPS_TO_NARROW; step++) {
@@ -127,7 +133,9 @@ static bool widens_product(const HloInstruction *instruction) {
         at = large_operand(at, &count);
         if (!at || !hlo_shape_is_array(at->shape)) return false;
         const EmuOpClass op_class = emu_instruction_class(at);
-        if (op_class == EMU_OP_MATRIX) return hlo_type_info(at->shape->type)->bits < bits;
+        if (op_class == EMU_OP_MATRIX)
+            return hlo_type_info(at->shape->type)->bits < bits &&
+                   (planner->chip->generation == SCORES_AGAIN || !has_batch(at));
         if (op_class != EMU_OP_VECTOR && at->opcode != HLO_OP_TRANSPOSE && !emu_is_view(at)) return false;
     }
     return false;
@@ -230,18 +238,23 @@ static bool may_repeat(const Planner *planner, const HloInstruction *instruction
         with_sums &= kind == EMU_OP_MATRIX || kind == EMU_OP_REDUCE;
         products += kind == EMU_OP_MATRIX;
     }
-    if (with_sums && products > 0 && cost > CHEAP_COST && widens_product(instruction)) return true;
+    if (with_sums && products > 0 && cost > CHEAP_COST && widens_product(planner, instruction)) return true;
     if (only_products && !planner->spares_memory)
         return instruction->opcode != HLO_OP_CONCATENATE && !narrows_new_array(planner, instruction, consumers->count);
     if (!planner->spares_memory && cost > CHEAP_COST) return false;
     return cheap_to_repeat(planner, instruction, consumers->count);
 }
 
-// Whether an operand of a product may be stored as the product reads it: its batch is outermost already, or a kernel
-// makes it, and so chooses its layout.
-static bool is_in_order(const HloInstruction *operand, HloInts batch) {
-    bool leads = true;
-    for (int64_t i = 0; i < batch.count; i++) leads &= batch.items[i] == i;
+// Whether an operand of a product is stored as the product reads it, its batch outermost, or may be: a kernel chooses
+// the layout of what it makes.
+static bool is_in_order(const Planner *planner, const HloInstruction *operand, HloInts batch) {
+    const HloShape *shape = operand->shape;
+    const HloInts order = emu_names_order(shape)
+                              ? shape->layout->minor_to_major
+                              : emu_default_layout(planner->arena, planner->chip, shape)->minor_to_major;
+    bool leads = order.count == shape->rank;
+    for (int64_t place = 0; leads && place < shape->rank - batch.count; place++)
+        for (int64_t i = 0; i < batch.count; i++) leads &= order.items[place] != batch.items[i];
     if (leads) return true;
     while (emu_is_view(operand) || operand->opcode == HLO_OP_TRANSPOSE) operand = operand->operands[0];
     return emu_op_class(operand->opcode) != EMU_OP_FREE;
@@ -253,7 +266,7 @@ static bool finds_largest(const HloInstruction *reduction) {
 
 // Whether a product is computed for the largest number of each row, and again for the exponentials, rather than written
 // and read twice: the scores of masked attention. libtpu 0.0.42 does so where the product takes less time than HBM, but
-// writes narrow results of operands that it has to rearrange.
+// writes results of operands that it has to rearrange: on v6e only narrow ones, on v7 none.
 static bool may_compute_twice(const Planner *planner, const HloInstruction *product, const Holders *consumers) {
     if (!hlo_is(product, HLO_OP_DOT) || consumers->count != 2) return false;
     const Draft *a = consumers->items[0], *b = consumers->items[1];
@@ -264,8 +277,10 @@ static bool may_compute_twice(const Planner *planner, const HloInstruction *prod
     if (reduction->stage != *stage_of(planner, product) || other->stage != reduction->stage) return false;
     const HloDotAttributes *dot = HLO_ATTRIBUTES(product, Dot);
     const bool is_narrow = hlo_type_info(product->shape->type)->bits < 32;
-    if (is_narrow &&
-        (!is_in_order(product->operands[0], dot->lhs_batch) || !is_in_order(product->operands[1], dot->rhs_batch)))
+    const int64_t generation = planner->chip->generation;
+    if ((generation < SCORES_AGAIN || (generation == SCORES_AGAIN && is_narrow)) &&
+        (!is_in_order(planner, product->operands[0], dot->lhs_batch) ||
+         !is_in_order(planner, product->operands[1], dot->rhs_batch)))
         return false;
     const EmuProduct work = emu_product_of(planner->chip, product);
     const double rate = planner->chip->hbm_bytes_per_second_per_chip * planner->chip->hbm_efficiency /

@@ -55,6 +55,21 @@ Test(emulator_kept, bug_exponentials_of_a_masked_softmax_are_kept) {
 // bug: exponentials in f32 were kept, although the scores that they are made from are there in bf16.
 Test(emulator_kept, bug_exponentials_of_narrow_scores_are_made_again) {
     cr_assert_eq(temporaries(SOFTMAX("64", "bf16", NOTHING), "v6e-1"), 128 * MIB);
+    // Other chips keep them: v5e and v7.
+    cr_assert_eq(temporaries(SOFTMAX("64", "bf16", NOTHING), "v5e-1"), 256 * MIB);
+    cr_assert_eq(temporaries(SOFTMAX("64", "bf16", NOTHING), "tpu7x-2"), 256 * MIB);
+}
+
+// bug: arrays between kernels were in VMEM on chips whose two cores are one device. libtpu 0.0.42 has the results of
+// kernels in HBM there.
+Test(emulator_kept, bug_results_were_in_vmem_of_two_cores) {
+    static const char program[] =
+        "HloModule t\nENTRY e { x = f32[2048,2048] parameter(0)\n a = f32[2048,2048] dot(x,x), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n c = f32[2048,2048] dot(a,x), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT b = f32[1024,2048] slice(c), "
+        "slice={[0:1024], [0:2048]} }";
+    cr_assert_eq(temporaries(program, "v5e-1"), 0);
+    cr_assert_geq(temporaries(program, "v5p-8"), 16 * MIB);
 }
 
 // Where the exponentials do not fit, they are made again: beside the scores, 12 GiB, there is room for little more.
