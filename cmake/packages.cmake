@@ -40,6 +40,17 @@ meshlo_package(development libmeshlo-dev libdevel "libmeshlo${MESHLO_SOVERSION} 
 meshlo_package(command meshlo devel "" "HLO compiler: the command
 Partitions, runs, times, compares and searches for the sharding of a program.")
 
+# What packages of programs that link the shared library depend on.
+set(symbols ${CMAKE_BINARY_DIR}/debian/symbols)
+add_custom_command(TARGET meshlo POST_BUILD BYPRODUCTS ${symbols} VERBATIM
+                   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:meshlo>
+                           -DSONAME=$<TARGET_SONAME_FILE_NAME:meshlo> -DPACKAGE=libmeshlo${MESHLO_SOVERSION}
+                           -DRELEASE=${PROJECT_VERSION} -DOUTPUT=${symbols}
+                           -P ${CMAKE_SOURCE_DIR}/cmake/debian_symbols.cmake)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${symbols})
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+
 # Opened at run time: by processes that play the hosts of one slice, and for linear algebra.
 foreach(component LIBRARY COMMAND PYTHON)
   set(CPACK_DEBIAN_${component}_PACKAGE_RECOMMENDS "libucx0, libnettle8, libopenblas0-pthread")

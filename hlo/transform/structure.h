@@ -73,7 +73,8 @@ bool hlo_transform_cancels(HloJvp *j);
 bool hlo_transform_logistic(HloJvp *j, HloInstruction **out);
 // Sets the tangent of a select, or of a call of one, that is x log(y) and 0 where x is 0; false for another one.
 bool hlo_transform_log_product(HloJvp *j, HloInstruction **out);
-// Sets the tangent of a select, or of a call of one, that is Owen's T function as JAX computes it; false for another one.
+// Sets the tangent of a select, or of a call of one, that is Owen's T function as JAX computes it; false for another
+// one.
 bool hlo_transform_owens_t(HloJvp *j, HloInstruction **out);
 // True if `root` is calculated from a constant with an element near `value`, also in functions that it calls.
 bool hlo_transform_follows_from(HloArena *scratch, const HloInstruction *root, double value);

@@ -61,6 +61,15 @@ root=$work/root
 for deb in "${debs[@]}"; do check "unpacks $(basename "$deb")" dpkg-deb -x "$deb" "$root"; done
 depends() { dpkg-deb -f "$build"/packages/"$1"_*.deb Depends | grep -q "$2"; }
 check "the library's dependencies are named" depends libmeshlo0 libhwloc15
+# dpkg's own list of what the library exports.
+same_symbols() {
+    mkdir -p "$work/symbols/debian"
+    printf 'Source: meshlo\nMaintainer: nobody <nobody@localhost>\n\nPackage: libmeshlo0\nArchitecture: any\nDescription: library\n' \
+        >"$work/symbols/debian/control"
+    dpkg-deb -I "$build"/packages/libmeshlo0_*.deb symbols >"$work/symbols/packaged"
+    (cd "$work/symbols" && dpkg-gensymbols -plibmeshlo0 -v0.1.0 -P. -e"$root/usr/lib/libmeshlo.so.0" -Ipackaged -Omade -c4)
+}
+check "the symbols file is that of the library" same_symbols
 check "the development package needs the library" depends libmeshlo-dev "libmeshlo0 (= "
 check "the module needs the library" depends python3-meshlo "libmeshlo0 (= "
 export LD_LIBRARY_PATH=$root/usr/lib PKG_CONFIG_PATH=$root/usr/lib/pkgconfig
