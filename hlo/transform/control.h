@@ -17,15 +17,22 @@ typedef struct HloTransformSplit {
     const bool *is_invariant;          // of a loop, per leaf of the parameter: the body returns it as it was
 } HloTransformSplit;
 
+// Leaves of the parameter and of the result of a computation that are the packed factors of LU decompositions, P A =
+// L U. Instead of their tangents the computation takes and returns P A', for systems need no other.
+typedef struct HloTransformFactors {
+    bool *taken, *returned;  // `taken` is NULL where none is
+} HloTransformFactors;
+
 // Splits `computation`, given which leaves of its parameter are active and which leaves of its result get a cotangent.
-// `repeats`: it is the body of a loop. False, and the builder has an error, if that fails.
+// `repeats`: it is the body of a loop. `factors` is NULL where there are none. False, and the builder has an error, if
+// that fails.
 bool hlo_transform_split(HloJvp *j, const HloComputation *computation, const bool *active_in, const bool *active_out,
-                         bool repeats, HloTransformSplit *split);
+                         const HloTransformFactors *factors, bool repeats, HloTransformSplit *split);
 // The forward derivative of `computation` in the same terms: (leaves of the parameter..., tangents of the active
 // ones...) as one tuple -> (leaves of the result..., tangents of the active ones...). NULL, and the builder has an
 // error, if that fails.
 HloComputation *hlo_transform_forward(HloJvp *j, const HloComputation *computation, const bool *active_in,
-                                      const bool *active_out);
+                                      const bool *active_out, const HloTransformFactors *factors);
 // The tangents of a while of unknown length whose elements do not depend on each other (jvp_lanes.c), given which
 // leaves of its state are active; false, and nothing has happened, for any other.
 bool hlo_transform_lanes(HloJvp *j, const bool *active, HloInstruction **out);

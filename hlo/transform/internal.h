@@ -73,7 +73,7 @@ typedef struct HloJvp {
     HloIntMap linears;          // by new id: the HloLinear of a placeholder
     HloIntMap numbers;          // by old id: the position in its computation; only where jvp_cancel.c asks for it
     HloIntMap orthogonal;       // by old id of a QR decomposition: the tangent of Q
-    HloIntMap factors;          // by new id of an LU decomposition: an HloFactorTangents
+    HloIntMap factors;          // by new id of an LU decomposition, or of its factors: an HloFactorTangents
     HloIntMap solutions;        // by new id of a triangular solve: what hlo_transform_system_tangent() must know of it
     HloInt64Vector seeds;       // new ids of the instructions that represent the inputs' tangents
     const HloInstruction *old;  // the one that is being differentiated
@@ -82,8 +82,11 @@ typedef struct HloJvp {
 
 // What comes of the tangent A' of a matrix whose LU decomposition is P A = L U.
 typedef struct HloFactorTangents {
-    HloInstruction *matrix, *permutation;  // A', and P as which row of A is row i of L U
-    HloInstruction *permuted, *solved;     // P A' and L^-1 P A' U^-1
+    HloInstruction *matrix,
+        *permutation;                   // A', and P as which row of A is row i of L U; NULL for factors from a branch
+    HloInstruction *permuted, *solved;  // P A' and L^-1 P A' U^-1
+    const HloInstruction *selector;     // of factors that branch `branch` of a conditional returned
+    int64_t branch;
 } HloFactorTangents;
 
 // A derivative rule: sets the leaves of `out`, which are NULL before, to the tangent of j->old.
@@ -128,6 +131,8 @@ HloInstruction *hlo_jvp_apply(HloJvp *j, HloInstruction *const *operands, int64_
 // tangents[] to the tangents of its leaves, at least of those that are needed (NULL: all).
 void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, const bool *needed, HloInstruction **root,
                   HloInstruction **tangents);
+// Returns true for a call that is differentiated as its computation.
+bool hlo_jvp_is_inlined(const HloJvp *j, const HloInstruction *i);
 // Whether the tangents of the leaves of j->old are of use.
 const bool *hlo_jvp_needed(const HloJvp *j);
 // Sets into[k] if the tangent of leaf k of the computation's only parameter matters to a tangent of the leaves of its

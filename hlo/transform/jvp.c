@@ -113,8 +113,7 @@ static bool stops(const HloInstruction *i) {
 
 static void find_needed(HloJvp *j, const HloComputation *computation, const bool *needed);
 
-// True for a call that is differentiated as what it calls.
-static bool is_inlined_call(const HloJvp *j, const HloInstruction *i) {
+bool hlo_jvp_is_inlined(const HloJvp *j, const HloInstruction *i) {
     for (int64_t k = 0; k < j->rule_count; k++)
         if (hlo_is(i, HLO_OP_CALL) && j->rules[k].computation == i->called[0]) return false;
     return hlo_is(i, HLO_OP_CALL) && !hlo_transform_is_named(i->called[0]);
@@ -127,7 +126,7 @@ static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed
     for (int64_t k = 0; k < leaves; k++)
         any |= needed[k] && hlo_transform_is_continuous(hlo_shape_leaf(i->shape, k)->type);
     if ((!any && !hlo_jvp_sends(j, i)) || stops(i)) return;
-    const bool is_inlined = is_inlined_call(j, i);
+    const bool is_inlined = hlo_jvp_is_inlined(j, i);
     if (is_inlined) find_needed(j, i->called[0], needed);
     for (int32_t k = 0; k < i->operand_count; k++) {
         const HloInstruction *operand = i->operands[k];

@@ -226,7 +226,97 @@ static void transpose_conditional(HloTransposer *t, const HloLinear *linear, Hlo
     hlo_control_give(t, linear, conditional(t->b, selector, operands, computations, branches), 0);
 }
 
-static void split_conditional(HloJvp *j, const bool *const *in, const bool *active, HloInstruction **out) {
+// The factors of LU decompositions that the branches take and return.
+typedef struct BranchFactors {
+    HloTransformFactors *each;  // per branch; all return the same
+    int64_t *from;              // per leaf of the result, if it is returned: the branch that decomposes
+} BranchFactors;
+
+// `in`: the active leaves of each branch's parameter; `sets`: the leaves of the result that have tangents in each.
+static BranchFactors branch_factors(HloJvp *j, bool *const *in, bool *const *sets, const bool *active) {
+    const HloInstruction *old = j->old, *selector = hlo_jvp_operand(j, 0);
+    const int64_t leaves = hlo_shape_leaf_count(old->shape);
+    BranchFactors f = {.each = HLO_ARENA_NEW(j->scratch, HloTransformFactors, old->called_count),
+                       .from = HLO_ARENA_NEW(j->scratch, int64_t, leaves + 1)};
+    bool *returned = HLO_ARENA_NEW(j->scratch, bool, leaves + 1);
+    for (int64_t k = 0; k < leaves; k++) {
+        int64_t count = 0;
+        for (int64_t i = 0; i < old->called_count; i++) {
+            if (!sets[i][k]) continue;
+            f.from[k] = i;
+            count += hlo_transform_returns_factors(j, old->called[i], k) ? 1 : 2;
+        }
+        returned[k] = active[k] && count == 1;
+    }
+    for (int64_t i = 0; i < old->called_count && !j->b->status; i++) {
+        HloInstruction *operand = hlo_jvp_operand(j, i + 1);
+        if (!operand) break;
+        const int64_t count = hlo_shape_leaf_count(operand->shape);
+        HloInstruction **values = HLO_ARENA_NEW(j->scratch, HloInstruction *, count + 1);
+        bool *taken = HLO_ARENA_NEW(j->scratch, bool, count + 1);
+        hlo_transform_leaves(j->b, operand, values);
+        for (int64_t k = 0; k < count && !j->b->status; k++) {
+            const HloFactorTangents *own = in[i][k] ? hlo_transform_lookup(&j->factors, values[k]) : NULL;
+            // In another branch the values may be those of no decomposition.
+            taken[k] = own && own->selector && own->selector == selector && own->branch == i;
+        }
+        f.each[i] = (HloTransformFactors){hlo_transform_count(taken, count) > 0 ? taken : NULL, returned};
+    }
+    return f;
+}
+
+// Appends the tangents of a branch's operand: of factors, P A'.
+static void push_tangents(HloJvp *j, int64_t branch, const bool *in, const HloTransformFactors *factors,
+                          HloInstructionVector *list) {
+    HloInstruction *operand = hlo_jvp_operand(j, branch + 1);
+    const int64_t leaves = hlo_shape_leaf_count(operand->shape);
+    HloInstruction **values = HLO_ARENA_NEW(j->scratch, HloInstruction *, leaves + 1);
+    int64_t next = list->count;
+    hlo_control_push_tangents(j, branch + 1, in, list);
+    hlo_transform_leaves(j->b, operand, values);
+    for (int64_t k = 0; k < leaves && !j->b->status; k++) {
+        if (!in[k]) continue;
+        if (factors->taken && factors->taken[k]) {
+            const HloFactorTangents *own = hlo_transform_lookup(&j->factors, values[k]);
+            list->items[next] = own->permuted;
+        }
+        next++;
+    }
+}
+
+// Whether a branch of j->old runs: the last one also does for numbers that no branch has.
+static HloInstruction *runs(HloJvp *j, int64_t branch) {
+    HloBuilder *b = j->b;
+    HloInstruction *selector = hlo_jvp_operand(j, 0), *zero, *last;
+    const int64_t end = j->old->called_count - 1;
+    if (selector->shape->type == HLO_PRED) return branch == 0 ? selector : hlo_build_not(b, selector);
+    if (branch < end)
+        return hlo_build_compare(b, selector, hlo_build_scalar(b, HLO_S32, (double)branch), HLO_ComparisonDirection_EQ);
+    zero = hlo_build_scalar(b, HLO_S32, 0);
+    last = hlo_build_scalar(b, HLO_S32, (double)end);
+    return hlo_build_or(b, hlo_build_compare(b, selector, zero, HLO_ComparisonDirection_LT),
+                        hlo_build_compare(b, selector, last, HLO_ComparisonDirection_GE));
+}
+
+// Makes tangents of the factors that branches return from P A', which they give instead.
+static void unpack_factors(HloJvp *j, const BranchFactors *f, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    const int64_t leaves = hlo_shape_leaf_count(j->old->shape);
+    HloInstruction **values = HLO_ARENA_NEW(j->scratch, HloInstruction *, leaves + 1);
+    if (!b->status) hlo_transform_leaves(b, j->result, values);
+    for (int64_t k = 0; k < leaves && !b->status; k++) {
+        if (!f->each[0].returned[k] || !out[k]) continue;
+        HloFactorTangents own = {.permuted = out[k], .selector = hlo_jvp_operand(j, 0), .branch = f->from[k]};
+        // Other branches return values that may be singular; P A' is 0 then.
+        HloInstruction *on = hlo_build_broadcast(b, runs(j, f->from[k]), hlo_build_dims(values[k]), HLO_DIMS());
+        HloInstruction *lu = hlo_build_select(b, on, values[k], hlo_build_splat_like(b, values[k], 1));
+        out[k] = hlo_transform_factors_tangent(b, lu, own.permuted, &own.solved);
+        hlo_transform_store(j->scratch, &j->factors, values[k], hlo_arena_copy(j->scratch, &own, sizeof own));
+    }
+}
+
+static void split_conditional(HloJvp *j, const bool *const *in, const bool *active, const BranchFactors *factors,
+                              HloInstruction **out) {
     const HloInstruction *old = j->old;
     int64_t branches = old->called_count, leaves = hlo_shape_leaf_count(old->shape), residuals = 1;
     HloTransformSplit *splits = HLO_ARENA_NEW(j->scratch, HloTransformSplit, branches);
@@ -236,7 +326,7 @@ static void split_conditional(HloJvp *j, const bool *const *in, const bool *acti
     int64_t *first = HLO_ARENA_NEW(j->scratch, int64_t, branches + 1);
     HloInstructionVector list = {0};
     for (int64_t i = 0; i < branches; i++) {
-        if (!hlo_transform_split(j, old->called[i], in[i], active, false, &splits[i])) return;
+        if (!hlo_transform_split(j, old->called[i], in[i], active, &factors->each[i], false, &splits[i])) return;
         operands[i] = hlo_jvp_operand(j, i + 1);
         backward[i] = splits[i].backward;
         first[i] = residuals;
@@ -257,7 +347,7 @@ static void split_conditional(HloJvp *j, const bool *const *in, const bool *acti
     hlo_vector_push(j->scratch, &list, hlo_jvp_operand(j, 0));
     for (int64_t r = 1; r < residuals; r++)
         hlo_vector_push(j->scratch, &list, hlo_build_get(j->b, both, leaves + r - 1));
-    for (int64_t i = 0; i < branches; i++) hlo_control_push_tangents(j, i + 1, in[i], &list);
+    for (int64_t i = 0; i < branches && !j->b->status; i++) push_tangents(j, i, in[i], &factors->each[i], &list);
     HloLinear linear = {.transpose = transpose_conditional,
                         .residual_count = residuals,
                         .tangent_count = list.count - residuals,
@@ -271,26 +361,38 @@ void hlo_jvp_conditional(HloJvp *j, HloInstruction **out) {
     const HloInstruction *old = j->old;
     int64_t branches = old->called_count, leaves = hlo_shape_leaf_count(old->shape);
     bool *active = HLO_ARENA_NEW(j->scratch, bool, leaves + 1), **in = HLO_ARENA_NEW(j->scratch, bool *, branches);
+    bool **sets = HLO_ARENA_NEW(j->scratch, bool *, branches);
     for (int64_t i = 0; i < branches; i++) {
-        bool *one = HLO_ARENA_NEW(j->scratch, bool, leaves + 1);
+        bool *one = sets[i] = HLO_ARENA_NEW(j->scratch, bool, leaves + 1);
         in[i] = hlo_control_flags(j, hlo_jvp_tangents(j, i + 1), old->operands[i + 1]->shape);
         hlo_jvp_activity(j, old->called[i], &in[i], one);
         for (int64_t k = 0; k < leaves; k++) active[k] |= one[k] && hlo_jvp_needed(j)[k];
     }
     if (hlo_transform_count(active, leaves) == 0) return;
+    for (int64_t i = 0; i < branches; i++) {
+        // Branches that share an operand do not all use all of it.
+        const int64_t count = hlo_shape_leaf_count(old->operands[i + 1]->shape);
+        bool *of_use = HLO_ARENA_NEW(j->scratch, bool, count + 1);
+        hlo_jvp_need(j, old->called[i], active, of_use);
+        for (int64_t k = 0; k < count; k++) in[i][k] &= of_use[k];
+    }
+    const BranchFactors factors = branch_factors(j, in, sets, active);
+    if (j->b->status) return;
     if (j->split) {
-        split_conditional(j, (const bool *const *)in, active, out);
+        split_conditional(j, (const bool *const *)in, active, &factors, out);
+        unpack_factors(j, &factors, out);
         return;
     }
     HloComputation **computations = HLO_ARENA_NEW(j->scratch, HloComputation *, branches);
     HloInstruction **operands = HLO_ARENA_NEW(j->scratch, HloInstruction *, branches);
     for (int64_t i = 0; i < branches && !j->b->status; i++) {
         HloInstructionVector list = {0};
-        computations[i] = hlo_transform_forward(j, old->called[i], in[i], active);
+        computations[i] = hlo_transform_forward(j, old->called[i], in[i], active, &factors.each[i]);
         hlo_control_push_leaves(j, hlo_jvp_operand(j, i + 1), &list);
-        hlo_control_push_tangents(j, i + 1, in[i], &list);
+        push_tangents(j, i, in[i], &factors.each[i], &list);
         operands[i] = hlo_build_tuple(j->b, list.items, list.count);
     }
     if (!j->b->status)
         hlo_control_unpack(j, conditional(j->b, hlo_jvp_operand(j, 0), operands, computations, branches), active, out);
+    unpack_factors(j, &factors, out);
 }

@@ -238,33 +238,39 @@ static HloInstruction *permutation_of(HloJvp *j, HloInstruction *pivots, int64_t
 }
 
 // P A = L U: (L^-1 P A' U^-1) has the tangent of L below the diagonal, left of L, and that of U on and above it, right
-// of U. Both factors are made square, with ones on the diagonal where A has no row or column. `permutation` tells which
-// row of A is row i of L U.
-static HloInstruction *lu_tangent(HloJvp *j, HloInstruction *lu, HloInstruction *permutation) {
+// of U. Both factors are made square, with ones on the diagonal where A has no row or column.
+HloInstruction *hlo_transform_factors_tangent(HloBuilder *b, HloInstruction *lu, HloInstruction *permuted,
+                                              HloInstruction **solved) {
     static const HloTriangularSolveAttributes by_lower = {.left_side = true,
                                                           .lower = true,
                                                           .unit_diagonal = true,
                                                           .transpose_a = HLO_Transpose_NO_TRANSPOSE},
                                               by_upper = {.transpose_a = HLO_Transpose_NO_TRANSPOSE};
-    HloBuilder *b = j->b;
-    HloInstruction *t = hlo_jvp_tangent(j, 0);
-    if (!lu || !permutation || !t) return NULL;
+    if (!lu || !permuted) return NULL;
     HloInts dims = hlo_build_dims(lu);
     const int64_t m = dims.items[dims.count - 2], n = dims.items[dims.count - 1], k = m < n ? m : n;
     HloInstruction *lower = extended(b, hlo_transform_triangle(b, hlo_transform_corner(b, lu, m, k), true, 0), m, m);
     if (lower)
         lower = hlo_build_select(b, hlo_transform_on_diagonal(b, lower), hlo_build_splat_like(b, lower, 1), lower);
     HloInstruction *upper = extended(b, hlo_transform_triangle(b, hlo_transform_corner(b, lu, k, n), false, 1), n, k);
-    HloInstruction *x = hlo_transform_take_rows(b, t, permutation);
+    HloInstruction *x = hlo_build_triangular_solve(b, lower, permuted, &by_lower);
+    *solved = x = hlo_build_triangular_solve(b, upper, x, &by_upper);
     if (!x) return NULL;
-    HloFactorTangents tangents = {.matrix = t, .permutation = permutation, .permuted = x};
-    x = hlo_build_triangular_solve(b, lower, x, &by_lower);
-    tangents.solved = x = hlo_build_triangular_solve(b, upper, x, &by_upper);
-    if (!x) return NULL;
-    hlo_int_map_set(j->scratch, &j->factors, (uint64_t)hlo_jvp_result(j)->id,
-                    (int64_t)(intptr_t)hlo_arena_copy(j->scratch, &tangents, sizeof tangents));
     HloInstruction *left = hlo_transform_product(b, lower, hlo_transform_triangle(b, x, true, 0));
     return hlo_build_add(b, left, hlo_transform_product(b, hlo_transform_triangle(b, x, false, 1), upper));
+}
+
+// `permutation` tells which row of A is row i of L U.
+static HloInstruction *lu_tangent(HloJvp *j, HloInstruction *lu, HloInstruction *permutation) {
+    HloInstruction *t = hlo_jvp_tangent(j, 0);
+    if (!lu || !permutation || !t) return NULL;
+    HloFactorTangents tangents = {.matrix = t, .permutation = permutation};
+    tangents.permuted = hlo_transform_take_rows(j->b, t, permutation);
+    HloInstruction *result = hlo_transform_factors_tangent(j->b, lu, tangents.permuted, &tangents.solved);
+    if (result)
+        hlo_transform_store(j->scratch, &j->factors, hlo_jvp_result(j),
+                            hlo_arena_copy(j->scratch, &tangents, sizeof tangents));
+    return result;
 }
 
 static void getrf(HloJvp *j, HloInstruction **out) {

@@ -177,7 +177,7 @@ bool hlo_transform_lanes(HloJvp *j, const bool *active, HloInstruction **out) {
     HloInstruction **tangents = hlo_jvp_tangents(j, 0);
     const int64_t slopes = hlo_transform_count(inputs, leaves) * hlo_transform_count(active, leaves);
     if (!shape || (slopes > kMostSlopes && hlo_trip_bound(j->old) >= 0)) return false;
-    HloComputation *derived = hlo_transform_forward(j, j->old->called[1], active, active);
+    HloComputation *derived = hlo_transform_forward(j, j->old->called[1], active, active, NULL);
     if (!derived) return true;
     if (qualifies(j, derived, active, shape)) {
         HloInstruction *loop = loop_with_derivatives(j, derived, active, inputs, shape);

@@ -49,7 +49,7 @@ static HloStatus old_condition(void *argument) {
 static void forward_loop(HloJvp *j, const bool *active, HloInstruction **out) {
     const HloInstruction *old = j->old;
     HloInstructionVector list = {0};
-    HloComputation *body = hlo_transform_forward(j, old->called[1], active, active);
+    HloComputation *body = hlo_transform_forward(j, old->called[1], active, active, NULL);
     if (!body) return;
     hlo_control_push_leaves(j, hlo_jvp_operand(j, 0), &list);
     hlo_control_push_tangents(j, 0, active, &list);
@@ -222,7 +222,7 @@ static void reverse_loop(HloJvp *j, const bool *active, HloInstruction **out) {
                      old->name);
         return;
     }
-    if (!hlo_transform_split(j, old->called[1], active, active, true, &split)) return;
+    if (!hlo_transform_split(j, old->called[1], active, active, NULL, true, &split)) return;
     bool *is_stacked = HLO_ARENA_NEW(j->scratch, bool, split.residual_count + 1);
     for (int64_t r = 0; r < split.residual_count; r++)
         is_stacked[r] = split.leaves[r] < 0 || !split.is_invariant[split.leaves[r]];

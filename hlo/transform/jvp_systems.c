@@ -26,14 +26,43 @@ static bool is_nan(const HloInstruction *i) {
            isnan(creal(hlo_literal_get_complex(literal, 0)));
 }
 
-// The tangents of the LU decomposition of a square matrix that `matrix` is, or which it is where the decomposition
-// succeeded; NULL if it is none.
-static const HloFactorTangents *factor_tangents(const HloJvp *j, const HloInstruction *matrix) {
-    if (hlo_is(matrix, HLO_OP_SELECT) && is_nan(matrix->operands[2])) matrix = matrix->operands[1];
+// The factors, of a choice between them and NaN where the decomposition failed.
+static const HloInstruction *where_decomposed(const HloInstruction *matrix) {
+    return hlo_is(matrix, HLO_OP_SELECT) && is_nan(matrix->operands[2]) ? matrix->operands[1] : matrix;
+}
+
+const HloFactorTangents *hlo_transform_factors(const HloJvp *j, const HloInstruction *matrix) {
+    const HloFactorTangents *returned = hlo_transform_lookup(&j->factors, matrix);
+    if (returned) return returned;
+    matrix = where_decomposed(matrix);
     const bool first = hlo_is(matrix, HLO_OP_GET_TUPLE_ELEMENT) && HLO_ATTRIBUTES(matrix, TupleIndex)->index == 0;
     const HloFactorTangents *tangents = first ? hlo_transform_lookup(&j->factors, matrix->operands[0]) : NULL;
     const int64_t rank = matrix->shape->rank;
     return tangents && matrix->shape->dims[rank - 1] == matrix->shape->dims[rank - 2] ? tangents : NULL;
+}
+
+bool hlo_transform_returns_factors(const HloJvp *j, const HloComputation *computation, int64_t leaf) {
+    const HloInstruction *i = computation->root;
+    for (;;) {
+        const HloInstruction *before = i;
+        if (hlo_is(i, HLO_OP_TUPLE)) {
+            int32_t element = i->operand_count - 1;
+            while (hlo_shape_first_leaf(i->shape, element) > leaf) element--;
+            leaf -= hlo_shape_first_leaf(i->shape, element);
+            i = i->operands[element];
+        } else if (hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT)) {
+            leaf += hlo_shape_first_leaf(i->operands[0]->shape, HLO_ATTRIBUTES(i, TupleIndex)->index);
+            i = i->operands[0];
+        } else if (hlo_jvp_is_inlined(j, i)) {
+            i = i->called[0]->root;
+        } else {
+            i = where_decomposed(i);
+        }
+        if (i == before) break;
+    }
+    if (leaf != 0 || (!hlo_transform_calls(i, "getrf_ffi") && !hlo_transform_calls(i, "LuDecomposition"))) return false;
+    const HloShape *shape = i->shape->elements[0];
+    return shape->dims[shape->rank - 1] == shape->dims[shape->rank - 2];
 }
 
 // True if `inner` and `outer` together are the inverse of L U, or of its transpose.
@@ -131,14 +160,15 @@ HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolve
     const HloInstruction *inner = unmoved(right);
     hlo_transform_store(j->scratch, &j->solutions, x, hlo_arena_copy(j->scratch, &own, sizeof own));
     const Solution *first = hlo_transform_lookup(&j->solutions, inner);
-    const HloFactorTangents *tangents = first && first->matrix == matrix ? factor_tangents(j, matrix) : NULL;
+    const HloFactorTangents *tangents = first && first->matrix == matrix ? hlo_transform_factors(j, matrix) : NULL;
     if (!tangents || !are_both_factors(&first->attributes, attributes) ||
         !hlo_shape_equal(inner->shape, x->shape, HLO_COMPARE_IGNORE_LAYOUT))
         return NULL;
     HloInstruction *product;
     if (attributes->transpose_a == HLO_Transpose_NO_TRANSPOSE) {
         // There are fewer right-hand sides than columns of the matrix as a rule.
-        product = hlo_transform_take_rows(b, hlo_transform_product(b, tangents->matrix, x), tangents->permutation);
+        product = hlo_transform_product(b, tangents->matrix ? tangents->matrix : tangents->permuted, x);
+        if (tangents->permutation) product = hlo_transform_take_rows(b, product, tangents->permutation);
     } else {
         HloInstruction *t = hlo_transform_transposed(b, tangents->permuted);
         if (attributes->transpose_a == HLO_Transpose_ADJOINT) t = hlo_transform_conjugate(b, t);
@@ -176,7 +206,7 @@ static bool reads_diagonal(const HloJvp *j) {
 // (L^-1 P A' U^-1)_ii U_ii.
 HloInstruction *hlo_transform_pivots_tangent(HloJvp *j) {
     HloInstruction *matrix = hlo_jvp_operand(j, 0);
-    const HloFactorTangents *tangents = matrix && matrix->shape->rank > 1 ? factor_tangents(j, matrix) : NULL;
+    const HloFactorTangents *tangents = matrix && matrix->shape->rank > 1 ? hlo_transform_factors(j, matrix) : NULL;
     return tangents && reads_diagonal(j) ? hlo_build_mul(j->b, tangents->solved, matrix) : NULL;
 }
 

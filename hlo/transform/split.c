@@ -2,13 +2,18 @@
 // Differentiates computations by themselves, for loops and branches. Splitting first builds both parts in one
 // computation, then moves the transposes into a computation of their own, to which residuals are parameters.
 #include "hlo/transform/control.h"
+
+#include <assert.h>
+
 #include "hlo/transform/remat.h"
+#include "hlo/transform/structure.h"
 
 typedef struct Part {
     HloJvp jvp;  // jvp.b is the builder of the computation
     HloJvp *parent;
     const HloComputation *from;
     const bool *active_in, *active_out;
+    const HloTransformFactors *factors;  // NULL if there are none
     HloInstruction *root;
     HloInstruction **values, **tangents, **seeds;  // leaves of the result; of the parameter, NULL if inactive
     HloInstruction *parameter;
@@ -37,15 +42,46 @@ static const HloShape *output_shape(const Part *p) {
     return p->from->root->shape;
 }
 
+// Binds the parameter to a value, of whose leaves some are factors.
+static void bind_factors(Part *p, HloInstruction *value) {
+    HloBuilder *b = p->jvp.b;
+    HloArena *scratch = p->parent->scratch;
+    HloInstruction **leaves = new_leaves(p, input_shape(p)), **tangents = new_leaves(p, input_shape(p));
+    hlo_transform_leaves(b, value, leaves);
+    for (int64_t k = 0; k < hlo_shape_leaf_count(input_shape(p)) && !b->status; k++) {
+        tangents[k] = p->seeds[k];
+        if (!p->factors->taken[k]) continue;
+        HloFactorTangents own = {.permuted = p->seeds[k]};
+        tangents[k] = hlo_transform_factors_tangent(b, leaves[k], p->seeds[k], &own.solved);
+        hlo_transform_store(scratch, &p->jvp.factors, leaves[k], hlo_arena_copy(scratch, &own, sizeof own));
+    }
+    if (!b->status)
+        hlo_jvp_bind(&p->jvp, p->from->parameters.items[0], hlo_transform_assemble(b, input_shape(p), leaves),
+                     tangents);
+}
+
+static void return_factors(Part *p) {
+    for (int64_t k = 0; k < hlo_shape_leaf_count(output_shape(p)); k++) {
+        if (!p->factors->returned[k] || !p->tangents[k]) continue;
+        const HloFactorTangents *own = hlo_transform_factors(&p->jvp, p->values[k]);
+        assert(own);
+        p->tangents[k] = own->permuted;
+    }
+}
+
 // The walk through the computation; false after an error.
 static bool walk(Part *p, HloInstruction *value) {
     HloInstruction *root = NULL;
     p->tangents = new_leaves(p, output_shape(p));
     p->values = new_leaves(p, output_shape(p));
-    hlo_jvp_bind(&p->jvp, p->from->parameters.items[0], value, p->seeds);
+    if (p->factors && p->factors->taken)
+        bind_factors(p, value);
+    else
+        hlo_jvp_bind(&p->jvp, p->from->parameters.items[0], value, p->seeds);
     if (!p->jvp.b->status) hlo_jvp_walk(&p->jvp, p->from, p->active_out, &root, p->tangents);
     if (p->jvp.b->status) return false;
     hlo_transform_leaves(p->jvp.b, root, p->values);
+    if (p->factors && !p->jvp.b->status) return_factors(p);
     return !p->jvp.b->status;
 }
 
@@ -91,8 +127,8 @@ static HloStatus forward_body(void *argument) {
 }
 
 HloComputation *hlo_transform_forward(HloJvp *j, const HloComputation *computation, const bool *active_in,
-                                      const bool *active_out) {
-    Part p = {.parent = j, .from = computation, .active_in = active_in, .active_out = active_out};
+                                      const bool *active_out, const HloTransformFactors *factors) {
+    Part p = {.parent = j, .from = computation, .active_in = active_in, .active_out = active_out, .factors = factors};
     HloComputation *result = NULL;
     p.jvp = nested(j, false);
     p.seeds = new_leaves(&p, input_shape(&p));
@@ -204,11 +240,12 @@ static HloStatus split_body(void *argument) {
 }
 
 bool hlo_transform_split(HloJvp *j, const HloComputation *computation, const bool *active_in, const bool *active_out,
-                         bool repeats, HloTransformSplit *split) {
+                         const HloTransformFactors *factors, bool repeats, HloTransformSplit *split) {
     Part p = {.parent = j,
               .from = computation,
               .active_in = active_in,
               .active_out = active_out,
+              .factors = factors,
               .repeats = repeats,
               .split = split};
     p.jvp = nested(j, true);

@@ -37,6 +37,15 @@ HloInstruction *hlo_transform_solution_tangent(HloJvp *j, const HloTriangularSol
 // one LU decomposition; NULL if it is not. Without it the tangent would come through those of L and U, with five times
 // the products.
 HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolveAttributes *attributes);
+// Returns the tangents of the LU decomposition of a square matrix whose packed factors `matrix` is, at least where the
+// decomposition succeeded; NULL if it is none.
+const HloFactorTangents *hlo_transform_factors(const HloJvp *j, const HloInstruction *matrix);
+// Returns true if a leaf of the result of a computation, which is not differentiated yet, will have tangents by
+// hlo_transform_factors(), or none.
+bool hlo_transform_returns_factors(const HloJvp *j, const HloComputation *computation, int64_t leaf);
+// Returns the tangent of the packed factors of P A = L U, given P A'. Sets *solved to L^-1 P A' U^-1.
+HloInstruction *hlo_transform_factors_tangent(HloBuilder *b, HloInstruction *lu, HloInstruction *permuted,
+                                              HloInstruction **solved);
 // Returns an array with the tangent of the factors of an LU decomposition on its diagonal, and other numbers elsewhere,
 // if the gather j->old reads that diagonal; NULL if it does not. Without it the tangent would come through two products
 // of matrices.

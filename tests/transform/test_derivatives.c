@@ -662,6 +662,60 @@ Test(derivatives, systems_need_one_product) {
     }
 }
 
+// The number of products in what a gradient runs, each branch once.
+static int64_t products_of(const HloComputation *computation) {
+    int64_t count = count_of(computation, HLO_OP_DOT);
+    for (const HloInstruction *i = computation->first; i; i = i->next)
+        for (int64_t k = 0; k < i->called_count; k++) count += products_of(i->called[k]);
+    return count;
+}
+
+// Factors that leave one conditional and enter another, as in JAX's gradient of expm: again one product for the matrix
+// of each system. Where other branches run, the zeros that they return as factors have a finite tangent, also outside.
+Test(derivatives, factors_pass_from_branch_to_branch) {
+    static const struct {
+        const char *first, *direction, *other;
+        int64_t products;  // -1: not counted
+    } kForms[] = {{"decomposed, other", "GT", "z", 2},  {"decomposed, other", "LT", "z", 2},
+                  {"decomposed, other", "GT", "y", -1}, {"decomposed, other", "LT", "y", -1},
+                  {"other, decomposed", "GT", "y", -1}, {"decomposed, decomposed", "GT", "z", -1}};
+    static const char kTaken[] =
+        "  t = (f64[3,3], f64[3,2]) parameter(0)\n  f = f64[3,3] get-tuple-element(t), index=0\n"
+        "  r = f64[3,2] get-tuple-element(t), index=1\n";
+    for (size_t k = 0; k < HLO_COUNT_OF(kForms); k++) {
+        HloText text = {0};
+        hlo_text_format(
+            &text,
+            "HloModule m\nadd {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n  ROOT c = f64[] add(a, b)\n}\n"
+            "decomposed {\n%s  l = (f64[3,3], s32[3], s32[3]) custom-call(f), custom_call_target=\"LuDecomposition\"\n"
+            "  g = f64[3,3] get-tuple-element(l), index=0\n  y = f64[3,2] triangular-solve(g, r), left_side=true, "
+            "lower=true, unit_diagonal=true, transpose_a=NO_TRANSPOSE\n"
+            "  x = f64[3,2] triangular-solve(g, y), left_side=true, transpose_a=NO_TRANSPOSE\n"
+            "  ROOT o = (f64[3,3], f64[3,2]) tuple(g, x)\n}\nother {\n%s  z = f64[] constant(0)\n"
+            "  g = f64[3,3] broadcast(z), dimensions={}\n  ROOT o = (f64[3,3], f64[3,2]) tuple(g, r)\n}\n"
+            "solved {\n%s  y = f64[3,2] triangular-solve(f, r), left_side=true, transpose_a=TRANSPOSE\n  ROOT x = "
+            "f64[3,2] triangular-solve(f, y), left_side=true, lower=true, unit_diagonal=true, "
+            "transpose_a=TRANSPOSE\n}\n"
+            "same {\n%s  ROOT x = f64[3,2] copy(r)\n}\nENTRY e {\n  a = f64[3,3] parameter(0)\n"
+            "  r = f64[3,2] parameter(1)\n  z = f64[] constant(0)\n  m = f64[] constant(1000)\n"
+            "  n = f64[] reduce(a, z), dimensions={0,1}, to_apply=add\n  p = pred[] compare(n, m), direction=%s\n"
+            "  d = s32[] convert(p)\n  t = (f64[3,3], f64[3,2]) tuple(a, r)\n"
+            "  c = (f64[3,3], f64[3,2]) conditional(d, t, t), branch_computations={%s}\n"
+            "  f = f64[3,3] get-tuple-element(c), index=0\n  x = f64[3,2] get-tuple-element(c), index=1\n"
+            "  q = f64[3,2] sine(x)\n  u = (f64[3,3], f64[3,2]) tuple(f, q)\n"
+            "  v = f64[3,2] conditional(d, u, u), branch_computations={%s}\n  w = f64[3,2] sine(v)\n"
+            "  h = f64[3,3] sine(f)\n  y = f64[] reduce(h, z), dimensions={0,1}, to_apply=add\n"
+            "  s = f64[] reduce(w, z), dimensions={0,1}, to_apply=add\n  ROOT e = f64[] add(s, %s)\n}\n",
+            kTaken, kTaken, kTaken, kTaken, kForms[k].direction, kForms[k].first,
+            kForms[k].first[0] == 'd' ? "solved, same" : "same, solved", kForms[k].other);
+        HloModule *module = compiled_must_parse(text.data);
+        const int64_t products = products_of(checked_gradient("factors", module));
+        if (kForms[k].products >= 0) cr_expect_eq(products, kForms[k].products, "form %zu", k);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
 // A determinant reads the diagonal of the factors alone, by indices that are computed from iotas.
 Test(derivatives, determinants_need_no_product) {
     HloModule *module = compiled_must_parse(
