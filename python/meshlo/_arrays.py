@@ -37,8 +37,11 @@ def shape_text(shape: Any) -> str:
     return f"{text_of(lib.hlo_type_info(shape.type).text)}[{dims}]"
 
 
-def literal_of(value: Any, shape: Any, what: str) -> Any:
-    """A new literal of `shape` with the elements of an array, which must have its sizes; Python numbers are converted."""
+def literal_of(value: Any, shape: Any, what: str, device: str = "") -> Any:
+    """A new literal of `shape` with the elements of an array, which must have its sizes; Python numbers are converted.
+
+    `device` follows the word program in messages.
+    """
     dtype = dtype_of(shape.type)
     try:
         array = numpy.asarray(value)
@@ -47,10 +50,10 @@ def literal_of(value: Any, shape: Any, what: str) -> Any:
     except (TypeError, ValueError, OverflowError) as problem:
         raise InvalidType(f"{what} is no array of {shape_text(shape)}: {problem}") from problem
     if array.dtype != dtype:
-        raise InvalidArgument(f"{what} is {array.dtype}{list(array.shape)}, and the program wants {shape_text(shape)}")
+        raise InvalidArgument(f"{what} is {array.dtype}{list(array.shape)}, and the program{device} wants {shape_text(shape)}")
     dims = tuple(shape.dims[d] for d in range(shape.rank))
     if array.shape != dims:
-        raise InvalidArgument(f"{what} is {array.dtype}{list(array.shape)}, and the program wants {shape_text(shape)}")
+        raise InvalidArgument(f"{what} is {array.dtype}{list(array.shape)}, and the program{device} wants {shape_text(shape)}")
     # Types below a byte are kept sign-extended in one, as the library has them.
     if dtype.kind == "V" and dtype.name.startswith(("int", "uint")):
         array = array.astype(numpy.int8 if dtype.name.startswith("int") else numpy.uint8)

@@ -75,7 +75,9 @@ def evaluate(program: Any, inputs: Any = (), *, numerics: str = "exact") -> Any:
     count = entry.parameters.count
     if len(leaves) != count:
         raise InvalidArgument(f"inputs: the program has {count} arguments, not {len(leaves)}")
-    literals = [literal_of(value, entry.parameters.items[index].shape, f"input {index}") for index, value in enumerate(leaves)]
+    # Whole arrays do not fit the program of one device of several: the sentence says so.
+    device = f" of one of {one.num_partitions} devices" if one.is_per_device and one.num_partitions > 1 else ""
+    literals = [literal_of(value, entry.parameters.items[index].shape, f"input {index}", device) for index, value in enumerate(leaves)]
     options = ffi.new("HloEvalOptions *", {"numerics": lib.HLO_NUMERICS_TPU if numerics == "tpu" else lib.HLO_NUMERICS_EXACT})
     given = ffi.new("HloLiteral *[]", literals or [ffi.NULL])
     result = made("HloLiteral", lib.hlo_literal_free, lib.hlo_evaluate, one._module, ffi.cast("const HloLiteral *const *", given),

@@ -89,6 +89,8 @@ def test_sharded_programs_that_jax_compiled_are_those_of_one_device():
     assert {one["opcode"] for one in report.collectives} == {one["opcode"] for one in meshlo.emulate(sharded(), "v2-8").collectives} != set()
     with pytest.raises(meshlo.InvalidArgument, match="one device already"):
         meshlo.plan(compiled, "v2-8")
+    with pytest.raises(meshlo.InvalidArgument, match="input 0 is .* and the program of one of 8 devices wants"):
+        meshlo.evaluate(compiled, [np.zeros((3, 5), np.float32)] * 2)
 
 
 def test_bug_mesh_and_shardings_of_compiled_programs_were_ignored():
