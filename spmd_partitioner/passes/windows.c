@@ -440,6 +440,11 @@ typedef struct Product {
 
 typedef HLO_VECTOR(Product) ProductVector;
 
+// Whether the instruction was there before this pass: products of parts multiply other gathered arrays too.
+static bool was_there(const Windows *windows, const HloInstruction *at) {
+    return at->id < windows->limit;
+}
+
 // The products of a gathered array that can be computed together with the first of them in the list: what they multiply
 // it by is there before that one.
 static ProductVector products_beside(const Windows *windows, const HloInstruction *gather) {
@@ -447,16 +452,17 @@ static ProductVector products_beside(const Windows *windows, const HloInstructio
     Product first = {.dot = NULL}, found;
     for (int64_t i = 0; i < gather->users.count; i++) {
         found = (Product){.dot = gather->users.items[i]};
-        if (!multiplies_parts(found.dot, gather, &found.use)) continue;
+        if (!was_there(windows, found.dot) || !multiplies_parts(found.dot, gather, &found.use)) continue;
         if (!first.dot || windows->places[found.dot->id] < windows->places[first.dot->id]) first = found;
     }
     if (!first.dot) return products;
     hlo_vector_push(windows->scratch, &products, first);
     for (int64_t i = 0; i < gather->users.count; i++) {
         found = (Product){.dot = gather->users.items[i]};
-        if (found.dot == first.dot || !multiplies_parts(found.dot, gather, &found.use)) continue;
+        if (found.dot == first.dot || !was_there(windows, found.dot)) continue;
+        if (!multiplies_parts(found.dot, gather, &found.use)) continue;
         const HloInstruction *other = found.dot->operands[!found.use.side];
-        if (other->id < windows->limit && windows->places[other->id] < windows->places[first.dot->id])
+        if (was_there(windows, other) && windows->places[other->id] < windows->places[first.dot->id])
             hlo_vector_push(windows->scratch, &products, found);
     }
     return products;
@@ -630,7 +636,7 @@ static bool window_scatter(Windows *windows, HloInstruction *scatter) {
         !read_ring(windows, scatter, &ring))
         return false;
     for (int64_t i = 0; i < sum.count; i++)
-        if (sum.items[i].dot->id >= windows->limit) return false;  // made of parts already
+        if (!was_there(windows, sum.items[i].dot)) return false;  // made of parts already
     ring.before = scatter;
     if (!scatter_pays(&ring, &sum)) return false;
     ring.position = put_position(&ring);

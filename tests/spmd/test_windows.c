@@ -97,6 +97,13 @@ static const WindowCase kCases[] = {
      "parameter(2), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}\n ROOT r = f32[8,8] dot(l, w)" TIMES
      ", sharding={devices=[2,4]<=[8]}\n}\n",
      3},
+    // bug: the product that was made of the parts of one operand was looked up among those that were there before.
+    {"both operands gathered",
+     "HloModule m, num_partitions=8\nENTRY e {\n a = f32[8,16] parameter(0)\n b = f32[16,12] parameter(1)\n"
+     " c = f32[12,16] parameter(2)\n d = f32[16,8] parameter(3)\n l = f32[8,12] dot(a, b)" TIMES
+     ", sharding={devices=[8,1]<=[8]}\n w = f32[12,8] dot(c, d)" TIMES ", sharding={devices=[2,4]<=[8]}\n"
+     " ROOT r = f32[8,8] dot(l, w)" TIMES ", sharding={devices=[2,4]<=[8]}\n}\n",
+     3},
     {"two products of one gathered array",
      BEGIN LATE(COLUMNS) " w = f32[12,8] parameter(2)" COLUMNS "\n v = f32[12,8] parameter(3)" COLUMNS
                          "\n x = f32[8,8] dot(l, w)" TIMES COLUMNS "\n y = f32[8,8] dot(l, v)" TIMES COLUMNS
