@@ -162,9 +162,10 @@ static void complete_layouts(HloModule *module) {
 // What is done for transfers beside products.
 static HloStatus overlap(Request *request) {
     const SpmdOptions *options = request->options;
-    if (options->no_optimize) return HLO_SUCCESS;
+    if (options->no_optimize || (!options->overlaps && !options->async)) return HLO_SUCCESS;
     if (options->overlaps) HLO_TRY(spmd_window_products(request->result, &request->costs, request->arena));
     if (options->async) HLO_TRY(spmd_make_async(request->result, request->arena));
+    complete_layouts(request->result);
     return HLO_SUCCESS;
 }
 
@@ -204,9 +205,7 @@ static HloStatus run_partition(void *argument) {
     // Before transfers overlap: this adds up all of them.
     if (request->costs.machine)
         request->seconds = spmd_program_seconds(&request->costs, request->result, request->arena);
-    HLO_TRY(overlap(request));
-    complete_layouts(request->result);
-    return HLO_SUCCESS;
+    return overlap(request);
 }
 
 // Annotates a copy; computations stay as they are.

@@ -259,6 +259,11 @@ static bool join(const HloInstruction *at, Joined *joined) {
     }
 }
 
+bool spmd_is_elementwise(const HloInstruction *at) {
+    return hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE) && !at->called_count && !hlo_instruction_has_side_effect(at) &&
+           !hlo_op_is(at->opcode, HLO_OP_IS_NONDETERMINISTIC);
+}
+
 // ---- parts of what is computed of pads
 
 // Ops between a slice and the pads below, one below the other, at most.
@@ -296,9 +301,7 @@ static bool is_of_pads(const HloInstruction *at, int64_t *pads, int32_t depth) {
         ++*pads;
         return true;
     }
-    if (!hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE) || at->called_count || hlo_instruction_has_side_effect(at) ||
-        hlo_op_is(at->opcode, HLO_OP_IS_NONDETERMINISTIC))
-        return false;
+    if (!spmd_is_elementwise(at)) return false;
     for (int32_t i = 0; i < at->operand_count; i++)
         if (!hlo_shape_is_scalar(at->operands[i]->shape) && !is_of_pads(at->operands[i], pads, depth - 1)) return false;
     return true;

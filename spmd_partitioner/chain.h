@@ -14,6 +14,10 @@ bool spmd_is_link(const HloInstruction *at);
 // The same whatever the op's annotation is.
 bool spmd_is_free_to_move(const HloInstruction *at);
 
+// True of an op that computes each element of the same elements of its operands, or of a scalar, and may do so of
+// others.
+bool spmd_is_elementwise(const HloInstruction *at);
+
 // Returns the one dimension in which a slice of `whole` has another size; -1 if there are several or none.
 int64_t spmd_sliced_dim(const HloShape *part, const HloShape *whole);
 

@@ -32,6 +32,11 @@ const HloInstruction *spmd_loop_around(const HloInstruction *op, int32_t operand
 // How often operand `operand` of `op` is moved if it has to be: an array that a loop does not change is moved once,
 // before the loop (passes/hoist.c).
 double spmd_operand_moves(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand);
+// The array of a node's tensor; NULL for a free one.
+static inline const SpmdArray *spmd_node_array(const SpmdConsequences *consequences, const SpmdNode *node,
+                                               int32_t tensor) {
+    return node->arrays[tensor] < 0 ? NULL : &consequences->plan->arrays.items[node->arrays[tensor]];
+}
 // Bytes of a device's part of an array, were it not sharded by `atoms`.
 double spmd_part_bytes(const SpmdConsequences *consequences, const SpmdArray *array, SpmdAtomSet atoms);
 // Whether propagation would shard dimension `dim` of an array by `atoms`, which are `shards` parts.

@@ -23,15 +23,12 @@ typedef struct Reversed {
     HloIntMap made;     // by id + 1: what a member is from the other end
 } Reversed;
 
-static bool is_reversed_dim(const Reversed *reversed, int64_t dim) {
-    for (int64_t i = 0; i < reversed->dims.count; i++)
-        if (reversed->dims.items[i] == dim) return true;
-    return false;
+static bool may_begin(const HloInstruction *at) {
+    return hlo_is(at, HLO_OP_REVERSE) && spmd_is_link(at) && !hlo_instruction_is_root(at);
 }
 
 static bool is_reversal(const Reversed *reversed, const HloInstruction *at) {
-    return hlo_is(at, HLO_OP_REVERSE) && spmd_is_link(at) && !hlo_instruction_is_root(at) &&
-           hlo_ints_equal(HLO_ATTRIBUTES(at, Dimensions)->dimensions, reversed->dims);
+    return may_begin(at) && hlo_ints_equal(HLO_ATTRIBUTES(at, Dimensions)->dimensions, reversed->dims);
 }
 
 // Whether an array is the same at every place along the reversed dimensions.
@@ -41,7 +38,7 @@ static bool is_uniform(const Reversed *reversed, const HloInstruction *at) {
     if (!hlo_is(at, HLO_OP_BROADCAST)) return false;
     const HloInts dims = HLO_ATTRIBUTES(at, Dimensions)->dimensions;
     for (int64_t i = 0; i < dims.count; i++)
-        if (is_reversed_dim(reversed, dims.items[i]) && at->shape->dims[dims.items[i]] > 1) return false;
+        if (hlo_ints_contain(reversed->dims, dims.items[i]) && at->shape->dims[dims.items[i]] > 1) return false;
     return true;
 }
 
@@ -49,7 +46,8 @@ static bool is_uniform(const Reversed *reversed, const HloInstruction *at) {
 static bool is_plain_window(const Reversed *reversed, const HloInstruction *at) {
     if (!hlo_is(at, HLO_OP_REDUCE_WINDOW) || at->operand_count != 2) return false;
     for (int32_t d = 0; d < at->shape->rank; d++)
-        if (is_reversed_dim(reversed, d) && HLO_ATTRIBUTES(at, Window)->window->dims[d].stride != 1) return false;
+        if (hlo_ints_contain(reversed->dims, d) && HLO_ATTRIBUTES(at, Window)->window->dims[d].stride != 1)
+            return false;
     return true;
 }
 
@@ -58,9 +56,7 @@ static bool may_turn(const Reversed *reversed, const HloInstruction *at) {
     if (!at->operand_count || !hlo_shape_is_array(at->shape)) return false;
     const bool moves = hlo_is(at, HLO_OP_SLICE) || hlo_is(at, HLO_OP_PAD) || hlo_is(at, HLO_OP_CONCATENATE) ||
                        is_plain_window(reversed, at);
-    const bool elementwise = hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE) && !at->called_count &&
-                             !hlo_instruction_has_side_effect(at) && !hlo_op_is(at->opcode, HLO_OP_IS_NONDETERMINISTIC);
-    return (moves || elementwise) && spmd_is_link(at) && !hlo_instruction_is_root(at);
+    return (moves || spmd_is_elementwise(at)) && spmd_is_link(at) && !hlo_instruction_is_root(at);
 }
 
 static void add(Reversed *reversed, HloInstruction *at) {
@@ -110,7 +106,7 @@ static void turn_slice(const Reversed *reversed, HloInstruction *at) {
     int64_t *starts = hlo_arena_copy(arena, slice->starts.items, (size_t)whole->rank * sizeof(*starts));
     int64_t *limits = hlo_arena_copy(arena, slice->limits.items, (size_t)whole->rank * sizeof(*limits));
     for (int32_t d = 0; d < whole->rank; d++) {
-        if (!is_reversed_dim(reversed, d) || !at->shape->dims[d]) continue;
+        if (!hlo_ints_contain(reversed->dims, d) || !at->shape->dims[d]) continue;
         const int64_t stride = slice->strides.count ? slice->strides.items[d] : 1;
         starts[d] = whole->dims[d] - 1 - (slice->starts.items[d] + (at->shape->dims[d] - 1) * stride);
         limits[d] = whole->dims[d] - slice->starts.items[d];
@@ -124,7 +120,7 @@ static void turn_pad(const Reversed *reversed, HloInstruction *at) {
     HloPadDimension *dims =
         hlo_arena_copy(at->parent->module->arena, padding->items, (size_t)padding->count * sizeof(*dims));
     for (int64_t d = 0; d < padding->count; d++) {
-        if (!is_reversed_dim(reversed, d)) continue;
+        if (!hlo_ints_contain(reversed->dims, d)) continue;
         dims[d].low = padding->items[d].high;
         dims[d].high = padding->items[d].low;
     }
@@ -137,7 +133,7 @@ static void turn_window(const Reversed *reversed, HloInstruction *at) {
     const HloWindow *window = HLO_ATTRIBUTES(at, Window)->window;
     HloWindowDimension *dims = hlo_arena_copy(arena, window->dims, (size_t)at->shape->rank * sizeof(*dims));
     for (int32_t d = 0; d < at->shape->rank; d++) {
-        if (!is_reversed_dim(reversed, d)) continue;
+        if (!hlo_ints_contain(reversed->dims, d)) continue;
         dims[d].padding_low = window->dims[d].padding_high;
         dims[d].padding_high = window->dims[d].padding_low;
     }
@@ -152,7 +148,7 @@ static HloInstruction *turn(Reversed *reversed, HloInstruction *at) {
     if (is_reversal(reversed, at)) return at->operands[0];
     HloInstruction **operands = HLO_ARENA_NEW(reversed->arena, HloInstruction *, at->operand_count);
     const bool mirrored = hlo_is(at, HLO_OP_CONCATENATE) &&
-                          is_reversed_dim(reversed, HLO_ATTRIBUTES(at, Dimensions)->dimensions.items[0]);
+                          hlo_ints_contain(reversed->dims, HLO_ATTRIBUTES(at, Dimensions)->dimensions.items[0]);
     for (int32_t i = 0; i < at->operand_count; i++) {
         HloInstruction *operand = at->operands[mirrored ? at->operand_count - 1 - i : i];
         const int64_t *turned = hlo_int_map_find(&reversed->made, (uint64_t)operand->id + 1);
@@ -184,10 +180,6 @@ static void turn_all(Reversed *reversed, HloComputation *computation) {
     }
     for (int64_t i = members.count - 1; i >= 0; i--)
         if (members.items[i]->parent && !members.items[i]->users.count) hlo_instruction_remove(members.items[i]);
-}
-
-static bool may_begin(const HloInstruction *at) {
-    return hlo_is(at, HLO_OP_REVERSE) && spmd_is_link(at) && !hlo_instruction_is_root(at);
 }
 
 bool spmd_has_reversals(const HloModule *module) {

@@ -92,6 +92,12 @@ static inline int32_t spmd_rule_result(const SpmdRule *rule, int32_t index) {
 static inline int32_t spmd_rule_tensors(const SpmdRule *rule) {
     return rule->operand_count + rule->result_count;
 }
+// The only factor of a dimension of a tensor; -1 if it has several, or none.
+static inline int32_t spmd_only_factor(const SpmdTensor *tensor, int32_t dim) {
+    return tensor->dims[dim].count == 1 ? tensor->dims[dim].items[0] : -1;
+}
+// The dimension of a tensor that is `factor` and nothing else; -1 if there is none.
+int32_t spmd_dim_of_factor(const SpmdTensor *tensor, int32_t factor);
 
 // Reads a tensor's sharding as axes per factor (`factors` has one entry a factor; those of other tensors are left as
 // they are). Axes that do not fall on factor boundaries are dropped; returns false if any were.

@@ -39,23 +39,6 @@ typedef struct Visit {
     int32_t from, to;
 } Visit;
 
-static const SpmdArray *array_of(const Search *search, const SpmdNode *node, int32_t tensor) {
-    return node->arrays[tensor] < 0 ? NULL : &search->consequences->plan->arrays.items[node->arrays[tensor]];
-}
-
-// The only factor of a dimension of a tensor; -1 if it has several, or none.
-static int32_t only_factor(const SpmdTensor *tensor, int32_t dim) {
-    return tensor->dims[dim].count == 1 ? tensor->dims[dim].items[0] : -1;
-}
-
-// The dimension of a tensor that is `factor` and nothing else; -1 if there is none.
-static int32_t dim_of_factor(const SpmdTensor *tensor, int32_t factor) {
-    for (int32_t d = 0; d < tensor->shape->rank; d++) {
-        if (only_factor(tensor, d) == factor) return d;
-    }
-    return -1;
-}
-
 static bool note(Search *search, HloIntMap *map, int32_t number) {
     const uint64_t key = (uint64_t)(uint32_t)number + 1;
     if (hlo_int_map_find(map, key)) return false;
@@ -66,7 +49,8 @@ static bool note(Search *search, HloIntMap *map, int32_t number) {
 // What it costs to move tensor `tensor` of a node once.
 static double price(const Search *search, const SpmdNode *node, int32_t tensor, SpmdTransferKind kind) {
     const SpmdRule *rule = node->rule;
-    const double part = spmd_part_bytes(search->consequences, array_of(search, node, tensor), search->atoms);
+    const double part =
+        spmd_part_bytes(search->consequences, spmd_node_array(search->consequences, node, tensor), search->atoms);
     const double bytes = part * (1 - 1 / search->shards) * (kind == SPMD_TRANSFER_REDUCE ? 2 : 1) /
                          (kind == SPMD_TRANSFER_EXCHANGE ? search->shards : 1);
     const double times = !rule                          ? 1
@@ -103,9 +87,9 @@ static void add(Search *search, SpmdMovedAxes moved) {
 static void meet_holder(Search *search, const Visit *visit, int32_t tensor, int32_t from, bool ends) {
     const SpmdNode *node = visit->node;
     const SpmdRule *rule = node->rule;
-    const int32_t to = rule ? dim_of_factor(&rule->tensors[tensor], visit->to) : visit->to;
+    const int32_t to = rule ? spmd_dim_of_factor(&rule->tensors[tensor], visit->to) : visit->to;
     const bool is_operand = rule && tensor < rule->operand_count;
-    if (to >= 0 && !ends && may_move(search, array_of(search, node, tensor), to))
+    if (to >= 0 && !ends && may_move(search, spmd_node_array(search->consequences, node, tensor), to))
         add(search, (SpmdMovedAxes){node->arrays[tensor], from, to});
     else if (to >= 0)
         pay(search, node, tensor, SPMD_TRANSFER_EXCHANGE);
@@ -117,8 +101,10 @@ static void meet_holder(Search *search, const Visit *visit, int32_t tensor, int3
 static void meet_other(Search *search, const Visit *visit, int32_t tensor) {
     const SpmdNode *node = visit->node;
     const SpmdRule *rule = node->rule;
-    const bool has = dim_of_factor(&rule->tensors[tensor], visit->to) >= 0, is_operand = tensor < rule->operand_count;
-    const bool elsewhere = (spmd_sharding_used(array_of(search, node, tensor)->sharding) & search->atoms) != 0;
+    const bool has = spmd_dim_of_factor(&rule->tensors[tensor], visit->to) >= 0,
+               is_operand = tensor < rule->operand_count;
+    const bool elsewhere =
+        (spmd_sharding_used(spmd_node_array(search->consequences, node, tensor)->sharding) & search->atoms) != 0;
     const bool summed = !is_operand && rule->factors.items[visit->from].kind == SPMD_REDUCE;
     if (!(is_operand ? elsewhere && has : summed)) return;
     receive(search, node, tensor,
@@ -137,11 +123,11 @@ static bool meet(Search *search, const Visit *visit, int32_t member) {
                  rule->factors.items[visit->to].kind == SPMD_PERMUTE || rule->factors.items[visit->to].blocked))
         return false;
     for (int32_t t = 0; t < node->count; t++) {
-        const SpmdArray *array = array_of(search, node, t);
+        const SpmdArray *array = spmd_node_array(search->consequences, node, t);
         if (!array || node->arrays[t] == node->arrays[member] ||
             hlo_int_map_find(&search->places, (uint64_t)(uint32_t)node->arrays[t] + 1))
             continue;
-        const int32_t from = rule ? dim_of_factor(&rule->tensors[t], visit->from) : visit->from;
+        const int32_t from = rule ? spmd_dim_of_factor(&rule->tensors[t], visit->from) : visit->from;
         if (from < 0)
             meet_other(search, visit, t);
         else if (spmd_axes_equal(&array->sharding->dims[from], &search->batches->axes))
@@ -159,7 +145,7 @@ static bool visit_node(Search *search, int32_t number, const SpmdMovedAxes *move
     while (node->arrays[member] != moved->array) member++;
     if (!node->rule) return meet(search, &(Visit){node, moved->from, moved->to}, member);
     const SpmdTensor *tensor = &node->rule->tensors[member];
-    const Visit visit = {node, only_factor(tensor, moved->from), only_factor(tensor, moved->to)};
+    const Visit visit = {node, spmd_only_factor(tensor, moved->from), spmd_only_factor(tensor, moved->to)};
     if (visit.from >= 0 && visit.to >= 0) return meet(search, &visit, member);
     pay(search, node, member, SPMD_TRANSFER_EXCHANGE);  // as by a reshape that joins dimensions
     return true;
@@ -194,11 +180,11 @@ static int32_t gathering_dim(const SpmdConsequences *consequences, const SpmdNod
     const SpmdArray *arrays = consequences->plan->arrays.items;
     const SpmdSharding *made = arrays[node->arrays[result]].sharding;
     for (int32_t d = 0; d < made->rank; d++) {
-        const int32_t factor = only_factor(&rule->tensors[result], d);
+        const int32_t factor = spmd_only_factor(&rule->tensors[result], d);
         const SpmdAtomSet atoms = spmd_axes_set(&made->dims[d]);
         if (!atoms || factor < 0 || rule->factors.items[factor].kind != SPMD_PASS) continue;
         for (int32_t t = 0; t < 2; t++) {
-            const bool free = dim_of_factor(&rule->tensors[t], factor) < 0;
+            const bool free = spmd_dim_of_factor(&rule->tensors[t], factor) < 0;
             if (free && (spmd_sharding_used(arrays[node->arrays[t]].sharding) & atoms) == atoms) return d;
         }
     }
@@ -213,10 +199,10 @@ bool spmd_find_batches(SpmdConsequences *consequences, int32_t number, SpmdBatch
     if (from < 0) return false;
     double best = 0;
     for (int32_t d = 0; d < rule->tensors[result].shape->rank; d++) {
-        const int32_t factor = only_factor(&rule->tensors[result], d);
+        const int32_t factor = spmd_only_factor(&rule->tensors[result], d);
         const bool batch = d != from && factor >= 0 && rule->factors.items[factor].kind == SPMD_PASS &&
-                           dim_of_factor(&rule->tensors[0], factor) >= 0 &&
-                           dim_of_factor(&rule->tensors[1], factor) >= 0;
+                           spmd_dim_of_factor(&rule->tensors[0], factor) >= 0 &&
+                           spmd_dim_of_factor(&rule->tensors[1], factor) >= 0;
         SpmdBatches candidate;
         const double gained = batch ? gain(consequences, number, from, d, &candidate) : 0;
         if (gained <= best) continue;

@@ -77,19 +77,6 @@ bool spmd_sum_waits(const HloInstruction *op) {
     return false;
 }
 
-// The array of a node's tensor; NULL for a free one.
-static const SpmdArray *array_of(const SpmdConsequences *consequences, const SpmdNode *node, int32_t tensor) {
-    return node->arrays[tensor] < 0 ? NULL : &consequences->plan->arrays.items[node->arrays[tensor]];
-}
-
-// The dimension of a tensor that is `factor` and nothing else; -1 if there is none.
-static int32_t dim_of_factor(const SpmdTensor *tensor, int32_t factor) {
-    for (int32_t d = 0; d < tensor->shape->rank; d++) {
-        if (tensor->dims[d].count == 1 && tensor->dims[d].items[0] == factor) return d;
-    }
-    return -1;
-}
-
 // The axes that shard a summed factor of both operands alike; none if there is no such factor.
 static SpmdAxes contracted_axes(const SpmdConsequences *consequences, const SpmdNode *node) {
     const SpmdRule *rule = node->rule;
@@ -97,8 +84,8 @@ static SpmdAxes contracted_axes(const SpmdConsequences *consequences, const Spmd
         if (rule->factors.items[f].kind != SPMD_REDUCE) continue;
         const SpmdAxes *axes[2] = {NULL, NULL};
         for (int32_t t = 0; t < 2; t++) {
-            const SpmdArray *array = array_of(consequences, node, t);
-            const int32_t dim = dim_of_factor(&rule->tensors[t], f);
+            const SpmdArray *array = spmd_node_array(consequences, node, t);
+            const int32_t dim = spmd_dim_of_factor(&rule->tensors[t], f);
             if (array && dim >= 0) axes[t] = &array->sharding->dims[dim];
         }
         if (axes[0] && axes[1] && axes[0]->count && spmd_axes_equal(axes[0], axes[1])) return *axes[0];
@@ -113,8 +100,8 @@ static double exchange(SpmdConsequences *consequences, const SpmdNode *node, int
     const SpmdAtomSet atoms = spmd_axes_set(axes);
     double sent = 0;
     for (int32_t t = 0; t < 2; t++) {
-        const double bytes = spmd_part_bytes(consequences, array_of(consequences, node, t), atoms);
-        const bool has = dim_of_factor(&node->rule->tensors[t], factor) >= 0;
+        const double bytes = spmd_part_bytes(consequences, spmd_node_array(consequences, node, t), atoms);
+        const bool has = spmd_dim_of_factor(&node->rule->tensors[t], factor) >= 0;
         const double moved = spmd_transfer_price(costs, has ? SPMD_TRANSFER_EXCHANGE : SPMD_TRANSFER_GATHER, atoms,
                                                  (has ? bytes / shards : bytes) * (1 - 1 / shards)) +
                              (costs->machine ? 0 : SPMD_MESSAGE_BYTES);
@@ -134,7 +121,7 @@ static SpmdAxes with_axes(const SpmdArray *array, int32_t dim, const SpmdAxes *a
 static bool may_have(const SpmdConsequences *consequences, const SpmdNode *node, int32_t dim, const SpmdAxes *axes) {
     const SpmdRule *rule = node->rule;
     const int32_t result = spmd_rule_result(rule, 0);
-    const SpmdArray *made = array_of(consequences, node, result);
+    const SpmdArray *made = spmd_node_array(consequences, node, result);
     const SpmdDimFactors *factors = &rule->tensors[result].dims[dim];
     if (factors->count != 1 || rule->factors.items[factors->items[0]].kind != SPMD_PASS) return false;
     const SpmdAxes all = with_axes(made, dim, axes);
@@ -163,7 +150,7 @@ bool spmd_only_leaves(const HloInstruction *op) {
 static SpmdAxes axes_in_question(const SpmdConsequences *consequences, const SpmdNode *node) {
     const SpmdRule *rule = node->rule;
     if (!rule || !spmd_is_product(rule->op) || node->directions != SPMD_BOTH_WAYS) return (SpmdAxes){0};
-    const SpmdArray *made = array_of(consequences, node, spmd_rule_result(rule, 0));
+    const SpmdArray *made = spmd_node_array(consequences, node, spmd_rule_result(rule, 0));
     const SpmdAxes axes = contracted_axes(consequences, node);
     const bool elsewhere = made && (spmd_sharding_used(made->sharding) & spmd_axes_set(&axes));
     const bool changes = made && !made->annotated && !elsewhere && axes.count;
@@ -176,7 +163,7 @@ int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t number, Sp
     const SpmdAxes axes = axes_in_question(consequences, node);
     if (!axes.count) return -1;
     const int32_t result = spmd_rule_result(rule, 0);
-    const SpmdArray *made = array_of(consequences, node, result);
+    const SpmdArray *made = spmd_node_array(consequences, node, result);
     const double share = 1 - 1 / (double)spmd_axes_product(consequences->plan->mesh, &axes);
     const SpmdAtomSet atoms = spmd_axes_set(&axes);
     const double part = spmd_part_bytes(consequences, made, atoms) * share;
@@ -210,8 +197,8 @@ static SpmdAxes axes_to_set_aside(const SpmdConsequences *consequences, const Sp
     if (!rule || spmd_op(rule->op->opcode)->partition || node->directions != SPMD_BOTH_WAYS || !rule->operand_count ||
         !rule->result_count)
         return axes;
-    const SpmdArray *operand = array_of(consequences, node, 0);
-    const SpmdArray *made = array_of(consequences, node, spmd_rule_result(rule, 0));
+    const SpmdArray *operand = spmd_node_array(consequences, node, 0);
+    const SpmdArray *made = spmd_node_array(consequences, node, spmd_rule_result(rule, 0));
     if (!operand || !made || made->annotated) return axes;
     for (int32_t d = 0; d < operand->sharding->rank; d++) {
         const SpmdDimFactors *factors = &rule->tensors[0].dims[d];
@@ -227,10 +214,10 @@ int32_t spmd_set_aside_dim(SpmdConsequences *consequences, int32_t number, SpmdA
     if (!axes.count) return -1;
     const SpmdMesh *mesh = consequences->plan->mesh;
     const int32_t result = spmd_rule_result(node->rule, 0);
-    const SpmdArray *made = array_of(consequences, node, result);
+    const SpmdArray *made = spmd_node_array(consequences, node, result);
     const SpmdAtomSet atoms = spmd_axes_set(&axes);
     const double shards = (double)spmd_axes_product(mesh, &axes), share = 1 - 1 / shards;
-    const double bytes = spmd_part_bytes(consequences, array_of(consequences, node, 0), atoms) * share;
+    const double bytes = spmd_part_bytes(consequences, spmd_node_array(consequences, node, 0), atoms) * share;
     SpmdCosts *costs = consequences->plan->costs;
     const double saved = spmd_transfer_price(costs, SPMD_TRANSFER_GATHER, atoms, bytes) -
                          spmd_transfer_price(costs, SPMD_TRANSFER_EXCHANGE, atoms, bytes / shards);
@@ -239,7 +226,7 @@ int32_t spmd_set_aside_dim(SpmdConsequences *consequences, int32_t number, SpmdA
         const SpmdAxes all = with_axes(made, d, &axes);
         const bool even = made->shape->dims[d] % spmd_axes_product(mesh, &all) == 0;
         if (!even || !may_have(consequences, node, d, &axes)) continue;
-        if (dim_of_factor(&node->rule->tensors[0], node->rule->tensors[result].dims[d].items[0]) < 0) continue;
+        if (spmd_dim_of_factor(&node->rule->tensors[0], node->rule->tensors[result].dims[d].items[0]) < 0) continue;
         if (best < 0 || made->shape->dims[d] > made->shape->dims[best]) best = d;
     }
     if (best < 0) return -1;

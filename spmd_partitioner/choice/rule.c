@@ -162,6 +162,13 @@ static bool is_plain(const SpmdRule *rule, const SpmdDimFactors *list) {
 }
 
 // False when some axes of the tensor's sharding match no factor: the tensor is then resharded.
+int32_t spmd_dim_of_factor(const SpmdTensor *tensor, int32_t factor) {
+    for (int32_t d = 0; d < tensor->shape->rank; d++) {
+        if (spmd_only_factor(tensor, d) == factor) return d;
+    }
+    return -1;
+}
+
 bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
                        SpmdAxes *factors) {
     assert(sharding->rank == rule->tensors[tensor].shape->rank); /* of that tensor */

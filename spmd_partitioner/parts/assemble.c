@@ -125,11 +125,10 @@ static bool collect_regions(Assembly *assembly, const HloInstruction *at, int64_
 
 // ---- trees
 
-// Whether an op computes each element of the same elements of its operands, and may do so on other parts of them.
+// Whether a value may be computed of parts of its operands.
 static bool is_elementwise(const HloInstruction *at) {
-    if (!hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE) || !at->operand_count || at->operand_count > MOST_OPERANDS ||
-        at->called_count || !hlo_shape_is_array(at->shape) || !spmd_is_link(at) ||
-        hlo_instruction_has_side_effect(at) || hlo_op_is(at->opcode, HLO_OP_IS_NONDETERMINISTIC))
+    if (!at->operand_count || at->operand_count > MOST_OPERANDS || !hlo_shape_is_array(at->shape) ||
+        !spmd_is_link(at) || !spmd_is_elementwise(at))
         return false;
     for (int32_t i = 0; i < at->operand_count; i++) {
         const HloShape *operand = at->operands[i]->shape;

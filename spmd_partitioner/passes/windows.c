@@ -304,9 +304,8 @@ static double gather_seconds(const Ring *ring, const StepTimes *times) {
     for (int64_t hop = 1; hop <= ring->hops[FROM_NEXT]; hop++)
         for (int d = 0; d < DIRECTIONS; d++) {
             if (hop > ring->hops[d]) continue;
-            double *link = &links[d];
-            *link += times->transfer;
-            device = later(device, *link) + times->product;
+            links[d] += times->transfer;
+            device = later(device, links[d]) + times->product;
         }
     return device;
 }
@@ -317,9 +316,8 @@ static double scatter_seconds(const Ring *ring, const StepTimes *times) {
     for (int64_t hop = 0; hop < ring->hops[FROM_NEXT]; hop++)
         for (int d = 0; d < DIRECTIONS; d++) {
             if (hop >= ring->hops[d]) continue;
-            double *link = &links[d];
             device = later(device, sums[d]) + times->product;
-            sums[d] = *link = later(*link, device) + times->transfer;
+            sums[d] = links[d] = later(links[d], device) + times->transfer;
         }
     return later(later(device + times->product, sums[0]), sums[1]);
 }
@@ -445,22 +443,25 @@ static bool was_there(const Windows *windows, const HloInstruction *at) {
     return at->id < windows->limit;
 }
 
+// Reads a user of a gathered array; false if it is no product of the program that can be computed of parts.
+static bool read_product(const Windows *windows, const HloInstruction *gather, int64_t user, Product *product) {
+    *product = (Product){.dot = gather->users.items[user]};
+    return was_there(windows, product->dot) && multiplies_parts(product->dot, gather, &product->use);
+}
+
 // The products of a gathered array that can be computed together with the first of them in the list: what they multiply
 // it by is there before that one.
 static ProductVector products_beside(const Windows *windows, const HloInstruction *gather) {
     ProductVector products = {0};
     Product first = {.dot = NULL}, found;
     for (int64_t i = 0; i < gather->users.count; i++) {
-        found = (Product){.dot = gather->users.items[i]};
-        if (!was_there(windows, found.dot) || !multiplies_parts(found.dot, gather, &found.use)) continue;
+        if (!read_product(windows, gather, i, &found)) continue;
         if (!first.dot || windows->places[found.dot->id] < windows->places[first.dot->id]) first = found;
     }
     if (!first.dot) return products;
     hlo_vector_push(windows->scratch, &products, first);
     for (int64_t i = 0; i < gather->users.count; i++) {
-        found = (Product){.dot = gather->users.items[i]};
-        if (found.dot == first.dot || !was_there(windows, found.dot)) continue;
-        if (!multiplies_parts(found.dot, gather, &found.use)) continue;
+        if (!read_product(windows, gather, i, &found) || found.dot == first.dot) continue;
         const HloInstruction *other = found.dot->operands[!found.use.side];
         if (was_there(windows, other) && windows->places[other->id] < windows->places[first.dot->id])
             hlo_vector_push(windows->scratch, &products, found);
