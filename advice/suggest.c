@@ -25,7 +25,7 @@
 #define HELPS 0.99    // of the step
 #define NOTABLE 0.01  // share of the step of collectives that are worth a change
 
-enum { MOST_SUGGESTIONS = 4, MOST_CONSTRAINED = 24, MOST_RANK = 8, MOST_OPTIONS = 12 };
+enum { MOST_AXES = 8, MOST_SUGGESTIONS = 4, MOST_CONSTRAINED = 24, MOST_RANK = 8, MOST_OPTIONS = 12 };
 
 typedef struct Change {
     const char *text;
@@ -292,11 +292,11 @@ static bool is_default_order(const Search *search) {
 static void add_orders(Search *search) {
     const EmuTopology *topology = search->request->options->topology;
     const int64_t devices = search->request->options->device_assignment_count;
-    int64_t sizes[8];
+    int64_t sizes[MOST_AXES];
     if (!devices || search->request->module->replica_count > 1 || !is_default_order(search)) return;
     for (int64_t a = 0; a < search->mesh_axis_count; a++) sizes[a] = search->mesh[a].size;
     for (int64_t a = 0; a < search->mesh_axis_count; a++) {
-        for (int pair = 0; pair < 9; pair++) {
+        for (int pair = 0; pair < 3 * 3; pair++) {  // of axes of the torus
             const EmuRings rings = {.axis = a, .along = pair / 3, .across = pair % 3};
             const bool turned = sizes[a] == 4 && rings.along > rings.across;  // the same square blocks
             int64_t *ids = HLO_ARENA_NEW(search->arena, int64_t, devices);
@@ -622,7 +622,7 @@ HloStatus advice_suggest(AdviceRequest *request) {
                      .mesh_axis_count = request->facts.mesh_axis_count,
                      .deadline = seconds() + request->options->budget_seconds};
     if (request->compiled->was_per_device || request->compiled->module->num_partitions <= 1 ||
-        !search.mesh_axis_count || search.mesh_axis_count > 8)
+        !search.mesh_axis_count || search.mesh_axis_count > MOST_AXES)
         return HLO_SUCCESS;
     mark_notable(&search);
     const bool all = !request->options->constraints_only;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scatters of one element per row into an array of equal elements, as in the derivative of a cross entropy:
 //
-//   scatter(broadcast(0), f32[B,1,1] i, f32[B,1] u)    ->   select(iota == broadcast(i), broadcast(0 + u),
-//   broadcast(0))
+//   scatter(broadcast(0), s32[B,1] i, f32[B] u)
+//   select(iota == broadcast(i), broadcast(0 + u), broadcast(0))     in its place
 //
 // The selection is computed where it is read. A scatter writes the array first. Positions beyond the row change nothing
 // in either form.

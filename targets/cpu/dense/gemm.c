@@ -311,6 +311,17 @@ static void run_block(CpuPool *pool, Block *block) {
 // Runs the loops of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008: blocks of
 // kColumns columns and kDepth of the depth, whose part of b is packed once for all workers; a worker packs rows of a
 // and multiplies. The blocks do not depend on the number of workers, and so the bits of the result do not.
+static void run_blocks(CpuPool *pool, Block *block) {
+    const CpuGemm *g = block->g;
+    for (block->n0 = 0; block->n0 < g->n; block->n0 += kColumns) {
+        block->columns = hlo_smaller(kColumns, g->n - block->n0);
+        for (block->k0 = 0; block->k0 < g->k; block->k0 += kDepth) {
+            block->depth = hlo_smaller(kDepth, g->k - block->k0);
+            run_block(pool, block);
+        }
+    }
+}
+
 HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, const void *b) {
     assert(g && c);
     const CpuFeatures features = cpu_pool_features(pool);
@@ -325,18 +336,14 @@ HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, cons
                 (long long)g->n, (long long)g->k);
     if (g->k == 0) zero_result(g, c);
     Narrow narrow;
-    const bool is_narrow = parallel && find_narrow(kernels, g, c, a, b, &narrow);
-    if (is_narrow) run_narrow(pool, &narrow, scratch);
-    if (!parallel) cpu_gemm_serial(features, g, c, a, b, scratch);
     block.packed_b = scratch;
     block.packed_a = scratch + b_bytes(kernels, g);
-    for (block.n0 = 0; parallel && !is_narrow && block.n0 < g->n; block.n0 += kColumns) {
-        block.columns = hlo_smaller(kColumns, g->n - block.n0);
-        for (block.k0 = 0; block.k0 < g->k; block.k0 += kDepth) {
-            block.depth = hlo_smaller(kDepth, g->k - block.k0);
-            run_block(pool, &block);
-        }
-    }
+    if (!parallel)
+        cpu_gemm_serial(features, g, c, a, b, scratch);
+    else if (find_narrow(kernels, g, c, a, b, &narrow))
+        run_narrow(pool, &narrow, scratch);
+    else
+        run_blocks(pool, &block);
     cpu_pool_scratch_give(pool, scratch);
     return HLO_SUCCESS;
 }

@@ -45,10 +45,11 @@ enum {
     kMostValues = 8192,
     kLeastElements = 64
 };
+// Numbers of a row, or of rows, that are kept in a table: it stays in the second-level cache.
+enum { kMostTableElements = 1 << 14 };
 // The processor overlaps the vectors of an iteration with the next ones as far as it looks ahead, some 250
 // instructions. In longer sequences of dependent operations it would wait for each result. A function of some twenty
 // operations counts as a few, since those do not all depend on each other.
-enum { kMostTableElements = 1 << 14 };
 enum { kMostDepth = 12, kFunctionDepth = 5, kCodeAlignment = 64 };
 _Static_assert((int)CPU_CHAIN_LISTS == (int)CPU_JIT_LISTS, "the interpreter passes what the code expects");
 
