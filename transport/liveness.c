@@ -196,7 +196,8 @@ static void act(Joined *joined) {
     for (int64_t i = 0; i < joined->base.process_count; i++) {
         Control *control = &joined->controls[i];
         pthread_mutex_lock(&joined->control_lock);
-        const bool tell_gone = control->has_gone && !control->has_told_gone;
+        // A failure that was read since is raised first: it says why the process has gone.
+        const bool tell_gone = control->has_gone && !control->has_told_gone && !joined->pending;
         const bool tell_quiet = control->is_quiet && joined->failed_at && !control->has_told_quiet;
         control->has_told_gone |= tell_gone;
         control->has_told_quiet |= tell_quiet;
@@ -368,7 +369,7 @@ static void release(Transport *transport) {
     int64_t until = hlo_clock_nanoseconds() + joined->timeout;
     ucx_leave(joined->ucx, until);
     pthread_mutex_lock(&joined->control_lock);
-    for (int64_t i = 0; i < transport->process_count && !joined->failed_at; i++) {
+    for (int64_t i = 0; i < transport->process_count && !atomic_load(&transport->has_failed); i++) {
         link_queue(&joined->controls[i].link, kGone, NULL, 0);
         link_flush(&joined->controls[i].link);
     }

@@ -134,7 +134,10 @@ static HloStatus start(Transport *transport, int64_t process, uint64_t tag, void
     HloStatus status = transport->engine->start(transport, request);
     if (status) {
         hlo_free(request);
-        return status;
+        if (!atomic_load(&transport->has_failed)) return status;
+        // The engine may only have seen what followed, such as that the other process has left.
+        hlo_status_free(status);
+        return transport_error(transport);
     }
     *result = request;
     return HLO_SUCCESS;

@@ -770,7 +770,8 @@ void ucx_note_leaving(Ucx *ucx, int64_t process) {
 
 void ucx_leave(Ucx *ucx, int64_t until) {
     pthread_mutex_lock(&ucx->lock);
-    for (int64_t i = 0; i < ucx->transport->process_count && !ucx->has_failed; i++)
+    // A failure that another thread is reporting now counts: who leaves after one has not left of its own accord.
+    for (int64_t i = 0; i < ucx->transport->process_count && !atomic_load(&ucx->transport->has_failed); i++)
         if (ucx->peers[i].endpoint && !atomic_load(&ucx->transport->peers[i].has_left))
             (void)send_note(&ucx->peers[i], kLeave, 0, 0, 0, NULL);
     while (ucx->pending_notes > 0 && !ucx->is_over && hlo_clock_nanoseconds() < until) {
