@@ -86,6 +86,18 @@ HloStatus hlo_transfer_route(HloArena *arena, const HloInstruction *transfer, Hl
     return HLO_SUCCESS;
 }
 
+void hlo_transfer_set_pairs(HloInstruction *transfer, const HloPairs *pairs) {
+    assert(is_transfer(transfer) && transfer->parent && pairs);
+    HloText text = {0};
+    hlo_text_char(&text, '{');
+    for (int64_t i = 0; i < pairs->count; i++)
+        hlo_text_format(&text, "%s{%lld,%lld}", i ? "," : "", (long long)pairs->items[i].source,
+                        (long long)pairs->items[i].target);
+    hlo_text_char(&text, '}');
+    hlo_instruction_set_frontend_attribute(transfer, pair_table,
+                                           hlo_text_to_arena(transfer->parent->module->arena, &text));
+}
+
 int64_t hlo_transfer_source(const HloTransferRoute *route, int64_t number) {
     for (int64_t i = 0; i < route->pairs.count; i++)
         if (route->pairs.items[i].target == number) return route->pairs.items[i].source;

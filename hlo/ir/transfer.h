@@ -22,6 +22,9 @@ typedef struct HloTransferRoute {
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_transfer_route(HloArena *arena, const HloInstruction *transfer,
                                                       HloTransferRoute *route);
 
+// Writes the pairs of a send or recv into that attribute; it copies them.
+HLO_EXPORT void hlo_transfer_set_pairs(HloInstruction *transfer, const HloPairs *pairs);
+
 // The number that sends to `number`, or -1.
 HLO_EXPORT int64_t hlo_transfer_source(const HloTransferRoute *route, int64_t number);
 

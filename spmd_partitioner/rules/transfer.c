@@ -14,6 +14,7 @@
 // devices the halves stay apart (keep_start, emit_done).
 #include <assert.h>
 
+#include "hlo/ir/transfer.h"
 #include "spmd_partitioner/convert.h"
 #include "spmd_partitioner/emit.h"
 
@@ -180,6 +181,21 @@ static bool ends_with_dones(const HloInstruction *start) {
     return true;
 }
 
+// Outside of manual regions, a channel without pairs connects the whole program with itself. Its copy on each device
+// then sends to itself.
+static HloStatus connect_copies(const Transfer *transfer, HloInstruction *start) {
+    SpmdPartitioner *partitioner = transfer->partitioner;
+    const int64_t devices = partitioner->mesh->device_count;
+    HloTransferRoute route;
+    HLO_TRY(hlo_transfer_route(partitioner->arena, transfer->op, &route));
+    if (route.has_pairs || devices < 2 || spmd_plan_array(partitioner->plan, transfer->op, 0)->sharding->manual)
+        return HLO_SUCCESS;
+    HloPair *pairs = HLO_ARENA_NEW(partitioner->arena, HloPair, devices);
+    for (int64_t d = 0; d < devices; d++) pairs[d] = (HloPair){d, d};
+    hlo_transfer_set_pairs(start, &(HloPairs){pairs, devices});
+    return HLO_SUCCESS;
+}
+
 // Keeps a transfer between devices in its halves: a done before the other side's start might wait forever. Every leaf
 // of the start represents the whole of it until the done.
 static HloStatus keep_start(const Transfer *transfer, HloInstruction *const *operands, int64_t count) {
@@ -189,7 +205,7 @@ static HloStatus keep_start(const Transfer *transfer, HloInstruction *const *ope
     const HloShape *shape = hlo_shape_copy(spmd_arena(partitioner), transfer->op->shape);
     HloInstruction *start = spmd_clone(partitioner, transfer->op, shape, operands, count);
     for (int64_t leaf = 0; leaf < 3; leaf++) define_scalar(transfer, leaf, start);
-    return HLO_SUCCESS;
+    return connect_copies(transfer, start);
 }
 
 // The host gets whole arrays, from one device or from each.
@@ -247,16 +263,17 @@ static void pass_leaf(SpmdPartitioner *partitioner, int64_t to, int64_t leaf) {
     spmd_define_as(partitioner, to, spmd_local(partitioner, partitioner->op->operands[0], leaf));
 }
 
-// The done of a start that was kept; its leaves.
+// The done of a start that was kept; its leaves are whole, as the data that was sent.
 static void emit_done(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *start) {
     const int64_t count = hlo_shape_leaf_count(op->shape);
     HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
     const HloShape *shape = hlo_shape_copy(spmd_arena(partitioner), op->shape);
     spmd_emit_leaves(partitioner, spmd_clone(partitioner, op, shape, &start, 1), leaves);
     for (int64_t i = 0; i < count; i++) {
-        const SpmdLocal local = {
-            .hlo = leaves[i], .global = hlo_shape_leaf(op->shape, i), .sharding = spmd_planned(partitioner, i)};
-        spmd_define_as(partitioner, i, &local);
+        const HloShape *global = hlo_shape_leaf(op->shape, i);
+        SpmdSharding *whole = spmd_sharding_new(partitioner->arena, hlo_shape_is_array(global) ? global->rank : 0,
+                                                spmd_planned(partitioner, i)->manual);
+        spmd_define(partitioner, i, leaves[i], whole, 0, HLO_OPCODE_COUNT);
     }
 }
 

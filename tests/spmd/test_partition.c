@@ -379,6 +379,25 @@ Test(partition, transfers_between_devices_stay_in_halves) {
         words, HLO_COUNT_OF(words));
 }
 
+// Bug: copies of a transfer without pairs were all senders of one channel, which is refused. Each sends to itself.
+Test(partition, bug_copies_of_a_transfer_have_no_pairs) {
+    static const char *const bodies[] = {
+        " s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n e = token[] send-done(s), channel_id=1\n"
+        " ROOT n = f32[8] negate(p)\n",
+        " s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n r = (f32[8], u32[], token[]) recv(t), channel_id=1\n"
+        " d = (f32[8], token[]) recv-done(r), channel_id=1\n e = token[] send-done(s), channel_id=1\n"
+        " g = f32[8] get-tuple-element(d), index=0\n ROOT n = f32[8] negate(g)\n"};
+    for (size_t i = 0; i < HLO_COUNT_OF(bodies); i++) {
+        HloText text = {0};
+        hlo_text_format(&text, "ENTRY e {\n p = f32[8] parameter(0)\n t = token[] after-all()\n%s}\n", bodies[i]);
+        const SpmdMeshAxis mesh[] = {{"x", 2}, {"y", 2}};
+        const char *const shards[] = {"p0=x", "r0=y"};
+        check_partitioned(text.data,
+                          &(SpmdOptions){.mesh = mesh, .mesh_axis_count = 2, .shards = shards, .shard_count = 2}, 7);
+        hlo_text_free(&text);
+    }
+}
+
 // Each device has a queue of its own and takes its part from it.
 Test(partition, feeds_have_local_shapes) {
     static const char *const words[] = {"((f32[2,6]{1,0}, s32[3]{0}), token[]) infeed(", "outfeed_shape=f32[2,6]{1,0}"};

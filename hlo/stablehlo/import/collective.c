@@ -3,6 +3,7 @@
 // partitions, or flat ids of both, depending on channel_id and use_global_device_ids
 // (xla/service/collective_ops_utils.h, GetCollectiveOpGroupMode); StableHLO has the same two attributes, which are
 // copied unchanged. The code that runs the program interprets the group mode.
+#include "hlo/ir/transfer.h"
 #include "hlo/stablehlo/import/import.h"
 
 // replica_groups is a matrix with one row per group; shorter groups are padded with -1. The tensor's rows become lists;
@@ -324,14 +325,7 @@ static HloStatus set_pairs(ImportPlace *place, HloInstruction *transfer) {
     HloPairs pairs;
     if (!has_pairs(mlir_attribute(place->operation, "source_target_pairs"))) return HLO_SUCCESS;
     HLO_TRY(import_pairs(place, &pairs));
-    HloText text = {0};
-    hlo_text_char(&text, '{');
-    for (int64_t i = 0; i < pairs.count; i++)
-        hlo_text_format(&text, "%s{%lld,%lld}", i ? "," : "", (long long)pairs.items[i].source,
-                        (long long)pairs.items[i].target);
-    hlo_text_char(&text, '}');
-    hlo_instruction_set_frontend_attribute(transfer, "_xla_send_recv_source_target_pairs",
-                                           hlo_text_to_arena(import_arena(place), &text));
+    hlo_transfer_set_pairs(transfer, &pairs);
     return HLO_SUCCESS;
 }
 
