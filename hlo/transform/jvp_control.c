@@ -239,15 +239,6 @@ static BranchFactors branch_factors(HloJvp *j, bool *const *in, bool *const *set
     BranchFactors f = {.each = HLO_ARENA_NEW(j->scratch, HloTransformFactors, old->called_count),
                        .from = HLO_ARENA_NEW(j->scratch, int64_t, leaves + 1)};
     bool *returned = HLO_ARENA_NEW(j->scratch, bool, leaves + 1);
-    for (int64_t k = 0; k < leaves; k++) {
-        int64_t count = 0;
-        for (int64_t i = 0; i < old->called_count; i++) {
-            if (!sets[i][k]) continue;
-            f.from[k] = i;
-            count += hlo_transform_returns_factors(j, old->called[i], k) ? 1 : 2;
-        }
-        returned[k] = active[k] && count == 1;
-    }
     for (int64_t i = 0; i < old->called_count && !j->b->status; i++) {
         HloInstruction *operand = hlo_jvp_operand(j, i + 1);
         if (!operand) break;
@@ -261,6 +252,15 @@ static BranchFactors branch_factors(HloJvp *j, bool *const *in, bool *const *set
             taken[k] = own && own->selector && own->selector == selector && own->branch == i;
         }
         f.each[i] = (HloTransformFactors){hlo_transform_count(taken, count) > 0 ? taken : NULL, returned};
+    }
+    for (int64_t k = 0; k < leaves; k++) {
+        int64_t count = 0;
+        for (int64_t i = 0; i < old->called_count; i++) {
+            if (!sets[i][k]) continue;
+            f.from[k] = i;
+            count += hlo_transform_returns_factors(j, old->called[i], f.each[i].taken, k) ? 1 : 2;
+        }
+        returned[k] = active[k] && count == 1;
     }
     return f;
 }

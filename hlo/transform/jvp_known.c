@@ -217,17 +217,21 @@ bool hlo_transform_owens_t(HloJvp *j, HloInstruction **out) {
     if (!hlo_transform_follows_from(j->scratch, of[2], owens_t_weight)) return false;
     const HloInstruction *const arguments[] = {size->operands[0], a};
     const HloInts dims = hlo_shape_dims(j->old->shape);
+    const HloType type = j->old->shape->type;  // of 16-bit arguments a wider one, and so are the slopes
     HloInstruction *values[2];
     if (size->operands[0]->shape->type != a->shape->type) return false;
-    for (int k = 0; k < 2; k++) values[k] = hlo_build_broadcast_to(b, hlo_jvp_primal_of(j, arguments[k]), dims);
+    for (int k = 0; k < 2; k++) {
+        values[k] = hlo_build_broadcast_to(b, hlo_jvp_primal_of(j, arguments[k]), dims);
+        values[k] = hlo_build_convert(b, values[k], type);
+    }
     if (hlo_is(j->old, HLO_OP_CALL)) hlo_jvp_inline(j, j->old->called[0], 0, out);
     out[0] = NULL;
     for (int k = 0; k < 2; k++) {
         HloInstruction **t = hlo_jvp_tangents_of(j, arguments[k]);
         if (!t || !t[0]) continue;
         HloInstruction *slope = owens_t_slope(b, values[0], values[1], k == 0);
-        out[0] = hlo_transform_sum(b, out[0], hlo_build_mul(b, hlo_build_broadcast_to(b, t[0], dims), slope));
+        HloInstruction *moved = hlo_build_convert(b, hlo_build_broadcast_to(b, t[0], dims), type);
+        out[0] = hlo_transform_sum(b, out[0], hlo_build_mul(b, moved, slope));
     }
-    if (out[0]) out[0] = hlo_build_convert(b, out[0], j->old->shape->type);
     return true;
 }

@@ -32,16 +32,18 @@ static const HloInstruction *where_decomposed(const HloInstruction *matrix) {
 }
 
 const HloFactorTangents *hlo_transform_factors(const HloJvp *j, const HloInstruction *matrix) {
-    const HloFactorTangents *returned = hlo_transform_lookup(&j->factors, matrix);
-    if (returned) return returned;
+    const HloFactorTangents *passed = hlo_transform_lookup(&j->factors, matrix);
     matrix = where_decomposed(matrix);
+    if (!passed) passed = hlo_transform_lookup(&j->factors, matrix);
+    if (passed) return passed;
     const bool first = hlo_is(matrix, HLO_OP_GET_TUPLE_ELEMENT) && HLO_ATTRIBUTES(matrix, TupleIndex)->index == 0;
     const HloFactorTangents *tangents = first ? hlo_transform_lookup(&j->factors, matrix->operands[0]) : NULL;
     const int64_t rank = matrix->shape->rank;
     return tangents && matrix->shape->dims[rank - 1] == matrix->shape->dims[rank - 2] ? tangents : NULL;
 }
 
-bool hlo_transform_returns_factors(const HloJvp *j, const HloComputation *computation, int64_t leaf) {
+bool hlo_transform_returns_factors(const HloJvp *j, const HloComputation *computation, const bool *taken,
+                                   int64_t leaf) {
     const HloInstruction *i = computation->root;
     for (;;) {
         const HloInstruction *before = i;
@@ -60,6 +62,7 @@ bool hlo_transform_returns_factors(const HloJvp *j, const HloComputation *comput
         }
         if (i == before) break;
     }
+    if (i == computation->parameters.items[0]) return taken && taken[leaf];
     if (leaf != 0 || (!hlo_transform_calls(i, "getrf_ffi") && !hlo_transform_calls(i, "LuDecomposition"))) return false;
     const HloShape *shape = i->shape->elements[0];
     return shape->dims[shape->rank - 1] == shape->dims[shape->rank - 2];

@@ -41,8 +41,8 @@ HloInstruction *hlo_transform_system_tangent(HloJvp *j, const HloTriangularSolve
 // decomposition succeeded; NULL if it is none.
 const HloFactorTangents *hlo_transform_factors(const HloJvp *j, const HloInstruction *matrix);
 // Returns true if a leaf of the result of a computation, which is not differentiated yet, will have tangents by
-// hlo_transform_factors(), or none.
-bool hlo_transform_returns_factors(const HloJvp *j, const HloComputation *computation, int64_t leaf);
+// hlo_transform_factors(), or none. `taken` tells which leaves of its parameter are factors; NULL for none.
+bool hlo_transform_returns_factors(const HloJvp *j, const HloComputation *computation, const bool *taken, int64_t leaf);
 // Returns the tangent of the packed factors of P A = L U, given P A'. Sets *solved to L^-1 P A' U^-1.
 HloInstruction *hlo_transform_factors_tangent(HloBuilder *b, HloInstruction *lu, HloInstruction *permuted,
                                               HloInstruction **solved);

@@ -29,6 +29,8 @@ def integrals():
     rows = np.array([[.7, 1.4, 2.2], [.3, .9, 1.9]])
     yield from many(BOTH, [h, a], owens_t=s.owens_t)
     yield from many(BOTH, [np.float32(h), np.float32(a)], owens_t_f32=s.owens_t)
+    for dtype in (np.float16, jnp.bfloat16):  # JAX's result is wider, but no more precise
+        yield from many(BOTH, [h.astype(dtype), a.astype(dtype)], **{f"owens_t_{np.dtype(dtype)}": lambda h, a: s.owens_t(h, a).astype(h.dtype)})
     yield from many(BOTH, [rows], owens_t_half=lambda x: s.owens_t(x, .5), owens_t_mapped=lambda x: jax.vmap(lambda r: s.owens_t(r, .3 * x[0]))(x), owens_t_twice=jax.grad(lambda x: s.owens_t(x, x * x).sum()))
 
 

@@ -357,89 +357,6 @@ CaseTest(int *number, derivatives, refused) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Transfers: what is sent may come back, whether or not tokens connect the two
-
-static const char *const kTransfers[] = {
-    // One of the host, without a token between them; one to another device; both in a function; in the body of a loop.
-    "ENTRY e {\n  x = f32[] parameter(0)\n  y = f32[] sine(x)\n  t = token[] after-all()\n"
-    "  s = (f32[], u32[], token[]) send(y, t), channel_id=1, is_host_transfer=true\n"
-    "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n  u = token[] after-all()\n"
-    "  r = (f32[], u32[], token[]) recv(u), channel_id=2, is_host_transfer=true\n"
-    "  e = (f32[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
-    "  g = f32[] get-tuple-element(e), index=0\n  ROOT z = f32[] multiply(g, g)\n}\n",
-    "ENTRY e {\n  x = f32[] parameter(0)\n  u = token[] after-all()\n"
-    "  r = (f32[], u32[], token[]) recv(u), channel_id=1\n  e = (f32[], token[]) recv-done(r), channel_id=1\n"
-    "  g = f32[] get-tuple-element(e), index=0\n  z = f32[] multiply(g, x)\n  v = token[] get-tuple-element(e), "
-    "index=1\n"
-    "  s = (f32[], u32[], token[]) send(x, v), channel_id=1\n  d = token[] send-done(s), channel_id=1\n"
-    "  ROOT w = f32[] add(z, x)\n}\n",
-    "both {\n  x = f32[] parameter(0)\n  t = token[] after-all()\n"
-    "  s = (f32[], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true\n"
-    "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n"
-    "  r = (f32[], u32[], token[]) recv(t), channel_id=2, is_host_transfer=true\n"
-    "  e = (f32[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
-    "  ROOT g = f32[] get-tuple-element(e), index=0\n}\n"
-    "ENTRY e {\n  x = f32[] parameter(0)\n  ROOT z = f32[] call(x), to_apply=both\n}\n",
-    "less {\n  s = (s32[], f32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(3)\n"
-    "  ROOT c = pred[] compare(i, n), direction=LT\n}\n"
-    "body {\n  p = (s32[], f32[]) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  k = s32[] constant(1)\n"
-    "  j = s32[] add(i, k)\n  x = f32[] get-tuple-element(p), index=1\n  t = token[] after-all()\n"
-    "  s = (f32[], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true\n"
-    "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n"
-    "  r = (f32[], u32[], token[]) recv(t), channel_id=2, is_host_transfer=true\n"
-    "  e = (f32[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
-    "  g = f32[] get-tuple-element(e), index=0\n  ROOT q = (s32[], f32[]) tuple(j, g)\n}\n"
-    "ENTRY e {\n  x = f32[] parameter(0)\n  i = s32[] constant(0)\n  s = (s32[], f32[]) tuple(i, x)\n"
-    "  l = (s32[], f32[]) while(s), condition=less, body=body\n  ROOT z = f32[] get-tuple-element(l), index=1\n}\n",
-};
-
-Test(derivatives, do_not_go_through_transfers) {
-    for (size_t i = 0; i < HLO_COUNT_OF(kTransfers); i++) {
-        HloText text = {0};
-        hlo_text_format(&text, "HloModule m\n%s", kTransfers[i]);
-        HloModule *module = compiled_must_parse(text.data);
-        HloComputation *result = NULL;
-        HloStatus status = hlo_gradient(module->entry, NULL, &result);
-        cr_expect_eq(hlo_status_code(status), HLO_UNIMPLEMENTED, "program %zu: %s", i, hlo_status_message(status));
-        cr_expect(status && strstr(hlo_status_message(status), "no derivative through transfers"), "program %zu", i);
-        hlo_status_free(status);
-        hlo_module_free(module);
-        hlo_text_free(&text);
-    }
-}
-
-// What is only sent (a debugging callback), or received without anything active having been sent, hinders no
-// derivative.
-Test(derivatives, pass_by_transfers_that_do_not_matter) {
-    static const char *const kPrograms[] = {
-        "  s = (f64[], u32[], token[]) send(y, t), channel_id=1, is_host_transfer=true\n"
-        "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n  ROOT z = f64[] multiply(y, x)\n}\n",
-        "  r = (f64[], u32[], token[]) recv(t), channel_id=2, is_host_transfer=true\n"
-        "  e = (f64[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
-        "  g = f64[] get-tuple-element(e), index=0\n  ROOT z = f64[] multiply(y, g)\n}\n",
-        "  r = (f64[], u32[], token[]) recv(t), channel_id=2, is_host_transfer=true\n"
-        "  e = (f64[], token[]) recv-done(r), channel_id=2, is_host_transfer=true\n"
-        "  g = f64[] get-tuple-element(e), index=0\n"
-        "  s = (f64[], u32[], token[]) send(g, t), channel_id=1, is_host_transfer=true\n"
-        "  d = token[] send-done(s), channel_id=1, is_host_transfer=true\n  ROOT z = f64[] multiply(y, g)\n}\n",
-    };
-    for (size_t i = 0; i < HLO_COUNT_OF(kPrograms); i++) {
-        HloText text = {0};
-        hlo_text_format(&text,
-                        "HloModule m\nENTRY e {\n  x = f64[] parameter(0)\n  y = f64[] sine(x)\n"
-                        "  t = token[] after-all()\n%s",
-                        kPrograms[i]);
-        HloModule *module = compiled_must_parse(text.data);
-        HloComputation *result = NULL;
-        HloStatus status = hlo_gradient(module->entry, NULL, &result);
-        cr_expect_null(status, "program %zu: %s", i, hlo_status_message(status));
-        hlo_status_free(status);
-        hlo_module_free(module);
-        hlo_text_free(&text);
-    }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // Results, marks and rules
 
 static double number_of(const HloLiteral *literal) {
@@ -670,20 +587,26 @@ static int64_t products_of(const HloComputation *computation) {
     return count;
 }
 
-// Factors that leave one conditional and enter another, as in JAX's gradient of expm: again one product for the matrix
-// of each system. Where other branches run, the zeros that they return as factors have a finite tangent, also outside.
+// Factors that leave one conditional and enter another, as in JAX's gradient of expm, or pass through one, as in its
+// gradient of that: again one product for the matrix of each system. Where other branches run, the zeros that they
+// return as factors have a finite tangent, also outside.
 Test(derivatives, factors_pass_from_branch_to_branch) {
     static const struct {
-        const char *first, *direction, *other;
+        const char *first, *second, *direction, *other;
         int64_t products;  // -1: not counted
-    } kForms[] = {{"decomposed, other", "GT", "z", 2},  {"decomposed, other", "LT", "z", 2},
-                  {"decomposed, other", "GT", "y", -1}, {"decomposed, other", "LT", "y", -1},
-                  {"other, decomposed", "GT", "y", -1}, {"decomposed, decomposed", "GT", "z", -1}};
+    } kForms[] = {
+        {"decomposed, other", NULL, "GT", "z", 2},           {"decomposed, other", NULL, "LT", "z", 2},
+        {"decomposed, other", NULL, "GT", "y", -1},          {"decomposed, other", NULL, "LT", "y", -1},
+        {"other, decomposed", NULL, "GT", "y", -1},          {"decomposed, decomposed", NULL, "GT", "z", -1},
+        {"decomposed, other", "kept, other", "GT", "z", 3},  {"decomposed, other", "kept, other", "LT", "z", 3},
+        {"decomposed, other", "kept, other", "GT", "y", -1}, {"other, decomposed", "other, kept", "GT", "z", -1},
+    };
     static const char kTaken[] =
         "  t = (f64[3,3], f64[3,2]) parameter(0)\n  f = f64[3,3] get-tuple-element(t), index=0\n"
         "  r = f64[3,2] get-tuple-element(t), index=1\n";
     for (size_t k = 0; k < HLO_COUNT_OF(kForms); k++) {
         HloText text = {0};
+        const char *last = kForms[k].second ? "k" : "u";
         hlo_text_format(
             &text,
             "HloModule m\nadd {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n  ROOT c = f64[] add(a, b)\n}\n"
@@ -696,6 +619,9 @@ Test(derivatives, factors_pass_from_branch_to_branch) {
             "solved {\n%s  y = f64[3,2] triangular-solve(f, r), left_side=true, transpose_a=TRANSPOSE\n  ROOT x = "
             "f64[3,2] triangular-solve(f, y), left_side=true, lower=true, unit_diagonal=true, "
             "transpose_a=TRANSPOSE\n}\n"
+            "kept {\n%s  y = f64[3,2] triangular-solve(f, r), left_side=true, lower=true, unit_diagonal=true, "
+            "transpose_a=NO_TRANSPOSE\n  x = f64[3,2] triangular-solve(f, y), left_side=true, "
+            "transpose_a=NO_TRANSPOSE\n  ROOT o = (f64[3,3], f64[3,2]) tuple(f, x)\n}\n"
             "same {\n%s  ROOT x = f64[3,2] copy(r)\n}\nENTRY e {\n  a = f64[3,3] parameter(0)\n"
             "  r = f64[3,2] parameter(1)\n  z = f64[] constant(0)\n  m = f64[] constant(1000)\n"
             "  n = f64[] reduce(a, z), dimensions={0,1}, to_apply=add\n  p = pred[] compare(n, m), direction=%s\n"
@@ -703,10 +629,12 @@ Test(derivatives, factors_pass_from_branch_to_branch) {
             "  c = (f64[3,3], f64[3,2]) conditional(d, t, t), branch_computations={%s}\n"
             "  f = f64[3,3] get-tuple-element(c), index=0\n  x = f64[3,2] get-tuple-element(c), index=1\n"
             "  q = f64[3,2] sine(x)\n  u = (f64[3,3], f64[3,2]) tuple(f, q)\n"
-            "  v = f64[3,2] conditional(d, u, u), branch_computations={%s}\n  w = f64[3,2] sine(v)\n"
+            "  k = (f64[3,3], f64[3,2]) conditional(d, u, u), branch_computations={%s}\n"
+            "  v = f64[3,2] conditional(d, %s, %s), branch_computations={%s}\n  w = f64[3,2] sine(v)\n"
             "  h = f64[3,3] sine(f)\n  y = f64[] reduce(h, z), dimensions={0,1}, to_apply=add\n"
             "  s = f64[] reduce(w, z), dimensions={0,1}, to_apply=add\n  ROOT e = f64[] add(s, %s)\n}\n",
-            kTaken, kTaken, kTaken, kTaken, kForms[k].direction, kForms[k].first,
+            kTaken, kTaken, kTaken, kTaken, kTaken, kForms[k].direction, kForms[k].first,
+            kForms[k].second ? kForms[k].second : "other, other", last, last,
             kForms[k].first[0] == 'd' ? "solved, same" : "same, solved", kForms[k].other);
         HloModule *module = compiled_must_parse(text.data);
         const int64_t products = products_of(checked_gradient("factors", module));
