@@ -242,6 +242,17 @@ typedef struct Contest {
     const Merged *merged;  // by factor
 } Contest;
 
+// What it costs over the whole program to move a share of a node's tensor along `atoms`.
+static double moves(Work *work, const SpmdNode *node, int32_t tensor, SpmdTransferKind kind, SpmdAtomSet atoms,
+                    double share) {
+    const SpmdArray *array = &work->plan->arrays.items[node->arrays[tensor]];
+    const HloInstruction *op = node->rule->op;
+    const double runs = tensor < node->rule->operand_count ? spmd_operand_moves(&work->consequences, op, tensor)
+                                                           : spmd_runs(&work->consequences, op->parent);
+    return runs * spmd_transfer_price(work->plan->costs, kind, atoms,
+                                      spmd_part_bytes(&work->consequences, array, atoms) * share);
+}
+
 // What a factor's claim to its axes is worth: what follows if it gets them, and what the array that has them need not
 // send. The loser's array is gathered, or the contested one is exchanged, whichever sends less.
 static double worth(Work *work, const Contest *contest, int32_t factor) {
@@ -252,11 +263,8 @@ static double worth(Work *work, const Contest *contest, int32_t factor) {
     const double shards = (double)spmd_axes_product(work->plan->mesh, &merged->axes);
     const double rest = 1 - 1 / shards;
     const SpmdAtomSet atoms = spmd_axes_set(&merged->axes);
-    const double exchanged =
-        spmd_transfer_price(work->plan->costs, SPMD_TRANSFER_EXCHANGE, atoms,
-                            (double)hlo_shape_bytes(work->plan->arrays.items[array].shape) / shards * rest);
-    const double gathered =
-        spmd_transfer_price(work->plan->costs, SPMD_TRANSFER_GATHER, atoms, (double)merged->bytes * rest);
+    const double exchanged = moves(work, node, contest->tensor, SPMD_TRANSFER_EXCHANGE, atoms, rest / shards);
+    const double gathered = moves(work, node, merged->tensor, SPMD_TRANSFER_GATHER, atoms, rest);
     const int32_t number = (int32_t)(node - work->plan->nodes.items);
     return (gathered < exchanged ? gathered : exchanged) +
            spmd_consequences(&work->consequences, number, array, dim, &merged->axes);

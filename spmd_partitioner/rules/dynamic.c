@@ -149,7 +149,8 @@ static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const Hlo
 const SpmdOp spmd_op_dynamic_slice = {.name = "dynamic-slice",
                                       .rule = dynamic_slice_rule,
                                       .partition = dynamic_slice_partition,
-                                      .adjust = dynamic_slice_adjust};
+                                      .adjust = dynamic_slice_adjust,
+                                      .is_certain = true};
 
 // The update is sharded only along dimensions that it fills. Along others every device needs all of it, and writes the
 // elements in its shard.

@@ -107,3 +107,80 @@ CaseTest(const int *number, contests, of_a_table_and_its_indices) {
     hlo_text_free(&plain);
     hlo_text_free(&constrained);
 }
+
+// A loop over layers whose activations are sharded by m along the sequence, and whose stacks of weights are sharded by
+// m too. In each layer the sequence and the columns of the first product contest m.
+typedef struct Layers {
+    const char *name;
+    int batch, sequence, width, hidden;
+    const char *activation, *up, *down;  // shardings of the activations and of the two stacks
+    bool batched;                        // the activations are sharded by another axis too
+    bool exact;                          // whether the bytes below are expected
+} Layers;
+
+static const Layers layers[] = {
+    {"one axis", 4, 8, 8, 64, "{devices=[1,4,1]<=[4]}", "{devices=[1,1,4]<=[4]}", "{devices=[1,4,1]<=[4]}", false,
+     true},
+    {"two axes", 4, 8, 16, 24, "{devices=[2,2,1]<=[4]}", "{devices=[1,1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+     "{devices=[1,2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}", true, true},
+    {"uneven", 3, 6, 5, 63, "{devices=[1,4,1]<=[4]}", "{devices=[1,1,4]<=[4]}", "{devices=[1,4,1]<=[4]}", false, false},
+    {"of size one", 1, 4, 1, 16, "{devices=[1,4,1]<=[4]}", "{devices=[1,1,4]<=[4]}", "{devices=[1,4,1]<=[4]}", false,
+     false},
+};
+
+static void write_layers(HloText *text, const Layers *l, bool slices_first) {
+    char x[40], up[40], down[40], state[200], take_down[400];
+    snprintf(x, sizeof(x), "f32[%d,%d,%d]", l->batch, l->sequence, l->width);
+    snprintf(up, sizeof(up), "f32[3,%d,%d]", l->width, l->hidden);
+    snprintf(down, sizeof(down), "f32[3,%d,%d]", l->hidden, l->width);
+    snprintf(state, sizeof(state), "(s32[], %s, %s, %s)", x, up, down);
+    snprintf(
+        take_down, sizeof(take_down),
+        " vt = f32[1,%d,%d] dynamic-slice(vs, i, z, z), dynamic_slice_sizes={1,%d,%d}\n v = f32[%d,%d] reshape(vt)\n",
+        l->hidden, l->width, l->hidden, l->width, l->hidden, l->width);
+    hlo_text_format(
+        text,
+        "HloModule m, num_partitions=4\nmore {\n t = %s parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+        " n = s32[] constant(3)\n ROOT l = pred[] compare(i, n), direction=LT\n}\n"
+        "step {\n t = %s parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+        " x = %s get-tuple-element(t), index=1\n us = %s get-tuple-element(t), index=2\n"
+        " vs = %s get-tuple-element(t), index=3\n z = s32[] constant(0)\n o = s32[] constant(1)\n"
+        " j = s32[] add(i, o)\n%s"
+        " ut = f32[1,%d,%d] dynamic-slice(us, i, z, z), dynamic_slice_sizes={1,%d,%d}\n"
+        " u = f32[%d,%d] reshape(ut)\n",
+        state, state, x, up, down, slices_first ? take_down : "", l->width, l->hidden, l->width, l->hidden, l->width,
+        l->hidden);
+    hlo_text_format(text,
+                    " a = f32[%d,%d,%d] dot(x, u), lhs_contracting_dims={2}, rhs_contracting_dims={0}\n"
+                    " s = f32[%d,%d,%d] tanh(a)\n%s"
+                    " d = %s dot(s, v), lhs_contracting_dims={2}, rhs_contracting_dims={0}\n y = %s add(x, d)\n"
+                    " ROOT r = %s tuple(j, y, us, vs)\n}\n",
+                    l->batch, l->sequence, l->hidden, l->batch, l->sequence, l->hidden, slices_first ? "" : take_down,
+                    x, x, state);
+    hlo_text_format(
+        text,
+        "ENTRY e {\n x = %s parameter(0), sharding=%s\n us = %s parameter(1), sharding=%s\n"
+        " vs = %s parameter(2), sharding=%s\n z = s32[] constant(0)\n t = %s tuple(z, x, us, vs)\n"
+        " w = %s while(t), condition=more, body=step\n ROOT y = %s get-tuple-element(w), index=1, sharding=%s\n}\n",
+        x, l->activation, up, l->up, down, l->down, state, state, x, l->activation);
+}
+
+CaseList(contests, of_sequences_and_weights_in_loops) {
+    return cases_numbered(HLO_COUNT_OF(layers));
+}
+CaseTest(const int *number, contests, of_sequences_and_weights_in_loops) {
+    const Layers *l = &layers[*number];
+    int64_t bytes[2];
+    for (int slices_first = 0; slices_first < 2; slices_first++) {
+        HloText text = {0};
+        write_layers(&text, l, slices_first);
+        check_partitioned(text.data, NULL, 7);
+        bytes[slices_first] = bytes_of(text.data, NULL);
+        hlo_text_free(&text);
+    }
+    cr_expect_eq(bytes[0], bytes[1], "%s: %lld bytes or %lld, by the order of the text", l->name, (long long)bytes[0],
+                 (long long)bytes[1]);
+    // Activations gathered and sums scattered in each layer, no weights.
+    const int64_t shards = l->batched ? 2 : 4, part = (int64_t)l->batch * l->sequence * l->width * 4 / 4;
+    if (l->exact) cr_expect_eq(bytes[0], 3 * 2 * part * (shards - 1), "%s: %lld bytes", l->name, (long long)bytes[0]);
+}
