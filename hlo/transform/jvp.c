@@ -300,6 +300,24 @@ static bool has_tangent(HloJvp *j, const HloInstruction *i) {
     return false;
 }
 
+// Whether a call computes an operand for nothing, as JAX's calls of isinf with a tangent do. Inlined, it needs none.
+// Functions that call others may be called many times in all, and are not inlined for that.
+static bool ignores_operand(const HloJvp *j, const HloInstruction *i) {
+    if (!hlo_jvp_is_inlined(j, i)) return false;
+    const HloComputation *called = i->called[0];
+    HloIntMap used = {0};
+    bool any = false;
+    for (const HloInstruction *k = called->last; k; k = k->previous) {
+        if (hlo_is(k, HLO_OP_CALL) || hlo_instruction_has_side_effect(k)) return false;
+        bool is_used = k == called->root;
+        for (int64_t u = 0; u < k->users.count && !is_used; u++)
+            is_used = hlo_transform_lookup(&used, k->users.items[u]) != NULL;
+        if (is_used) hlo_transform_store(j->scratch, &used, k, k);
+        any |= hlo_is(k, HLO_OP_PARAMETER) && !is_used;
+    }
+    return any;
+}
+
 // Differentiates one instruction.
 static void step(HloJvp *j, const HloInstruction *i) {
     int64_t leaves = hlo_shape_leaf_count(i->shape);
@@ -314,6 +332,8 @@ static void step(HloJvp *j, const HloInstruction *i) {
         hlo_jvp_inline(j, i->called[branch], branch + 1, out);
     else if (has_tangent(j, i))
         RULES[i->opcode](j, out);
+    else if (ignores_operand(j, i))
+        hlo_jvp_inline(j, i->called[0], 0, out);
     HloInstruction *value = hlo_jvp_result(j);
     if (j->b->status) {
         j->b->status = hlo_status_at_instruction(j->b->status, i);

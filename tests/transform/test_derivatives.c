@@ -744,6 +744,19 @@ Test(derivatives, callers_of_a_function_need_different_results) {
     hlo_module_free(module);
 }
 
+// JAX calls isinf with the tangent of a determinant, which does not matter there; the product for it stayed.
+Test(derivatives, ignored_operands_of_calls_are_not_computed) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nignores {\n  a = f64[3] parameter(0)\n  b = f64[3] parameter(1)\n  n = f64[3] negate(b)\n"
+        "  c = f64[] constant(0)\n  d = f64[3] broadcast(c), dimensions={}\n  ROOT e = pred[3] compare(a, d), "
+        "direction=GT\n}\n"
+        "ENTRY e {\n  x = f64[3] parameter(0)\n  m = f64[3,3] constant({{1, 2, 3}, {4, 5, 6}, {7, 8, 9}})\n"
+        "  y = f64[3] dot(m, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        "  p = pred[3] call(x, y), to_apply=ignores\n  s = f64[3] sine(x)\n  ROOT r = f64[3] select(p, s, x)\n}\n");
+    cr_expect_eq(products_of(checked_gradient("ignored", module)), 0);
+    hlo_module_free(module);
+}
+
 // Which values have tangents is found once for what was asked, though each of the loops around a body asks.
 Test(derivatives, of_twenty_loops_in_each_other) {
     HloText text = {0};
