@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "emulator/amount.h"
+#include "emulator/layout/convolution.h"
 #include "emulator/layout/layout.h"
 
 // A kernel's cost while it is added up.
@@ -51,10 +52,13 @@ static double vector_elements(const EmuChip *chip, const HloShape *shape) {
 
 // A product of complex numbers costs four real ones.
 static void add_product(Sum *sum, const HloInstruction *instruction) {
+    const bool is_convolution = hlo_is(instruction, HLO_OP_CONVOLUTION);
+    if (is_convolution) sum->cost.vector_operations += emu_convolution_vector_operations(sum->chip, instruction);
     const EmuProduct product = emu_product_of(sum->chip, instruction);
     const double multiplications = product.batch * product.rows * product.depth * product.columns;
     const double flops = product.flops > 0 ? product.flops : 2 * multiplications;
     sum->cost.matrix_flops += flops * (hlo_type_is_complex(instruction->shape->type) ? 4 : 1);
+    if (is_convolution && emu_convolution_of(instruction).is_depthwise) return;
     sum->cost.matrix_seconds += emu_product_seconds(sum->chip, &product);
     if (multiplications / product.batch > sum->largest_product) sum->largest_product = multiplications / product.batch;
 }

@@ -57,8 +57,11 @@ HLO_EXPORT EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel,
 // The sizes of a matrix product for the systolic arrays.
 typedef struct EmuProduct {
     double batch, rows, depth, columns;
-    double flops;       // on the sizes as written, if the others are padded already; 0: of these sizes
-    bool is_divided;    // into products of their own, for which the array is loaded anew: batches, convolutions
+    double flops;     // on the sizes as written, if the others are padded already; 0: of these sizes
+    bool is_divided;  // into products of their own, for which the array is loaded anew: batches
+    // Positions of the window are products of their own, with the features in the lanes of what stays in the array, and
+    // share its depth where they have fewer features than that.
+    bool is_convolution;
     int64_t passes;     // of bf16 multiplications for one of the operand type
     double peak_flops;  // operations a second of one device at one pass
 } EmuProduct;
@@ -68,6 +71,9 @@ HLO_EXPORT EmuProduct emu_product_of(const EmuChip *chip, const HloInstruction *
 // The same of operands of these shapes, whose contracting and batch dimensions are given, at default precision.
 HLO_EXPORT EmuProduct emu_product_of_shapes(const EmuChip *chip, const HloShape *left, const HloShape *right,
                                             const HloDotAttributes *dot);
+// The instructions of the vector unit, times the elements of registers, that a convolution takes beside its product:
+// depthwise ones are computed there, and others gather the positions of their window there.
+HLO_EXPORT double emu_convolution_vector_operations(const EmuChip *chip, const HloInstruction *instruction);
 // Seconds that a product takes on padded sizes: rows are padded to 8, depth and columns to the array's side, or with
 // the roles of rows and columns swapped where that is less.
 HLO_EXPORT double emu_product_seconds(const EmuChip *chip, const EmuProduct *product);

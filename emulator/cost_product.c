@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "emulator/cost.h"
+#include "emulator/layout/convolution.h"
 #include "hlo/analysis/cost.h"
 
 static double round_up(double value, double multiple) {
@@ -88,44 +89,64 @@ EmuProduct emu_product_of_shapes(const EmuChip *chip, const HloShape *left, cons
     return product;
 }
 
-// Lanes of a register, to which features are padded.
+// Lanes and sublanes of a register.
 #define LANES 128
-// Features of which several positions of a window share one padding: those of images.
-#define FEW_FEATURES 8
+#define SUBLANES 8
 
 // The depth of a convolution: each position of the window is a product of its own, over features that are padded to
-// the lanes. Where there are few features, the positions along the last dimension of the window are gathered first and
-// padded together.
-static double window_depth(const HloShape *kernel, const HloConvolutionLabels *labels, double features) {
-    const double positions = sizes_of(kernel, labels->kernel_spatial);
-    const int64_t dimensions = labels->kernel_spatial.count;
-    if (features > FEW_FEATURES || dimensions == 0) return positions * round_up(features, LANES);
-    const double last = (double)kernel->dims[labels->kernel_spatial.items[dimensions - 1]];
-    return last > 0 ? positions / last * round_up(last * features, LANES) : 0;
+// the lanes. Images have few features, and kernel gradients the batch in their place, which is in the sublanes: then
+// positions are gathered first, of images those along the last dimension of the window, and padded together.
+static double window_depth(const EmuConvolution *convolution, const HloShape *kernel) {
+    const double window = (double)convolution->window, features = (double)convolution->inputs;
+    const int64_t dimensions = convolution->labels->kernel_spatial.count;
+    if (convolution->is_gradient || convolution->makes_batch_in_lanes) return window * round_up(features, SUBLANES);
+    if (features > SUBLANES || dimensions == 0) return window * round_up(features, LANES);
+    const double last = (double)kernel->dims[convolution->labels->kernel_spatial.items[dimensions - 1]];
+    return last > 0 ? window / last * round_up(last * features, LANES) : 0;
 }
 
 static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstruction *instruction) {
     assert(hlo_is(instruction, HLO_OP_CONVOLUTION));
-    const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(instruction, Convolution);
-    const HloConvolutionLabels *labels = convolution->labels;
+    const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(instruction, Convolution);
     const HloShape *kernel = instruction->operands[1]->shape, *output = instruction->shape;
-    const double groups = (double)((convolution->feature_group_count > 1 ? convolution->feature_group_count : 1) *
-                                   (convolution->batch_group_count > 1 ? convolution->batch_group_count : 1));
-    const double outputs = (double)output->dims[labels->output_feature] / groups,
-                 inputs = (double)kernel->dims[labels->kernel_input_feature];
-    // Groups that are narrower than the lanes share a product, whose other elements are zero.
-    const double together = fmax(1, fmin(groups, floor(LANES / fmax(1, fmax(inputs, outputs)))));
-    EmuProduct product = {.batch = ceil(groups / together), .columns = together * outputs, .is_divided = true};
-    const double features = (double)output->dims[labels->output_feature];
+    const EmuConvolution convolution = emu_convolution_of(instruction);
+    const double features = (double)output->dims[convolution.labels->output_feature];
+    EmuProduct product = {
+        .batch = (double)convolution.groups, .columns = (double)convolution.outputs, .is_convolution = true};
     product.rows = features > 0 ? (double)hlo_shape_elements(output) / features : 0;
-    product.depth = window_depth(kernel, labels, together * inputs);
+    product.depth = window_depth(&convolution, kernel);
+    if (convolution.makes_batch_in_lanes) {  // the filters pass what is read for one place of the result
+        product.batch *= (double)convolution.places;
+        product.rows = (double)convolution.outputs;
+        product.columns = (double)convolution.batch;
+    }
     // Operations on padding and in the gaps of a dilated input are no work, but take their time.
     HloCost cost = {0};
     hlo_cost_convolution(NULL, instruction, &cost);
     product.flops = cost.flops;
-    choose_rate(chip, wider(instruction->operands[0]->shape, kernel), convolution->precision, HLO_DotAlgorithm_UNSET,
+    choose_rate(chip, wider(instruction->operands[0]->shape, kernel), attributes->precision, HLO_DotAlgorithm_UNSET,
                 &product);
     return product;
+}
+
+// Cycles that the vector unit takes for one position of a window and one register: to load, multiply and add what a
+// depthwise filter reads there, or to put it where the systolic array finds it [RT: estimated cycles of convolutions
+// with 9 to 49 positions; v5e takes twice as long to gather].
+#define DEPTHWISE_CYCLES 2
+#define GATHER_CYCLES 1
+
+double emu_convolution_vector_operations(const EmuChip *chip, const HloInstruction *instruction) {
+    const EmuConvolution convolution = emu_convolution_of(instruction);
+    const double steps = (double)convolution.window * (double)chip->vector_alus;
+    if (convolution.is_depthwise) {
+        const HloShape *output = instruction->shape;
+        const double features = (double)output->dims[convolution.labels->output_feature];
+        const double padded = features > 0 ? round_up(features, LANES) / features : 0;
+        return DEPTHWISE_CYCLES * steps * (double)convolution.inputs * (double)hlo_shape_elements(output) * padded;
+    }
+    if (!convolution.makes_batch_in_lanes) return 0;
+    return GATHER_CYCLES * steps * (double)(convolution.groups * convolution.places) *
+           round_up((double)convolution.batch, LANES) * round_up((double)convolution.inputs, SUBLANES);
 }
 
 EmuProduct emu_product_of(const EmuChip *chip, const HloInstruction *instruction) {
@@ -137,11 +158,14 @@ EmuProduct emu_product_of(const EmuChip *chip, const HloInstruction *instruction
 
 double emu_product_seconds(const EmuChip *chip, const EmuProduct *product) {
     const double side = (double)chip->mxu_dimension;
-    // The operand that stays in the array enters by eight rows at a time as well, while the other one passes.
-    const double least = product->is_divided ? side : 0;
-    const double straight = fmax(round_up(product->rows, 8), least) * round_up(product->columns, side);
-    const double turned = fmax(round_up(product->columns, 8), least) * round_up(product->rows, side);
-    const double area = straight < turned ? straight : turned;
-    const double flops = 2 * product->batch * area * round_up(product->depth, side) * (double)product->passes;
+    // The operand that stays in the array enters while the one before is used, and by two rows for each of the other: a
+    // register has 16 rows of bf16, but 8 of the results, which limit the other.
+    const bool is_divided = product->is_divided || product->is_convolution;
+    const double least = is_divided ? fmin(side, round_up(product->depth, 16)) / 2 : 0;
+    double area = fmax(round_up(product->rows, 8), least) * round_up(product->columns, side);
+    if (!product->is_convolution)
+        area = fmin(area, fmax(round_up(product->columns, 8), least) * round_up(product->rows, side));
+    const double depth = round_up(product->depth, product->is_convolution ? LANES : side);
+    const double flops = 2 * product->batch * area * depth * (double)product->passes;
     return flops / (product->peak_flops * chip->mxu_efficiency);
 }

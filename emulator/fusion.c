@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "emulator/cost.h"
+#include "emulator/layout/convolution.h"
 #include "emulator/layout/layout.h"
 #include "emulator/schedule/multi_output.h"
 #include "hlo/base/vector.h"
@@ -31,6 +32,8 @@
 #define HIDDEN_COST 24
 // The generation whose exponentials are made again from scores of a batch.
 #define SCORES_AGAIN 6
+// The generation that computes a convolution inside the gradient of its kernel.
+#define GRADIENTS_INSIDE 6
 // Cheap instructions between a conversion to fewer bits and the array that would be written without it.
 #define MAX_STEPS_TO_NARROW 8
 
@@ -289,6 +292,15 @@ static bool may_compute_twice(const Planner *planner, const HloInstruction *prod
     return rate > 0 && emu_product_seconds(planner->chip, &work) * rate < moved;
 }
 
+// Whether a convolution is computed inside the gradient of a kernel that is made from its result: the gradient stays on
+// the chip while blocks of the result pass [RT: v6e].
+static bool enters_gradient(const Planner *planner, const HloInstruction *product, const Holders *consumers) {
+    if (planner->chip->generation != GRADIENTS_INSIDE || !hlo_is(product, HLO_OP_CONVOLUTION)) return false;
+    const HloInstruction *root = consumers->count == 1 ? consumers->items[0]->members.items[0] : product;
+    return root != product && hlo_is(root, HLO_OP_CONVOLUTION) && emu_convolution_of(root).is_gradient &&
+           consumers->items[0]->stage == *stage_of(planner, product);
+}
+
 // Whether an instruction may be computed inside all of its consumers.
 static bool may_join(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
     assert(consumers);
@@ -299,6 +311,7 @@ static bool may_join(const Planner *planner, const HloInstruction *instruction, 
     // need not wait for a loop that the product need not wait for: a gradient that is scaled by the norm of all
     // gradients is made before the loop that makes the others, so that what it is made of can be freed.
     if (op_class == EMU_OP_MATRIX && may_compute_twice(planner, instruction, consumers)) return true;
+    if (op_class == EMU_OP_MATRIX && enters_gradient(planner, instruction, consumers)) return true;
     if (op_class == EMU_OP_MATRIX)
         return consumers->count == 1 && fuses(consumers->items[0]->kind) &&
                consumers->items[0]->elements == hlo_shape_elements(instruction->shape) &&

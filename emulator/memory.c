@@ -27,7 +27,8 @@
 #include "hlo/base/vector.h"
 
 // A buffer of one computation.
-typedef struct Live {
+typedef struct Live Live;
+struct Live {
     EmuBuffer buffer;
     int64_t first, last;     // kernels (numbers in the plan) between which it is alive
     int64_t overwritten_by;  // one more than the kernel that writes a result over it; 0: none
@@ -37,7 +38,8 @@ typedef struct Live {
     bool in_result;  // in the memory of a result that is made later
     // Of a copy in another layout, which a kernel needs beside the array: the bytes of the latter; else 0.
     int64_t copied_bytes;
-} Live;
+    Live *copy;  // the last copy that a kernel needed; NULL: none
+};
 
 typedef HLO_VECTOR(Live *) LiveVector;
 
@@ -124,11 +126,12 @@ static Leaves define(Liveness *liveness, const HloInstruction *instruction) {
 
 // Adds a copy of an array, or an array of which the value in `live` is a copy, that is there while kernels `first` to
 // `last` run.
-static void add_copy(Liveness *liveness, const Live *live, const HloShape *shape, int64_t first, int64_t last) {
+static Live *add_copy(Liveness *liveness, const Live *live, const HloShape *shape, int64_t first, int64_t last) {
     Live *copy = new_buffer(liveness, live->buffer.instruction, shape, live->buffer.leaf);
     copy->first = first;
     copy->last = last;
     copy->copied_bytes = emu_hbm_bytes(liveness->chip, live->buffer.shape);
+    return copy;
 }
 
 // A part of another value's leaves. Shares the list with the whole, which outlives it in the arena.
@@ -422,6 +425,20 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
     return in_place(liveness, instruction);
 }
 
+// Copies an operand of an instruction where it cannot be read as it is stored, unless the last copy will do.
+static void copy_operand(Liveness *liveness, const HloInstruction *instruction, int32_t index) {
+    const Leaves *read = leaves_of(liveness, instruction->operands[index]);
+    if (read->count != 1 || !hlo_shape_is_array(read->items[0]->buffer.shape)) return;
+    Live *live = read->items[0];
+    const HloShape *stored = live->buffer.shape;
+    const HloShape *wanted = emu_read_shape(liveness->arena, liveness->chip, instruction, index, stored);
+    if (emu_same_minor(liveness->arena, liveness->chip, stored, wanted)) return;
+    if (live->copy && emu_same_minor(liveness->arena, liveness->chip, live->copy->buffer.shape, wanted))
+        live->copy->last = liveness->now;
+    else
+        live->copy = add_copy(liveness, live, wanted, liveness->now, liveness->now);
+}
+
 // Keeps everything that a kernel reads alive until it has run. It is called for every kernel in order, so `last` ends
 // as the latest.
 static void touch(Liveness *liveness, const HloInstruction *instruction) {
@@ -433,13 +450,8 @@ static void touch(Liveness *liveness, const HloInstruction *instruction) {
             leaves->items[j]->is_pinned |= pins;
         }
     }
-    if (!liveness->chip || !instruction->operand_count) return;
-    const Leaves *read = leaves_of(liveness, instruction->operands[0]);
-    if (read->count != 1 || !hlo_shape_is_array(read->items[0]->buffer.shape)) return;
-    const HloShape *stored = read->items[0]->buffer.shape;
-    const HloShape *wanted = emu_read_shape(liveness->arena, liveness->chip, instruction, stored);
-    if (!emu_same_minor(liveness->arena, liveness->chip, stored, wanted))
-        add_copy(liveness, read->items[0], wanted, liveness->now, liveness->now);
+    for (int32_t i = 0; liveness->chip && i < instruction->operand_count && i < 2; i++)
+        copy_operand(liveness, instruction, i);
 }
 
 // The shape of a parameter of the entry with its layout: the module's, which is what callers see, or its own.

@@ -25,6 +25,7 @@ HEADERS = (
     "compile/pipeline.h",
     "targets/client.h",
     "targets/program.h",
+    "targets/spmd_machine.h",
     "emulator/emulator.h",
     "advice/advice.h",
     "advice/difference.h",

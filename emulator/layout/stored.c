@@ -3,12 +3,11 @@
 
 #include <assert.h>
 
+#include "emulator/layout/convolution.h"
 #include "emulator/layout/layout.h"
 
 // The least batch that fills the sublanes of a register; smaller ones leave them to the last dimension of the window.
 #define LEAST_BATCH 8
-// Features of images: fewer than the sublanes.
-#define FEW_FEATURES 4
 
 // A shape with these minor dimensions; the others follow from the last to the first.
 static const HloShape *with_minor(HloArena *arena, const EmuChip *chip, const HloShape *shape, int64_t minor,
@@ -31,16 +30,67 @@ static bool is_open(const HloInstruction *instruction) {
            instruction->shape->rank >= 2 && (!layout || (!layout->tile_count && !layout->memory_space));
 }
 
+// A select-and-scatter steps over its windows with the last dimension that these do not slide along in the lanes, and
+// the first one in the sublanes.
+static const HloShape *read_by_scatter(HloArena *arena, const EmuChip *chip, const HloInstruction *scatter,
+                                       const HloShape *stored) {
+    const HloWindow *window = HLO_ATTRIBUTES(scatter, Window)->window;
+    if (!window || window->count != stored->rank) return stored;
+    int64_t first = -1, last = -1;
+    for (int64_t dim = 0; dim < window->count; dim++) {
+        if (window->dims[dim].size > 1) continue;
+        first = first < 0 ? dim : first;
+        last = dim;
+    }
+    return last > first ? with_minor(arena, chip, stored, last, first) : stored;
+}
+
+// A shape whose dimension `features` is divided into groups, with the features of a group in the lanes and the batch in
+// the sublanes.
+static const HloShape *in_groups(HloArena *arena, const EmuChip *chip, const HloShape *shape, int64_t features,
+                                 int64_t batch, int64_t groups) {
+    const int64_t rank = shape->rank + 1;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank);
+    for (int64_t dim = 0; dim < rank; dim++)
+        dims[dim] = dim < features    ? shape->dims[dim]
+                    : dim == features ? groups
+                                      : shape->dims[dim - 1] / (dim == features + 1 ? groups : 1);
+    const HloShape *divided = hlo_shape_array(arena, shape->type, dims, (int32_t)rank);
+    return with_minor(arena, chip, divided, features + 1, batch < features ? batch : batch + 1);
+}
+
+// The layout in which a convolution reads or makes an array of features: those of a group, or the batch, are in the
+// lanes.
+static const HloShape *of_groups(HloArena *arena, const EmuChip *chip, const HloShape *shape, int64_t features,
+                                 int64_t batch, int64_t groups) {
+    const int64_t each = shape->dims[features] / groups;
+    if (emu_batch_fills_lanes(shape->dims[batch], each)) return with_minor(arena, chip, shape, batch, features);
+    return each % 128 ? in_groups(arena, chip, shape, features, batch, groups)
+                      : with_minor(arena, chip, shape, features, batch);
+}
+
+static const HloShape *made_by_convolution(HloArena *arena, const EmuChip *chip, const HloInstruction *instruction,
+                                           const HloShape *shape) {
+    const EmuConvolution convolution = emu_convolution_of(instruction);
+    const int64_t features = convolution.labels->output_feature, batch = convolution.labels->output_batch;
+    if (convolution.labels->output_spatial.count == 0 || convolution.batch < LEAST_BATCH) return shape;
+    if (convolution.makes_batch_in_lanes) return with_minor(arena, chip, shape, batch, features);
+    const bool is_grouped = HLO_ATTRIBUTES(instruction, Convolution)->feature_group_count > 1;
+    if (is_grouped && !convolution.is_depthwise)
+        return of_groups(arena, chip, shape, features, batch, convolution.groups);
+    return with_minor(arena, chip, shape, features, batch);
+}
+
 const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKernel *kernel,
                                const HloInstruction *root) {
+    if (!is_open(root)) return root->shape;
+    if (hlo_is(root, HLO_OP_SELECT_AND_SCATTER)) return read_by_scatter(arena, chip, root, root->shape);
     const int64_t elements = hlo_shape_elements(root->shape);
-    for (int64_t m = 0; kernel->kind == EMU_OP_MATRIX && is_open(root) && m < kernel->member_count; m++) {
+    for (int64_t m = 0; kernel->kind == EMU_OP_MATRIX && m < kernel->member_count; m++) {
         const HloInstruction *member = kernel->members[m];
         if (!hlo_is(member, HLO_OP_CONVOLUTION) || member->shape->rank != root->shape->rank) continue;
         if (hlo_shape_elements(member->shape) != elements) continue;
-        const HloConvolutionLabels *labels = HLO_ATTRIBUTES(member, Convolution)->labels;
-        if (labels->output_spatial.count == 0 || root->shape->dims[labels->output_batch] < LEAST_BATCH) continue;
-        return with_minor(arena, chip, root->shape, labels->output_feature, labels->output_batch);
+        return made_by_convolution(arena, chip, member, root->shape);
     }
     return root->shape;
 }
@@ -52,6 +102,7 @@ static HloInts order_of(HloArena *arena, const EmuChip *chip, const HloShape *sh
 }
 
 bool emu_same_minor(HloArena *arena, const EmuChip *chip, const HloShape *left, const HloShape *right) {
+    if (left->rank != right->rank) return false;  // divided into groups
     if (left == right || left->rank < 2) return true;
     const HloInts a = order_of(arena, chip, left), b = order_of(arena, chip, right);
     return a.items[0] == b.items[0] && a.items[1] == b.items[1];
@@ -68,24 +119,58 @@ static const HloShape *read_by_window(HloArena *arena, const EmuChip *chip, cons
     return stored;
 }
 
-// Kernel gradients have batch and features exchanged: the few come second in either case.
-static const HloShape *read_by_convolution(HloArena *arena, const EmuChip *chip, const HloInstruction *reader,
-                                           const HloShape *stored) {
-    const HloConvolutionLabels *labels = HLO_ATTRIBUTES(reader, Convolution)->labels;
-    const int64_t features = labels->input_feature, batch = labels->input_batch;
-    if (labels->input_spatial.count < 2) return stored;
-    if (stored->dims[features] <= FEW_FEATURES && stored->dims[batch] >= LEAST_BATCH)
-        return with_minor(arena, chip, stored, batch, features);
-    if (stored->dims[batch] <= FEW_FEATURES && stored->dims[features] >= LEAST_BATCH)
-        return with_minor(arena, chip, stored, features, batch);
-    return stored;
+// The array in the type that the systolic arrays multiply by default: copies of f32 are narrowed.
+static const HloShape *as_multiplied(HloArena *arena, const HloInstruction *reader, const HloShape *stored) {
+    const HloPrecisions precision = HLO_ATTRIBUTES(reader, Convolution)->precision;
+    for (int64_t i = 0; i < precision.count; i++)
+        if (precision.items[i] != HLO_Precision_DEFAULT) return stored;
+    if (stored->type != HLO_F32) return stored;
+    HloShape *narrow = hlo_arena_copy(arena, stored, sizeof(*stored));
+    narrow->type = HLO_BF16;
+    return narrow;
 }
 
-const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloInstruction *reader,
+// An array whose lanes are positions of a window is rearranged: features go there, and the batch into the sublanes.
+static const HloShape *with_lanes_of(HloArena *arena, const EmuChip *chip, const HloShape *stored, int64_t features,
+                                     int64_t batch) {
+    const int64_t minor = order_of(arena, chip, stored).items[0];
+    if (minor == features || minor == batch || stored->dims[batch] < LEAST_BATCH) return stored;
+    return with_minor(arena, chip, stored, features, batch);
+}
+
+// Kernel gradients have batch and features exchanged: the few come second in either case, and groups are those of the
+// batch.
+static const HloShape *read_by_convolution(HloArena *arena, const EmuChip *chip, const HloInstruction *reader,
+                                           const HloShape *stored) {
+    const EmuConvolution convolution = emu_convolution_of(reader);
+    const HloConvolutionLabels *labels = convolution.labels;
+    const int64_t features = labels->input_feature, batch = labels->input_batch;
+    if (labels->input_spatial.count < 2) return stored;
+    const bool of_batch = HLO_ATTRIBUTES(reader, Convolution)->batch_group_count > 1;
+    const int64_t many = of_batch ? batch : features, other = of_batch ? features : batch;
+    if (convolution.groups > 1 && stored->dims[other] >= LEAST_BATCH)
+        return convolution.is_depthwise ? with_minor(arena, chip, stored, many, other)
+                                        : of_groups(arena, chip, stored, many, other, convolution.groups);
+    const HloShape *narrow = as_multiplied(arena, reader, stored);
+    if (stored->dims[features] <= EMU_IMAGE_FEATURES && stored->dims[batch] >= LEAST_BATCH)
+        return with_minor(arena, chip, narrow, batch, features);
+    if (stored->dims[batch] <= EMU_IMAGE_FEATURES && stored->dims[features] >= LEAST_BATCH)
+        return with_minor(arena, chip, narrow, features, batch);
+    return with_lanes_of(arena, chip, stored, features, batch);
+}
+
+const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloInstruction *reader, int32_t index,
                                const HloShape *stored) {
-    if (!reader->operand_count || !is_open(reader->operands[0])) return stored;
-    if (!hlo_shape_equal(reader->operands[0]->shape, stored, HLO_COMPARE_DIMS_ONLY))
+    const HloInstruction *operand = reader->operands[index];
+    if (!is_open(operand)) return stored;
+    if (!hlo_shape_equal(operand->shape, stored, HLO_COMPARE_DIMS_ONLY))
         return stored;  // the reader has another shape of it
+    if (index == 1) {   // a kernel, or the gradient of a result in its place
+        if (!hlo_is(reader, HLO_OP_CONVOLUTION) || !emu_convolution_of(reader).is_gradient) return stored;
+        const HloConvolutionLabels *labels = HLO_ATTRIBUTES(reader, Convolution)->labels;
+        return with_lanes_of(arena, chip, stored, labels->kernel_output_feature, labels->kernel_input_feature);
+    }
     if (hlo_is(reader, HLO_OP_REDUCE_WINDOW)) return read_by_window(arena, chip, reader, stored);
+    if (hlo_is(reader, HLO_OP_SELECT_AND_SCATTER)) return read_by_scatter(arena, chip, reader, stored);
     return hlo_is(reader, HLO_OP_CONVOLUTION) ? read_by_convolution(arena, chip, reader, stored) : stored;
 }

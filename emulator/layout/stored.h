@@ -3,8 +3,11 @@
 //
 //   convolution   makes results whose minor dimension are the features, with the batch in the sublanes:
 //                 bf16[32,112,112,64]{3,0,2,1}
-//   convolution   of images reads them with the batch in the lanes and the few features in the sublanes
+//   convolution   of images reads them with the batch in the lanes and the few features in the sublanes; one of groups
+//                 does so too, or it has the features of a group in the lanes, whatever leaves fewer of them empty:
+//                 bf16[32,28,28,8,32]{4,0,3,2,1} are 8 groups of 32 features
 //   reduce-window reads operands whose minor dimension the window does not slide along
+//   select-and-scatter reads and makes such ones too
 //
 // Arrays between kernels are kept so. Arguments and results of the entry, whose layouts are those that pad least, are
 // copied (libtpu 0.0.42; docs/machine-model.md).
@@ -17,9 +20,9 @@
 // makes it, else as it is. In `arena`.
 const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKernel *kernel,
                                const HloInstruction *root);
-// The shape of operand 0 of a reduce-window or convolution, which is stored as `stored`, with a layout in which it can
-// be read; `stored` where that can be. In `arena`.
-const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloInstruction *reader,
+// The shape of operand `index`, 0 or 1, of an instruction, which is stored as `stored`, with a layout in which it can be
+// read; `stored` where that can be. In `arena`.
+const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloInstruction *reader, int32_t index,
                                const HloShape *stored);
 // Whether two shapes of an array have the same two minor dimensions, in their layouts or those that are chosen for
 // them.

@@ -138,15 +138,24 @@ void emu_range_find(EmuReport *report, const char *generation) {
     report->step_high_picoseconds = is_open ? 0 : emu_times(report->step_picoseconds, 1 + sqrt(above));
 }
 
+// Three digits, and whole numbers from a thousand on: never 1e+03.
+static void print_rounded(HloText *text, double value) {
+    hlo_text_format(text, value < 999.5 ? "%.3g" : "%.0f", value);
+}
+
 void emu_range_print(const EmuReport *report, HloText *text) {
     const double step = (double)report->step_picoseconds;
     const double unit = step >= 1e12 ? 1e-12 : step >= 1e9 ? 1e-9 : 1e-6;
     const char *name = step >= 1e12 ? "s" : step >= 1e9 ? "ms" : "µs";
     const double low = (double)report->step_low_picoseconds * unit, high = (double)report->step_high_picoseconds * unit;
-    if (report->step_high_picoseconds)
-        hlo_text_format(text, "likely %.3g–%.3g %s", low, high, name);
-    else
-        hlo_text_format(text, "likely %.3g %s or more", low, name);
+    const bool is_open = !report->step_high_picoseconds;
+    hlo_text_string(text, "likely ");
+    print_rounded(text, low);
+    if (!is_open) {
+        hlo_text_string(text, "–");
+        print_rounded(text, high);
+    }
+    hlo_text_format(text, " %s%s", name, is_open ? " or more" : "");
 }
 
 void emu_range_print_basis(const EmuReport *report, HloText *text) {

@@ -221,14 +221,16 @@ def _print_advice(report: Any, text: Any) -> None:
     lib.advice_print(text, report)
 
 
-def partition(program: Any, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0, overlap: bool = False) -> Partitioned:
+def partition(program: Any, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0, overlap: bool = False,
+              on: str | Topology | None = None) -> Partitioned:
     """The program of one device of a mesh.
 
     `mesh` is a dict of axes and sizes, `data=4,model=2`, or a `jax.sharding.Mesh`; without it the program's own. `shard` gives
     shardings by parameter: `{0: P("data", None), "p1": "-,model"}`, or the command's texts, `["p0=data,-", "r0=data,-"]`.
-    `overlap` splits collectives into halves that computation runs beside.
+    `overlap` splits collectives into halves that computation runs beside. Where several plans are possible, the fastest on the slice
+    `on` is taken, without one the plan that sends the fewest bytes.
     """
-    return Partitioned(load(program), mesh, shard, num_partitions, overlap)
+    return Partitioned(load(program), mesh, shard, num_partitions, overlap, None if on is None else _slice(on))
 
 
 def explain(program: Any, *, on: str | Topology | None = None, mesh: Any = None, shard: Any = None, num_partitions: int = 0,
@@ -238,8 +240,9 @@ def explain(program: Any, *, on: str | Topology | None = None, mesh: Any = None,
     With a slice (`on`) it says what each collective costs, and tries changes of the shardings for up to `budget` seconds.
     """
     where = None if on is None else _slice(on)
-    overlap = where is not None and where.is_tpu and bool(where._topology.chip.overlaps_collectives)
-    return Explanation(partition(program, mesh=mesh, shard=shard, num_partitions=num_partitions, overlap=overlap), where, budget)
+    overlap = where is not None and where.overlaps
+    return Explanation(
+        partition(program, mesh=mesh, shard=shard, num_partitions=num_partitions, overlap=overlap, on=where), where, budget)
 
 
 def emulate(program: Any, on: str | Topology | None = None, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0,
@@ -252,7 +255,7 @@ def emulate(program: Any, on: str | Topology | None = None, *, mesh: Any = None,
     """
     where = _slice(on)
     if overlap is None:
-        overlap = where.is_tpu and bool(where._topology.chip.overlaps_collectives)
+        overlap = where.overlaps
     one = program if isinstance(program, Partitioned) else partition(
-        program, mesh=mesh, shard=shard, num_partitions=num_partitions, overlap=overlap)
+        program, mesh=mesh, shard=shard, num_partitions=num_partitions, overlap=overlap, on=where)
     return Emulation(one, where, faults, model_flops, tokens)

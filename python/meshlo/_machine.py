@@ -47,6 +47,11 @@ class Topology:
         return self._topology.chip.name != ffi.NULL
 
     @property
+    def overlaps(self) -> bool:
+        """Whether its chips compute beside collectives."""
+        return self.is_tpu and bool(self._topology.chip.overlaps_collectives)
+
+    @property
     def devices(self) -> list[Device]:
         """The devices in the order of `jax.devices()`."""
         rows = self._topology.devices

@@ -121,6 +121,10 @@ class Plan:
         import jax
 
         sizes, names = tuple(self._mesh.values()), tuple(self._mesh)
+        count = len(jax.devices() if devices is None else devices)
+        if count < math.prod(sizes):
+            raise InvalidArgument(f"the mesh of the plan, {self._mesh}, has {math.prod(sizes)} devices and JAX {count}: `with "
+                                  f"meshlo.devices_of({self.on!r}):` before the first use of JAX gives it those of the slice")
         if not hasattr(jax.sharding, "AxisType"):
             return jax.make_mesh(sizes, names, devices=devices)
         return jax.make_mesh(sizes, names, devices=devices, axis_types=(jax.sharding.AxisType.Auto,) * len(names))

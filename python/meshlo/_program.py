@@ -11,6 +11,7 @@ from typing import Any, Mapping
 
 from meshlo._library import (InvalidArgument, InvalidType, c_string, c_strings, check, ffi, lib, made, one_of, path_text, text_of, whole_number,
                              written)
+from meshlo._machine import Topology
 
 # More than any program that fits into memory expands to.
 _MOST_BYTES = 4 << 30
@@ -266,11 +267,15 @@ def _check_partitioned(program: Program, arguments: SpmdArguments) -> None:
 class Partitioned:
     """The program of one device, with the collectives that it needs and the reasons for them."""
 
-    def __init__(self, program: Program, mesh: Any, shard: Any, num_partitions: int = 0, overlap: bool = False):
+    def __init__(self, program: Program, mesh: Any, shard: Any, num_partitions: int = 0, overlap: bool = False, topology: Topology | None = None):
         self.program = program
         arguments = SpmdArguments(program, mesh, shard, num_partitions, overlap)
         options = ffi.new("CompileOptions *", {"is_verified": True})
         options.spmd = arguments.options[0]
+        # Plans are compared by the machine's model, whose topology must live as long as the options.
+        self._topology, self._machine = topology, ffi.new("SpmdMachine *")
+        if topology is not None and lib.target_spmd_machine(topology._topology, self._machine):
+            options.spmd.machine = self._machine
         options.is_per_device = program.is_per_device or lib.spmd_is_partitioned(program._module)
         if options.is_per_device:
             _check_partitioned(program, arguments)

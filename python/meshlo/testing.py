@@ -84,6 +84,11 @@ def _line(one: dict[str, Any]) -> str:
     return f"  {one['opcode']} {one['name']}: {size_text(one['bytes'])}{times}{source}: {one['reason']}"
 
 
+def _file(source: str | None) -> str:
+    """The name of the file in `/home/user/project/model.py:12`."""
+    return re.sub(r":\d+$", "", pathlib.PurePath(source or "").name)
+
+
 def assert_fits(program: Any, on: str, *, mesh: Any = None, shard: Any = None) -> Emulation:
     """Fails if one device of the slice does not have the memory for the program; returns the emulation."""
     result = emulate(program, on, mesh=mesh, shard=shard)
@@ -94,9 +99,10 @@ def assert_fits(program: Any, on: str, *, mesh: Any = None, shard: Any = None) -
 
 def assert_plan(program: Any, path: str | os.PathLike[str], *, mesh: Any = None, shard: Any = None) -> None:
     """Fails if the collectives are not those in the file `path`, and shows the difference. A missing file is written and
-    fails too, so that someone looks at it; MESHLO_UPDATE=1 in the environment writes it anew."""
+    fails too, so that someone looks at it; MESHLO_UPDATE=1 in the environment writes it anew. The file may be committed: it names
+    source files without their folder and line, which differ on another machine and after the next edit."""
     rows = _partitioned(program, mesh, shard)
-    lines = [f"{one['opcode']} group={one['group_size']} bytes={one['bytes']} times={one['trip_count'] or 'unknown'} {one['source']}".rstrip()
+    lines = [f"{one['opcode']} group={one['group_size']} bytes={one['bytes']} times={one['trip_count'] or 'unknown'} {_file(one['source'])}".rstrip()
              for one in rows.collectives]
     now = "\n".join([f"partitions {rows.num_partitions}", f"bytes {rows.total_bytes}", *sorted(lines)]) + "\n"
     file = pathlib.Path(path_text(path, "a plan's file"))

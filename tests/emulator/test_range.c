@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "emulator/emulator.h"
+#include "emulator/report/range.h"
 #include "hlo/text/text.h"
 #include "tests/emulator/simulated.h"
 
@@ -108,4 +109,24 @@ Test(emulator_range, has_no_upper_end_with_unknown_calls) {
     cr_expect_not_null(strstr(text.data, "\"step_high_seconds\":null"), "%s", text.data);
     hlo_text_free(&text);
     emu_report_free(report);
+}
+
+// "likely 913–1e+03 µs" of a step just below a millisecond.
+Test(emulator_range, bug_numbers_from_a_thousand_on_had_an_exponent) {
+    static const struct {
+        EmuReport report;
+        const char *expected;
+    } kCases[] = {
+        {{.step_picoseconds = 944000000, .step_low_picoseconds = 912600000, .step_high_picoseconds = 1001900000},
+         "likely 913–1002 µs"},
+        {{.step_picoseconds = 1234500000000000, .step_low_picoseconds = 1000400000000000}, "likely 1000 s or more"},
+        {{.step_picoseconds = 999900000, .step_low_picoseconds = 99900000, .step_high_picoseconds = 999600000},
+         "likely 99.9–1000 µs"},
+    };
+    for (size_t i = 0; i < sizeof(kCases) / sizeof(*kCases); i++) {
+        HloText text = {0};
+        emu_range_print(&kCases[i].report, &text);
+        cr_expect_str_eq(text.data, kCases[i].expected);
+        hlo_text_free(&text);
+    }
 }

@@ -12,7 +12,7 @@
 //
 // The code reads and writes arrays where they are, also those whose rows are apart in memory or begin anywhere (slices,
 // rows that are broadcast, one number for each row), one row after the other; positions in a row or of rows are in
-// tables. With AVX-512 a chain may end with the sum of a row: the code then has the lanes of the reduction's tree in
+// tables. On x86-64 a chain may end with the sum of each row: the code then has the lanes of the reduction's tree in
 // registers, and the interpreter adds these up.
 //
 // Steps between two kernels that do not depend on the chain (e above, if it came second) move in front of it. Registers
@@ -37,13 +37,15 @@ struct CpuChains {
 // A kernel alone is as fast, and so are two in a loop that reduces, where the result is loaded again anyway (measured:
 // layer norm); more members would keep too many values. A chain's members are within kMostSteps steps, and longer loops
 // than kMostValues, such as reductions over a hundred thousand devices, have no code: compiling stays linear and short.
+// Rows of fewer than kLeastReduced elements are added up by the interpreter, which takes several rows in one call.
 enum {
     kLeastKernels = 2,
     kLeastReducedKernels = 3,
     kMostMembers = 96,
     kMostSteps = 256,
     kMostValues = 8192,
-    kLeastElements = 64
+    kLeastElements = 64,
+    kLeastReduced = 128
 };
 // Numbers of a row, or of rows, that are kept in a table: it stays in the second-level cache.
 enum { kMostTableElements = 1 << 14 };
@@ -143,6 +145,8 @@ static bool has_rows(const CpuLoop *loop, const CpuLoopValue *value, int64_t row
     const CpuWalk *walk = &value->walk;
     const CpuLevel level = loop->reduced > 1 ? CPU_LEVEL_FULL : CPU_LEVEL_KEPT;
     if (loop->reduced > 1 && loop->block == 1) return false;  // a block is a run already
+    if (value->kind == CPU_VALUE_EXPAND)
+        return value->level == level && row && row == loop->reduced && value->width == 4;
     if (value->kind != CPU_VALUE_LOAD && value->kind != CPU_VALUE_INDEX && value->kind != CPU_VALUE_STORE) return false;
     if (value->level != level || walk->contiguous || walk->count != 2 || !walks_rows(value) || value->streams)
         return false;
@@ -190,8 +194,14 @@ static int list_of(Chain *chain, CpuValue v, bool one) {
     return chain->read_count++;
 }
 
+// Returns whether the value is one number for each row, and code takes row after row.
+static bool is_one_per_row(const Chain *chain, CpuValue v) {
+    const CpuLoopValue *value = value_of(chain, v);
+    return chain->maker->in_rows[v] && (value->kind == CPU_VALUE_EXPAND || value->walk.strides[0] == 0);
+}
+
 static bool reads_one(const Chain *chain, const CpuJitKernel *kernel, CpuValue operand, int i) {
-    const bool one_per_row = chain->maker->in_rows[operand] && value_of(chain, operand)->walk.strides[0] == 0;
+    const bool one_per_row = is_one_per_row(chain, operand);
     return is_uniform(chain, operand) || one_per_row || (kernel->ones >> i & 1) != 0;
 }
 
@@ -218,7 +228,8 @@ static bool add_reads(Chain *chain, const CpuLoopValue *value, const CpuJitKerne
 static int64_t slot_of(const Chain *chain, CpuValue v) {
     const CpuLoopValue *value = value_of(chain, v);
     while (value->kind == CPU_VALUE_ALIAS ||
-           (value->kind == CPU_VALUE_EXPAND && cpu_loop_expands_in_place(chain->loop, value))) {
+           (value->kind == CPU_VALUE_EXPAND &&
+            (chain->maker->in_rows[v] || cpu_loop_expands_in_place(chain->loop, value)))) {
         v = value->operands[0];
         value = value_of(chain, v);
     }
@@ -323,7 +334,7 @@ static bool add_results(Chain *chain) {
         chain->lists[chain->list_count++] = chain->members[i];
     }
     if (chain->sum < 0) return true;
-    if (chain->list_count == CPU_CHAIN_LISTS) return false;
+    if (chain->list_count + 1 >= CPU_CHAIN_LISTS) return false;  // sums have two addresses
     chain->ones[chain->list_count] = true;
     chain->lists[chain->list_count++] = chain->sum;
     return true;
@@ -336,9 +347,8 @@ static bool is_sum(const Chain *chain, CpuValue v) {
     const CpuLoopValue *value = value_of(chain, v);
     if (value->kind != CPU_VALUE_REDUCE || value->reduce != loop->kernels->reduce[CPU_REDUCE_ADD][CPU_REGISTER_F32])
         return false;
-    if (loop->reduced < CPU_REDUCE_LANES || (loop->reduced > CPU_REDUCE_CHUNK && !loop->phases)) return false;
-    return lanes_of(loop) == 16 && loop->mode == CPU_MODE_ROWS && loop->block == 1 && loop->reduced % 16 == 0 &&
-           member_of(chain, value->operands[0]) >= 0;
+    if (loop->reduced < kLeastReduced || (loop->reduced > CPU_REDUCE_CHUNK && !loop->phases)) return false;
+    return lanes_of(loop) >= 8 && loop->mode == CPU_MODE_ROWS && member_of(chain, value->operands[0]) >= 0;
 }
 
 // Returns how many members are functions.
@@ -369,6 +379,9 @@ static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int 
             break;
     }
     if (chain->sum >= 0 && function_count(chain) == 0) return true;  // functions take longer than loads and stores
+    for (int i = 0; i < chain->read_count; i++)
+        if (value_of(chain, chain->lists[i])->kind == CPU_VALUE_EXPAND && is_one_per_row(chain, chain->lists[i]))
+            return chain->kernel_count > 0;  // it need not be expanded
     return chain->kernel_count >= (chain->loop->reduced > 1 ? kLeastReducedKernels : kLeastKernels);
 }
 
@@ -614,12 +627,13 @@ static bool is_only_generated(const Readers *readers, CpuValue v) {
 // length. Assumes of all of these that only code will read them, in which case they have no registers that could be in
 // the way of chains.
 static int64_t assume_rows(Maker *maker, const CpuLoop *loop) {
-    int64_t row = 0;
+    // Rows that are reduced are those of all arrays, since numbers of rows and sums are taken row by row too.
+    int64_t row = loop->mode == CPU_MODE_ROWS && loop->reduced >= kLeastReduced ? loop->reduced : 0;
     maker->in_rows = HLO_ARENA_NEW(maker->scratch, bool, loop->value_count + 1);
     for (CpuValue v = 0; v < loop->value_count && !loop->phases; v++) {
         const CpuLoopValue *value = &loop->values[v];
         if (value->kind == CPU_VALUE_DROPPED || !has_rows(loop, value, row)) continue;
-        row = value->walk.sizes[0];
+        if (!row) row = value->walk.sizes[0];
         maker->in_rows[v] = value->kind != CPU_VALUE_STORE;
     }
     return row;

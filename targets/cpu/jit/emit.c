@@ -789,15 +789,15 @@ void cpu_jit_emit_end(CpuJitEmitter *emitter) {
 
 // ---- vectors
 
-// Loads or stores the registers of a list that is summed.
-static void move_sums(Registers *r, CpuX86Form form, const CpuJitList *list, int first, int copies) {
+// Loads or stores the registers of sums.
+static void move_sums(Registers *r, CpuX86Form form, CpuX86General address, int first, int copies) {
     for (int i = 0; i < copies; i++)
-        cpu_x86_vector(x86(r), form, first + i, 0, cpu_x86_memory((CpuX86General)list->address, i * x86(r)->width));
+        cpu_x86_vector(x86(r), form, first + i, 0, cpu_x86_memory(address, i * x86(r)->width));
 }
 
 // Emits the body of the loop: the values of one vector, or of as many as a sum has, each with a register of its own.
 static void emit_iteration(Registers *r, int lanes, int copies) {
-    enum { kMostCopies = 4 };
+    enum { kMostCopies = 8 };
     CpuX86 *x = x86(r);
     const CpuX86Operand rsi = cpu_x86_register(CPU_X86_RSI);
     const size_t bytes = (size_t)r->block->values.count * sizeof *r->next_use;
@@ -839,18 +839,18 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList
         cpu_x86_general(x, CPU_X86_LOAD, kAddresses[i], cpu_x86_memory(CPU_X86_RDI, i * 8));
         if (lists[i].sum) sum = &lists[i];
     }
-    cpu_x86_set(x, CPU_X86_RAX, 0);
+    if (sum) cpu_x86_general(x, CPU_X86_LOAD, CPU_X86_RAX, cpu_x86_memory(CPU_X86_RDI, count * 8));
     Registers r = open_block(emitter, block, lists);
     const int copies = sum ? CPU_REDUCE_LANES / lanes : 1, first_sum = r.fixed - copies;
     if (sum) {
-        assert(lanes == 16);
         r.sum = r.fixed = first_sum;
-        move_sums(&r, kLoadVector, sum, first_sum, copies);
+        move_sums(&r, kLoadVector, CPU_X86_RAX, first_sum, copies);
     }
+    cpu_x86_set(x, CPU_X86_RAX, 0);
     cpu_jit_load_invariants(&r);
     while (x->bytes.count % kLoopAlignment) cpu_x86_bytes(x, "\x90", 1);
     emit_iteration(&r, lanes, copies);
-    if (sum) move_sums(&r, kStoreVector, sum, first_sum, copies);
+    if (sum) move_sums(&r, kStoreVector, (CpuX86General)sum->address, first_sum, copies);
     cpu_x86_bytes(x, "\xc5\xf8\x77", 3);  // vzeroupper
     cpu_jit_emit_end(emitter);
     if (!r.fits) emitter->fits = false;

@@ -32,8 +32,8 @@ void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block);
 // Emits a function of type CpuJitVectors that runs a block for all elements of `count` lists, at least 1 and at most
 // CPU_JIT_LISTS, in vectors of `lanes`: 8 with the instructions of AVX2, 16 with those of AVX-512. Memory values and
 // stores of the block, of 1, 2 or 4 bytes, have the number of their list as base. All operations are on 32-bit lanes;
-// elements narrower than that have zeros above their bits. One list may be a sum, with 16 lanes: its first number is
-// that of the first element.
+// elements narrower than that have zeros above their bits. One list may be a sum: its first number is
+// that of the first element. The code starts from the sums at a further address, which follows those of the lists.
 void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count, int lanes);
 
 // Arguments: the addresses of the lists; the number of elements, a multiple of the lanes above 0.

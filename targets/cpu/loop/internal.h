@@ -62,9 +62,9 @@ typedef struct CpuLoopValue {
     int64_t slot;   // byte offset of the register in scratch memory, or -1
     int partial;    // number of a reduction
     bool few_read;  // of a value that exists once: code reads it, which needs the first elements only
-    bool in_sums;   // of a REDUCE: code has added the block's elements to CPU_REDUCE_LANES numbers
+    bool in_sums;   // of a REDUCE: code has added the elements of each row to CPU_REDUCE_LANES numbers
     bool in_rows;   // code reads the elements of a LOAD or INDEX, or writes those of a value with `stored_by`, in the
-                    // array whose walk is rows
+                    // array whose walk is rows; it reads the number of each row of an EXPAND
     const int32_t *table;  // of an INDEX with in_rows: one row's elements, or the element of each row
     bool is_written;       // of a STORE: code has written its elements
     bool whole_row;        // of a row in chunks: the register holds the whole row, since a later phase reads it
@@ -186,6 +186,8 @@ enum { CPU_LOOP_COMBINE_LIMIT = 16, CPU_LOOP_RANK_LIMIT = 64 };
 
 // Rows up to this many elements are processed whole.
 enum { CPU_LOOP_BLOCK = 1024, CPU_LOOP_ROW_ELEMENTS = 4096, CPU_LOOP_COLUMN_SEGMENT = 512 };
+// The most rows of a block that are given to a chain one by one.
+enum { CPU_CHAIN_ROWS = CPU_LOOP_BLOCK / CPU_CHAIN_LEAST_ROW };
 // Maximum total size of the registers of rows that must be kept whole.
 enum { CPU_LOOP_ROW_BYTES = 1 << 20 };
 // Loops over fewer bytes than this find their arrays in the second-level cache, so nothing is prefetched.

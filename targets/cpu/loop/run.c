@@ -36,8 +36,8 @@ typedef struct Frame {
     int64_t chunk_start;  // of a row in chunks: the chunk's first element in the row
     int64_t ahead_array;  // index of the array being prefetched, and what is left of its next block
     const char *ahead_at, *ahead_end;
-    bool streams;                               // stores that may bypass the caches do so
-    _Alignas(64) float sums[CPU_REDUCE_LANES];  // of the latest chain that has sums
+    bool streams;                                               // stores that may bypass the caches do so
+    _Alignas(64) float sums[CPU_CHAIN_ROWS][CPU_REDUCE_LANES];  // of the rows of the latest chain that has sums
 } Frame;
 
 // ---- moving elements between arrays and registers
@@ -158,7 +158,7 @@ static void *run_expand(const Frame *frame, const CpuLoopValue *value) {
 // Reduces the elements of a block of `rows` rows, `count` each.
 static void reduce_block(const Frame *frame, const CpuLoopValue *value, void *to, int64_t rows, int64_t count) {
     if (value->in_sums)
-        value->reduce(to, frame->sums, 1, CPU_REDUCE_LANES);  // as the kernel itself goes on after its lanes
+        value->reduce(to, frame->sums, rows, CPU_REDUCE_LANES);  // as the kernel itself goes on after its lanes
     else
         value->reduce(to, operand_of(frame, value, 0), rows, count);
 }
@@ -207,7 +207,9 @@ static void run_value(Frame *frame, CpuValue v) {
             *result = run_kernel(frame, value, start, count);
             break;
         case CPU_VALUE_ALIAS: *result = (char *)operand_of(frame, value, 0) + value->immediate * count; break;
-        case CPU_VALUE_EXPAND: *result = run_expand(frame, value); break;
+        case CPU_VALUE_EXPAND:
+            if (!value->in_rows) *result = run_expand(frame, value);
+            break;
         case CPU_VALUE_REDUCE:
             *result = own_register(frame, value);
             if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
@@ -345,18 +347,39 @@ static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
 
 // ---- generated code
 
+// -0 is the identity of addition.
+#define NO_SUMS_8 -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f
+static const _Alignas(64) float kNoSums[CPU_REDUCE_LANES] = {NO_SUMS_8, NO_SUMS_8, NO_SUMS_8, NO_SUMS_8,
+                                                             NO_SUMS_8, NO_SUMS_8, NO_SUMS_8, NO_SUMS_8};
+
 // The addresses of a chain's lists, and how far they advance per element.
 typedef struct ChainLists {
-    char *at[CPU_CHAIN_LISTS];
+    char *at[CPU_CHAIN_LISTS];  // of sums also those that code starts from, as the last one
     int64_t steps[CPU_CHAIN_LISTS];
     int64_t skips[CPU_CHAIN_LISTS];  // from the end of a row to the next one, in bytes
     int64_t row, row_left;           // elements of a row and of the rest of this one; 0: no list has rows
     int streamed;                    // how many results pass the caches
     bool in_place;                   // a result takes the place of an operand
+    float *sums;                     // of this row
 } ChainLists;
 
+// Lets code start from these sums, and write others.
+static void set_sums(const CpuLoopChain *chain, char **at, const float *from, float *to) {
+    at[chain->list_count - 1] = (char *)to;
+    at[chain->list_count] = (char *)(uintptr_t)from;
+}
+
+// Runs one vector, and adds `count` lanes of what its sum would get, from lane `first` on, to the sum's lanes from `at`
+// on.
+static void run_part_of_vector(const CpuLoopChain *chain, char **at, int first, int64_t count, float *sums) {
+    _Alignas(64) float lanes[CPU_REDUCE_LANES];
+    if (chain->sums) set_sums(chain, at, kNoSums, lanes);
+    chain->run(at, chain->lanes);
+    for (int i = 0; chain->sums && i < count; i++) sums[i] += lanes[first + i];
+}
+
 // Runs fewer elements than a vector has, on copies: nothing beyond an array's end may be read or written.
-static void run_chain_tail(const CpuLoopChain *chain, const ChainLists *lists, int64_t count) {
+static void run_chain_tail(const CpuLoopChain *chain, const ChainLists *lists, int64_t count, float *sums) {
     _Alignas(64) char copies[CPU_CHAIN_LISTS][CPU_CHAIN_LANES * 4] = {{0}};
     char *at[CPU_CHAIN_LISTS];
     assert(count > 0 && count < chain->lanes);
@@ -365,28 +388,34 @@ static void run_chain_tail(const CpuLoopChain *chain, const ChainLists *lists, i
         if (lists->steps[i] && i < chain->read_count)
             memcpy(copies[i], lists->at[i], (size_t)(count * lists->steps[i]));
     }
-    chain->run(at, chain->lanes);
+    run_part_of_vector(chain, at, 0, count, sums);
     for (int i = chain->read_count; i < chain->list_count; i++)
-        memcpy(lists->at[i], copies[i], (size_t)(count * lists->steps[i]));
+        if (lists->steps[i]) memcpy(lists->at[i], copies[i], (size_t)(count * lists->steps[i]));
 }
 
-// Computes the vector of elements that ends where the lists are. Some of them have been computed before.
-static void run_last_vector(const CpuLoopChain *chain, const ChainLists *lists) {
+// Computes the vector of elements that ends where the lists are. All but `count` of them have been computed before.
+static void run_last_vector(const CpuLoopChain *chain, const ChainLists *lists, int64_t count, float *sums) {
     char *at[CPU_CHAIN_LISTS];
     assert(!lists->in_place);
     for (int i = 0; i < chain->list_count; i++) at[i] = lists->at[i] - chain->lanes * lists->steps[i];
-    chain->run(at, chain->lanes);
+    run_part_of_vector(chain, at, chain->lanes - (int)count, count, sums);
 }
 
 static inline void move_on(const CpuLoopChain *chain, ChainLists *lists, int64_t count) {
     for (int i = 0; i < chain->list_count; i++) lists->at[i] += count * lists->steps[i];
 }
 
-// Runs the last elements of a run that are no whole vector.
-static void run_rest(const CpuLoopChain *chain, ChainLists *lists, int64_t rest, bool again) {
-    if (!again) run_chain_tail(chain, lists, rest);
+// Runs the last elements of a run that are no whole vector, after `whole` elements.
+static void run_rest(const CpuLoopChain *chain, ChainLists *lists, int64_t whole, int64_t rest) {
+    const bool again = whole && !lists->in_place;
+    float *sums = NULL;
+    if (chain->sums) {
+        if (lists->at[chain->list_count] != (char *)lists->sums) memcpy(lists->sums, kNoSums, sizeof kNoSums);
+        sums = lists->sums + whole % CPU_REDUCE_LANES;
+    }
+    if (!again) run_chain_tail(chain, lists, rest, sums);
     move_on(chain, lists, rest);
-    if (again) run_last_vector(chain, lists);
+    if (again) run_last_vector(chain, lists, rest, sums);
 }
 
 // Runs `count` elements that follow each other in all lists, and moves on to the next ones.
@@ -395,8 +424,9 @@ static inline void run_chain_run(const CpuLoopChain *chain, ChainLists *lists, i
     if (whole) {
         chain->run(lists->at, whole);
         move_on(chain, lists, whole);
+        if (chain->sums) lists->at[chain->list_count] = (char *)lists->sums;
     }
-    if (count > whole) run_rest(chain, lists, count - whole, whole && !lists->in_place);
+    if (count > whole) run_rest(chain, lists, whole, count - whole);
 }
 
 // Runs `count` elements and moves on to the next ones, row by row if a list has rows.
@@ -412,6 +442,7 @@ static void run_chain_part(const CpuLoopChain *chain, ChainLists *lists, int64_t
         if (lists->row_left > 0) continue;
         for (int i = 0; i < chain->list_count; i++) lists->at[i] += lists->skips[i];
         lists->row_left = lists->row;
+        if (chain->sums) set_sums(chain, lists->at, kNoSums, lists->sums += CPU_REDUCE_LANES);
     }
 }
 
@@ -438,10 +469,20 @@ static bool has_results_in_place(const CpuLoopChain *chain, const ChainLists *li
     return false;
 }
 
-// Begins sums: -0 is the identity of addition.
-static char *open_sums(Frame *frame) {
-    for (int i = 0; i < CPU_REDUCE_LANES; i++) frame->sums[i] = -0.0f;
-    return (char *)frame->sums;
+// Begins the sums of a block's rows, which code then takes one after another.
+static void open_sums(Frame *frame, const CpuLoopChain *chain, ChainLists *lists) {
+    assert(frame->kept_count <= CPU_CHAIN_ROWS);
+    lists->sums = frame->sums[0];
+    set_sums(chain, lists->at, kNoSums, lists->sums);
+    lists->steps[chain->list_count - 1] = 0;
+    if (frame->kept_count > 1) lists->row = lists->row_left = frame->loop->reduced;
+}
+
+// Sets the address of list `i`, which is a number of each row.
+static void open_row_numbers(const Frame *frame, const CpuLoopValue *value, int i, ChainLists *lists) {
+    lists->at[i] = operand_of(frame, value, 0);
+    lists->skips[i] = value->width;
+    lists->row = lists->row_left = frame->loop->reduced;
 }
 
 // Sets the addresses of the lists, and the registers of the results.
@@ -454,11 +495,14 @@ static void open_chain(Frame *frame, const CpuLoopChain *chain, int64_t start, i
         const bool is_result = i >= chain->read_count;
         lists->skips[i] = 0;
         if (value->in_sums && is_result) {
-            lists->at[i] = open_sums(frame);
-            lists->steps[i] = 0;
+            open_sums(frame, chain, lists);
             continue;
         }
         lists->steps[i] = chain->ones[i] ? 0 : value->width;
+        if (value->in_rows && value->kind == CPU_VALUE_EXPAND) {
+            open_row_numbers(frame, value, i, lists);
+            continue;
+        }
         if (value->in_rows) {
             open_rows(frame, is_result ? &frame->loop->values[value->stored_by] : value, i, start, lists);
             continue;
@@ -496,11 +540,12 @@ static void run_chain_streamed(Frame *frame, const CpuLoopChain *chain, ChainLis
 }
 
 // Returns how many elements of a chain to run between prefetches: the code prefetches as often as its kernels would.
-static int64_t part_of(const Frame *frame, const CpuLoopChain *chain, int64_t count) {
+static int64_t part_of(const Frame *frame, const CpuLoopChain *chain, int64_t row, int64_t count) {
     enum { kLeast = 64 };
     const int64_t block = frame->loop->steps->block ? frame->loop->block : count;
     const int64_t part =
         hlo_round_up(hlo_divide_up(block, chain->kernel_count), chain->sums ? CPU_REDUCE_LANES : chain->lanes);
+    if (chain->sums && row) return hlo_round_up(part, row);  // sums are of whole rows
     return part < kLeast ? kLeast : part;
 }
 
@@ -513,7 +558,7 @@ static void run_chain(Frame *frame, const CpuLoopChain *chain) {
         run_chain_streamed(frame, chain, &lists, count);
         return;
     }
-    const int64_t part = frame->ahead_at != frame->ahead_end ? part_of(frame, chain, count) : count;
+    const int64_t part = frame->ahead_at != frame->ahead_end ? part_of(frame, chain, lists.row, count) : count;
     for (int64_t at = 0; at < count; at += part) {
         if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
         run_chain_part(chain, &lists, count - at < part ? count - at : part);

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Temporaries and times of convolutions, beside those that libtpu 0.0.42 states for the same programs.
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "emulator/emulator.h"
+#include "hlo/text/text.h"
+#include "tests/emulator/simulated.h"
+
+#define MIB 1048576
+
+#define CONVOLUTION(type, image, kernel, result, window, labels)                         \
+    "HloModule t\nENTRY e { x = " type "[" image "] parameter(0)\n w = " type "[" kernel \
+    "] parameter(1)\n ROOT c = " type "[" result "] convolution(x,w), window={" window "}, " labels " }"
+#define FORWARD "dim_labels=b01f_01io->b01f"
+#define SAME3 "size=3x3 pad=1_1x1_1"
+
+// `microseconds` are the estimated cycles of the kernels, less their copies, over the clock.
+typedef struct Stated {
+    const char *name, *text, *slice;
+    double mib, microseconds;
+} Stated;
+
+static const Stated stated[] = {
+    {"stem of 32 features",
+     CONVOLUTION("bf16", "64,224,224,3", "3,3,3,32", "64,112,112,32", "size=3x3 stride=2x2 pad=0_1x0_1", FORWARD),
+     "v6e-1", 98, 219},
+    {"stem with a batch of 128",
+     CONVOLUTION("bf16", "128,224,224,3", "7,7,3,64", "128,112,112,64", "size=7x7 stride=2x2 pad=2_3x2_3", FORWARD),
+     "v6e-1", 0, 513},
+    {"stem in f32",
+     CONVOLUTION("f32", "64,224,224,3", "7,7,3,64", "64,112,112,64", "size=7x7 stride=2x2 pad=2_3x2_3", FORWARD),
+     "v6e-1", 392, 0},
+    {"32 groups of 4",
+     CONVOLUTION("bf16", "32,56,56,128", "3,3,4,128", "32,56,56,128", SAME3, FORWARD ", feature_group_count=32"),
+     "v6e-1", 196, 561},
+    {"32 groups of 8",
+     CONVOLUTION("bf16", "32,28,28,256", "3,3,8,256", "32,28,28,256", SAME3, FORWARD ", feature_group_count=32"),
+     "v6e-1", 49, 145},
+    {"8 groups of 32",
+     CONVOLUTION("bf16", "32,28,28,256", "3,3,32,256", "32,28,28,256", SAME3, FORWARD ", feature_group_count=8"),
+     "v6e-1", 49, 117},
+    {"4 groups of 128",
+     CONVOLUTION("bf16", "32,28,28,512", "3,3,128,512", "32,28,28,512", SAME3, FORWARD ", feature_group_count=4"),
+     "v6e-1", 0, 77},
+    {"depthwise",
+     CONVOLUTION("bf16", "32,28,28,256", "7,7,1,256", "32,28,28,256", "size=7x7 pad=3_3x3_3",
+                 FORWARD ", feature_group_count=256"),
+     "v6e-1", 0, 356},
+    {"depthwise of wide images",
+     CONVOLUTION("bf16", "32,112,112,96", "3,3,1,96", "32,112,112,96", SAME3, FORWARD ", feature_group_count=96"),
+     "v6e-1", 196, 544},
+    {"3x3 of 64", CONVOLUTION("bf16", "64,56,56,64", "3,3,64,64", "64,56,56,64", SAME3, FORWARD), "v6e-1", 0, 130},
+    {"3x3 of wide images", CONVOLUTION("bf16", "16,112,112,64", "3,3,64,64", "16,112,112,64", SAME3, FORWARD), "v6e-1",
+     49, 0},
+    {"gradient of a kernel",
+     CONVOLUTION("bf16", "64,56,56,64", "64,56,56,64", "3,3,64,64", "size=56x56 pad=1_1x1_1",
+                 "dim_labels=f01b_i01o->01bf"),
+     "v6e-1", 0, 78},
+    {"gradient of a wide kernel",
+     CONVOLUTION("bf16", "64,14,14,256", "64,14,14,256", "3,3,256,256", "size=14x14 pad=1_1x1_1",
+                 "dim_labels=f01b_i01o->01bf"),
+     "v6e-1", 0, 24},
+    {"gradient of a stem",
+     CONVOLUTION("bf16", "64,224,224,3", "64,112,112,64", "7,7,3,64", "size=112x112 pad=2_3x2_3 rhs_dilate=2x2",
+                 "dim_labels=f01b_i01o->01bf"),
+     "v6e-1", 196, 0},
+};
+
+// bug: groups had no copies of what they read and make, and shared products that they do not share; kernel gradients
+// were padded to the lanes at each position of their window, depthwise convolutions computed by the systolic arrays,
+// and stems made with the features in the lanes where the batch fills them.
+Test(emulator_convolutions, bug_groups_gradients_and_depthwise_ones_as_libtpu_compiles_them) {
+    for (size_t i = 0; i < sizeof stated / sizeof *stated; i++) {
+        EmuReport *report = simulated(stated[i].text, stated[i].slice);
+        cr_expect_float_eq((double)report->temp_bytes / MIB, stated[i].mib, 0.01 * stated[i].mib + 0.1, "%s: %.1f MiB",
+                           stated[i].name, (double)report->temp_bytes / MIB);
+        const double ratio = (double)report->step_picoseconds / 1e6 / stated[i].microseconds;
+        cr_expect(stated[i].microseconds == 0 || (ratio > 0.5 && ratio < 2.5), "%s: %.2f of the time", stated[i].name,
+                  ratio);
+        emu_report_free(report);
+    }
+}
+
+// bug: the gradient of a pool had no copies of what it reads and makes.
+Test(emulator_convolutions, bug_select_and_scatter_copies_to_other_layouts) {
+    static const char program[] =
+        "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n"
+        "ge { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a,b), direction=GE }\n"
+        "ENTRY e { x = f32[32,112,112,64] parameter(0)\n one = f32[] constant(1)\n g = f32[32,56,56,64] "
+        "broadcast(one), dimensions={}\n zero = f32[] constant(0)\n ROOT s = f32[32,112,112,64] "
+        "select-and-scatter(x,g,zero), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, select=ge, "
+        "scatter=add }";
+    EmuReport *report = simulated(program, "v6e-1");
+    cr_assert_eq(report->temp_bytes, 392 * MIB);
+    emu_report_free(report);
+}
+
+// bug: a convolution whose result only the gradient of its kernel reads was written on v6e, where libtpu computes it
+// inside of that.
+Test(emulator_convolutions, bug_gradients_compute_their_convolution_inside) {
+    static const char program[] =
+        "HloModule t\nENTRY e { w = bf16[7,7,3,64] parameter(0)\n x = bf16[64,224,224,3] parameter(1)\n"
+        " y = bf16[64,112,112,64] convolution(x,w), window={size=7x7 stride=2x2 pad=2_3x2_3}, " FORWARD
+        "\n"
+        " g = bf16[64,112,112,64] add(y,y)\n"
+        " ROOT d = bf16[7,7,3,64] convolution(x,g), window={size=112x112 pad=2_3x2_3 rhs_dilate=2x2}, "
+        "dim_labels=f01b_i01o->01bf }";
+    EmuReport *report = simulated(program, "v6e-1");
+    cr_assert_eq(report->temp_bytes, 0, "%.1f MiB", (double)report->temp_bytes / MIB);
+    emu_report_free(report);
+}
