@@ -17,6 +17,7 @@ HloStatus advice_simulate(const HloModule *module, const CompileOptions *compile
     HLO_FAIL_IF(partitions > topology->device_count / replicas, HLO_INVALID_ARGUMENT,
                 "the program needs %lld devices, %s has %lld", (long long)(partitions * replicas), topology->name,
                 (long long)topology->device_count);
+    if (!options.whole && !compiled->was_per_device) options.whole = module;
     const bool places = emu_topology_is_tpu(topology) && replicas == 1 && !options.device_assignment;
     int64_t *ids = places ? hlo_allocate_zeroed((size_t)partitions, sizeof(*ids)) : NULL;
     HLO_FAIL_IF(places && !ids, HLO_RESOURCE_EXHAUSTED, "out of memory");

@@ -28,6 +28,7 @@
 #include "emulator/layout/layout.h"
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
+#include "emulator/model_work.h"
 #include "emulator/program.h"
 #include "emulator/report/memory_curve.h"
 #include "emulator/report/parameters.h"
@@ -210,13 +211,12 @@ static const char *scope_of_products(const EmuKernel *kernel) {
     return NULL;
 }
 
-// Counts the products that are made again for the backward pass: jax.checkpoint marks the scopes of what it
-// recomputes (jax/_src/ad_checkpoint.py).
+// Counts the products that are made again for the backward pass.
 static void count_recomputed(EmuReport *report, const EmuKernel *kernel, double flops) {
     const char *scope = scope_of_products(kernel);
     if (!scope || !*scope) return;
     report->names_scopes = true;
-    if (strstr(scope, "rematted_computation")) report->recomputed_flops_per_device += flops;
+    if (emu_is_recomputed(scope)) report->recomputed_flops_per_device += flops;
 }
 
 // Adds copies of a kernel's arrays into other layouts, which run before it or after it.
@@ -787,16 +787,29 @@ typedef struct SimulateCall {
     EmuReport *report;
 } SimulateCall;
 
+// The operations of the model by device: as given, else those of the whole program over the devices that share it, else
+// what a device does once.
+static double find_model_flops(Simulation *simulation, const EmuOptions *options, int64_t participants,
+                               HloArena *scratch) {
+    const EmuReport *report = simulation->report;
+    double flops;
+    if (options && options->model_flops > 0) return options->model_flops / (double)participants;
+    if (options && options->whole &&
+        emu_model_flops(scratch, &simulation->program->topology->chip, options->whole, options->kernel_costs, &flops))
+        return flops / (double)simulation->module->num_partitions;
+    return report->matrix_flops_per_device - report->recomputed_flops_per_device;
+}
+
 // Sets the share of the peak that the step reaches, with and without what is computed again.
-static void find_utilisation(Simulation *simulation, const EmuOptions *options, int64_t participants) {
+static void find_utilisation(Simulation *simulation, const EmuOptions *options, int64_t participants,
+                             HloArena *scratch) {
     EmuReport *report = simulation->report;
     const EmuChip *chip = &simulation->program->topology->chip;
     const double peak = chip->bf16_flops_per_chip / (double)chip->devices_per_chip;
     const double possible = peak * (double)simulation->now * 1e-12;
     const bool is_given = options && options->model_flops > 0;
     report->tokens = options ? options->tokens : 0;
-    report->model_flops_per_device = is_given ? options->model_flops / (double)participants
-                                              : report->matrix_flops_per_device - report->recomputed_flops_per_device;
+    report->model_flops_per_device = find_model_flops(simulation, options, participants, scratch);
     if (is_given) report->names_scopes = true;
     if (possible > 0) report->hfu = report->matrix_flops_per_device / possible;
     if (possible > 0) report->mfu = report->model_flops_per_device / possible;
@@ -886,7 +899,7 @@ static HloStatus simulate(void *argument) {
     report->launch_picoseconds = chip->launch_picoseconds;
     report->step_picoseconds = report->healthy_step_picoseconds = simulation->now;
     report->faults = copy_string(arena, call->options ? call->options->faults : NULL);
-    find_utilisation(simulation, call->options, participants);
+    find_utilisation(simulation, call->options, participants, call->scratch);
     report->ops = simulation->ops.items;
     report->op_count = simulation->ops.count;
     collect_links(simulation);

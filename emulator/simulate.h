@@ -22,6 +22,10 @@ typedef struct EmuOptions {
     // What all devices do in a step by the author's count, for the utilisation: operations of the model, and tokens (or
     // samples). 0: the operations are counted from the program, and tokens are not reported.
     double model_flops, tokens;
+    // The program before it was partitioned, for the utilisation: what several devices compute alike is one operation
+    // of the model. NULL: what a device computes counts, as it does where the whole program has manual regions or loops
+    // of unknown length.
+    const HloModule *whole;
     // What the report says of the program's mesh, as "data=4,model=2", and who named it; NULL: nothing.
     const char *mesh, *mesh_source;
     bool keeps_program;  // the report has EmuReport.program
@@ -118,9 +122,10 @@ typedef struct EmuReport {
     double hbm_bytes_per_device;
     double recomputed_flops_per_device;  // of products that are made again for the backward pass (jax.checkpoint)
     double hfu;                          // matrix operations over what the device could do in a step at its bf16 peak
-    double mfu;                          // the same without what is recomputed: model FLOP utilisation
-    double model_flops_per_device;       // the operations of mfu: counted, or those of EmuOptions.model_flops
-    double tokens;                       // as in EmuOptions
+    double mfu;                          // the same of model_flops_per_device: model FLOP utilisation
+    // The operations of mfu, those of the model over the devices: given, or counted (EmuOptions.model_flops and whole).
+    double model_flops_per_device;
+    double tokens;  // as in EmuOptions
     // Products have scopes (op_name), so that recomputed ones are recognised, or the model's operations were given;
     // without, mfu is hfu.
     bool names_scopes;

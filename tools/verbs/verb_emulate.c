@@ -184,6 +184,7 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     HLO_TRY(kernel_costs(context, &options.kernel_costs));
     options.model_flops = cli_number(context, "model-flops", 0);
     options.tokens = cli_number(context, "tokens", 0);
+    options.whole = program->was_partitioned ? NULL : program->original;
     options.mesh = program->mesh;
     options.mesh_source = program->mesh_source;
     options.keeps_program = cli_text(context, "xplane") != NULL;
