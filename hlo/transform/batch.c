@@ -219,14 +219,17 @@ static int64_t axis_of(const Vmap *c, int64_t number) {
 // Finds the size of the new dimension, on which all mapped parameters must agree.
 static HloStatus check_axes(Vmap *c) {
     int64_t count = hlo_parameter_count(c->from);
-    HLO_FAIL_IF(c->options->axes.count && c->options->axes.count != count, HLO_INVALID_ARGUMENT,
-                "%lld axes for the %lld parameters of %s", (long long)c->options->axes.count, (long long)count,
-                c->from->name);
+    if (c->options->axes.count && c->options->axes.count != count)
+        return hlo_status_at_instruction(hlo_error(HLO_INVALID_ARGUMENT, "%lld axes for the %lld parameters of %s",
+                                                   (long long)c->options->axes.count, (long long)count, c->from->name),
+                                         c->from->root);
     c->v.size = c->options->size;
     c->v.axis = c->options->axis_name;
     for (int64_t i = 0; i < count; i++) {
-        HLO_FAIL_IF(axis_of(c, i) < -1, HLO_INVALID_ARGUMENT, "parameter %lld: axis %lld", (long long)i,
-                    (long long)axis_of(c, i));
+        if (axis_of(c, i) < -1)
+            return hlo_status_at_instruction(hlo_error(HLO_INVALID_ARGUMENT, "parameter %lld has no axis %lld",
+                                                       (long long)i, (long long)axis_of(c, i)),
+                                             c->from->parameters.items[i]);
     }
     HLO_FAIL_IF(c->v.size <= 0, HLO_INVALID_ARGUMENT, "the size of the mapped axis is %lld", (long long)c->v.size);
     return HLO_SUCCESS;
@@ -256,6 +259,7 @@ static const HloShape *inserted(Vmap *c, const HloShape *shape, int64_t axis, Hl
     int64_t dims[HLO_MAXIMUM_RANK];
     for (int64_t i = 0; i <= shape->rank; i++)
         dims[i] = i < axis ? shape->dims[i] : i == axis ? c->v.size : shape->dims[i - 1];
+    if (!*status) *status = hlo_shape_check_dims(shape->type, dims, shape->rank + 1);
     return hlo_shape_array(arena, shape->type, dims, shape->rank + 1);
 }
 

@@ -29,12 +29,18 @@ static int64_t leaf_count(const HloInstruction *i) {
 
 static HloStatus check_parameter(const HloComputation *from, HloInts wrt, int64_t index) {
     int64_t number = wrt.items[index];
-    HLO_FAIL_IF(number < 0 || number >= hlo_parameter_count(from), HLO_INVALID_ARGUMENT,
-                "there is no parameter %lld to differentiate by: %s has %lld", (long long)number, from->name,
-                (long long)hlo_parameter_count(from));
-    for (int64_t i = 0; i < index; i++)
-        HLO_FAIL_IF(wrt.items[i] == number, HLO_INVALID_ARGUMENT, "parameter %lld is named twice", (long long)number);
+    if (number < 0 || number >= hlo_parameter_count(from))
+        return hlo_status_at_instruction(
+            hlo_error(HLO_INVALID_ARGUMENT, "there is no parameter %lld to differentiate by: %s has %lld",
+                      (long long)number, from->name, (long long)hlo_parameter_count(from)),
+            from->root);
     const HloInstruction *parameter = from->parameters.items[number];
+    for (int64_t i = 0; i < index; i++)
+        if (wrt.items[i] == number)
+            return hlo_status_at_instruction(
+                hlo_error(HLO_INVALID_ARGUMENT, "parameter %lld, %s, is named twice to differentiate by",
+                          (long long)number, parameter->name),
+                parameter);
     for (int64_t k = 0; k < leaf_count(parameter); k++) {
         HloType type = hlo_shape_leaf(parameter->shape, k)->type;
         if (!hlo_transform_is_continuous(type))

@@ -90,6 +90,13 @@ exits 2 "vmap: no size" meshlo vmap squares.hlo
 exits 2 "vmap: no list" meshlo vmap squares.hlo --size 2 --axes 0,
 exits 3 "vmap: too few axes" meshlo vmap squares.hlo --size 2 --axes 0
 says err "1 axes for the 2 parameters" "vmap: too few axes: why"
+says err "squares.hlo:13:8: error: 1 axes" "vmap: too few axes: where"
+exits 3 "vmap: a size that fits nowhere" meshlo vmap squares.hlo --size 4611686018427387904
+says err "squares.hlo:8:3: error: the array's size in bytes does not fit" "vmap: a size that fits nowhere: where"
+exits 3 "grad: no parameter of that number" meshlo grad squares.hlo --wrt 7
+says err "squares.hlo:13:8: error: there is no parameter 7" "grad: no parameter of that number: where"
+exits 3 "grad: a parameter twice" meshlo grad squares.hlo --wrt 0,0
+says err "squares.hlo:8:3: error: parameter 0, x, is named twice" "grad: a parameter twice: where"
 exits 4 "vmap: an op that cannot be mapped" meshlo vmap unknown.hlo --size 2
 # A step of gradient descent on c sum(x^2): x - 0.5 * 2 c x = -x for c = 2.
 python3 - <<'PY'
