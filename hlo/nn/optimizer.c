@@ -3,6 +3,7 @@
 // those of optax 0.2 (transforms _adam, _accumulation, _clipping).
 #include "hlo/nn/optimizer.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "hlo/nn/internal.h"
@@ -139,13 +140,15 @@ static HloStatus check(const HloComputation *loss, const HloOptimizer *o, HloInt
     const struct {
         const char *name;
         double number, high;
-    } numbers[] = {{"the learning rate", o->learning_rate, HUGE_VAL},
+    } numbers[] = {{"the learning rate", o->learning_rate, DBL_MAX},
                    {"momentum", o->momentum, 1},
                    {"beta1", o->beta1, 1},
                    {"beta2", o->beta2, 1},
                    {"epsilon", o->epsilon, 1},
                    {"weight decay", o->weight_decay, 1},
-                   {"the norm to clip to", o->clip_norm, HUGE_VAL}};
+                   {"the norm to clip to", o->clip_norm, DBL_MAX}};
+    HLO_FAIL_IF((unsigned)o->kind >= HLO_OPTIMIZER_COUNT, HLO_INVALID_ARGUMENT, "there is no optimizer %d",
+                (int)o->kind);
     for (size_t i = 0; i < HLO_COUNT_OF(numbers); i++)
         HLO_TRY(check_number(numbers[i].name, numbers[i].number, 0, numbers[i].high));
     for (int64_t i = 0; i < weights.count; i++) {

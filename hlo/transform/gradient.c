@@ -86,7 +86,9 @@ static HloStatus check_result(const Derive *d) {
     return hlo_status_at_instruction(status, root);
 }
 
-static HloStatus check_rules(const HloGradientOptions *options) {
+static HloStatus check_options(const HloGradientOptions *options) {
+    HLO_FAIL_IF((unsigned)options->remat > HLO_REMAT_OFFLOAD_NAMED, HLO_INVALID_ARGUMENT,
+                "there is no rematerialisation policy %d", (int)options->remat);
     for (int64_t i = 0; i < options->rule_count; i++) {
         const HloDerivativeRule *rule = &options->rules[i];
         HLO_FAIL_IF(!rule->computation || (!rule->jvp && (!rule->forward || !rule->backward)), HLO_INVALID_ARGUMENT,
@@ -194,7 +196,7 @@ static HloStatus derive(void *argument) {
     d->wrt = d->options->wrt.count ? d->options->wrt : (HloInts){FIRST, 1};
     HloStatus status = check_result(d);
     for (int64_t i = 0; i < d->wrt.count && !status; i++) status = check_parameter(d->from, d->wrt, i);
-    if (!status) status = check_rules(d->options);
+    if (!status) status = check_options(d->options);
     if (!status) status = hlo_check_call_copies(d->from->module, d->scratch);
     if (!status) {
         d->jvp = (HloJvp){.scratch = d->scratch,

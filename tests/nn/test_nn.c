@@ -456,19 +456,24 @@ Test(nn, results_of_a_training_step_are_sharded_as_their_weights) {
     hlo_module_free(module);
 }
 
+// bug: an infinite rate, an optimiser without a number and a policy that does not exist were taken.
 Test(nn, wrong_optimisers_are_named) {
     HloModule *module = hlo_module_new("wrong");
     HloComputation *loss = build_loss(module), *step = NULL;
-    HloTrainingOptions options = {.optimizer = hlo_optimizer(HLO_OPTIMIZER_ADAM)};
-    options.optimizer.beta2 = NAN;
-    HloStatus status = hlo_training_step(loss, &options, &step);
-    cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
-    cr_assert(strstr(hlo_status_message(status), "beta2"));
-    hlo_status_free(status);
-    options.optimizer = hlo_optimizer(HLO_OPTIMIZER_SGD);
-    options.gradient.wrt = HLO_DIMS(7);
-    status = hlo_training_step(loss, &options, &step);
-    cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
-    hlo_status_free(status);
+    const HloTrainingOptions adam = {.optimizer = hlo_optimizer(HLO_OPTIMIZER_ADAM)};
+    HloTrainingOptions wrong[] = {adam, adam, adam, adam, adam};
+    wrong[0].optimizer.beta2 = NAN;
+    wrong[1].optimizer.learning_rate = INFINITY;
+    wrong[2].optimizer.kind = HLO_OPTIMIZER_COUNT;
+    wrong[3].gradient.wrt = HLO_DIMS(7);
+    wrong[4].gradient.remat = (HloRemat)99;
+    static const char *const kSaid[] = {"beta2", "the learning rate is inf", "no optimizer", "no parameter 7",
+                                        "no rematerialisation policy 99"};
+    for (size_t i = 0; i < HLO_COUNT_OF(wrong); i++) {
+        HloStatus status = hlo_training_step(loss, &wrong[i], &step);
+        cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", kSaid[i]);
+        cr_expect(strstr(hlo_status_message(status), kSaid[i]), "%s", hlo_status_message(status));
+        hlo_status_free(status);
+    }
     hlo_module_free(module);
 }
