@@ -416,7 +416,10 @@ const drawLinks = () => {
   byId("links-scale").append(node("span", { class: "note" }, "busy 0 %"),
     node("span", { style: `width:200px;height:12px;border-radius:3px;background:linear-gradient(90deg, ${heat(0)}, ${heat(0.5)}, ${heat(1)})` }),
     node("span", { class: "note" }, percent(busiest)));
-  const planes = shape[2], axes = ["x", "y", "z"], box = byId("links");
+  // Planes that carry nothing are left out: a program may use a part of a large slice.
+  const plane = shape[0] * shape[1], carries = z => carried.some(chips => chips && chips.slice(z * plane, (z + 1) * plane).some(load => load >= 0));
+  const drawnPlanes = [...Array(shape[2]).keys()].filter(carries), planes = drawnPlanes.length, axes = ["x", "y", "z"], box = byId("links");
+  if (planes < shape[2]) byId("links-note").textContent += ` Drawn: ${planes} of ${shape[2]} planes; the others carry nothing.`;
   let drawn = [];
   const layout = width => {
     const across = Math.max(1, Math.min(planes, 4, Math.floor((width - 12) / (5 * shape[0] + 24)))), rows = Math.ceil(planes / across);
@@ -428,10 +431,10 @@ const drawLinks = () => {
     const { across, cell } = layout(width), text = pen.font;
     drawn = [];
     pen.fillStyle = colour("page"); pen.fillRect(0, 0, width, height);
-    for (let z = 0; z < planes; z++) {
-      const left = 12 + (z % across) * (shape[0] * cell + 24), top = 24 + Math.floor(z / across) * (shape[1] * cell + 34);
+    for (const [place, z] of drawnPlanes.entries()) {
+      const left = 12 + (place % across) * (shape[0] * cell + 24), top = 24 + Math.floor(place / across) * (shape[1] * cell + 34);
       pen.textAlign = "left"; pen.font = text;
-      if (planes > 1) { pen.fillStyle = colour("faint"); pen.fillText(`z = ${z}`, left, top - 12); }
+      if (shape[2] > 1) { pen.fillStyle = colour("faint"); pen.fillText(`z = ${z}`, left, top - 12); }
       for (let y = 0; y < shape[1]; y++) for (let x = 0; x < shape[0]; x++) {
         const chip = x + shape[0] * (y + shape[1] * z), cx = left + (x + 0.5) * cell, cy = top + (y + 0.5) * cell;
         for (let direction = 0; direction < 6; direction++) {
@@ -443,11 +446,12 @@ const drawLinks = () => {
           const ox = axis === 1 ? up * gap : 0, oy = axis === 0 ? up * gap : 0;
           pen.strokeStyle = heat(busiest ? use.busy / data.step / busiest : 0); pen.lineWidth = Math.max(1, Math.min(6, cell * 0.1));
           pen.beginPath(); pen.moveTo(cx + ox, cy + oy); pen.lineTo(cx + dx + ox, cy + dy + oy); pen.stroke();
-          if (planes === 1 && cell >= 64) {
-            // Beside the line, on the side of its direction.
+          if (cell >= 64) {
+            // Beside the line, on the side of its direction; past the end of a diagonal.
             pen.fillStyle = colour("faint"); pen.font = "10px system-ui, 'DejaVu Sans', sans-serif";
             pen.textAlign = axis === 1 ? (up > 0 ? "left" : "right") : "center";
-            pen.fillText(percent(use.busy / data.step).replace(/\.\d+/, ""), cx + dx * 0.62 + ox * 1.7, cy + dy * 0.8 + oy * 2);
+            const [tx, ty] = [[dx * 0.62, oy + up * 9], [ox + up * 6, dy * 0.8], [dx, dy - up * 7]][axis];
+            pen.fillText(Math.round(100 * use.busy / data.step) + " %", cx + tx, cy + ty);
           }
           drawn.push([cx + dx * 0.6 + ox, cy + dy * 0.6 + oy, `<b>chip (${x}, ${y}, ${z}) to ${up > 0 ? "+" : "−"}${axes[axis]}</b>${bytes(use.bytes)}, busy for ${percent(use.busy / data.step)} of the step`]);
         }
@@ -462,6 +466,18 @@ const drawLinks = () => {
     for (const one of drawn) { const d = Math.hypot(one[0] - x, one[1] - y); if (d < distance) { distance = d; near = one; } }
     return near ? near[2] : "";
   });
+  // Numbers of large slices too, whose drawing has no place for them.
+  const sums = carried.map((chips, direction) => {
+    const uses = (chips || []).filter(load => load >= 0).map(load => loads[load]);
+    return { name: `${direction % 2 === 0 ? "+" : "−"}${axes[direction >> 1]}`, count: uses.length, bytes: uses.reduce((sum, use) => sum + use.bytes, 0),
+      busy: uses.reduce((sum, use) => sum + use.busy, 0) / Math.max(1, uses.length) / data.step, most: Math.max(0, ...new Set(uses.map(use => use.busy))) / data.step };
+  }).filter(row => row.count);
+  const below = node("div");
+  box.append(below);
+  table(below, [
+    ["direction", row => row.name, null, "k"], ["links", row => row.count, null, "n"], ["carried", row => row.bytes, (row, value) => bytes(value), "n"],
+    ["busy, mean", row => row.busy, (row, value) => percent(value), "n"], ["busy, most", row => row.most, (row, value) => withShare(value), "n"],
+  ], sums, 4, 6);
   for (const [name, use] of [["between the devices of a chip", data.links.package], ["between slices, of a host", data.links.dcn]])
     if (use) box.append(node("p", { class: "note" }, `Links ${name}: ${use.count} carry up to ${bytes(use.bytes)} each, busy for up to ${percent(use.busy / data.step)} of the step.`));
 };

@@ -146,6 +146,9 @@ addEventListener("load", () => setTimeout(() => {
   const box = timeline.canvas.getBoundingClientRect(), at = timeline.drawn.find(one => one[2] > 20);
   timeline.canvas.dispatchEvent(new MouseEvent("click", { clientX: box.left + at[0] + 5, clientY: box.top + at[1] + 5 }));
   expect("a tap shows what is there", byId("tip").style.display === "block" && byId("tip").textContent.startsWith(at[4].name));
+  const sums = [...document.querySelectorAll("#links tbody tr")].map(row => [...row.cells].map(cell => cell.textContent));
+  const count = sums.reduce((sum, row) => sum + Number(row[1]), 0);
+  expect("the links of all directions in a table", sums.length === 6 && count === data.links.directions.flatMap(expand).filter(load => load >= 0).length);
   expect("nothing is wider than the page", document.documentElement.scrollWidth <= innerWidth);
   document.body.append(node("p", { id: "driven" }, "driven: " + (failures.join("; ") || "works")));
 }, 300));
@@ -153,6 +156,10 @@ JS
     python3 -c "print(open('decoder.html').read().replace('</body>', '<script>' + open('drive.js').read() + '</script></body>'))" >driven.html
     "$browser" --headless=new --no-sandbox --disable-gpu --window-size=400,2000 --virtual-time-budget=5000 --dump-dom "file://$PWD/driven.html" >dom 2>console
     check "report on a phone: the controls work" sh -c 'grep -o "driven: [^<]*" dom | tail -1 | tee /dev/stderr | grep -q "driven: works"'
+    # Of v4-8192 the program uses 64 chips.
+    meshlo emulate "$SOURCE/examples/decoder_32b_step.mlir.xz" --on v4-8192 --report pod.html >/dev/null 2>&1
+    "$browser" --headless=new --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom "file://$PWD/pod.html" >dom 2>console
+    check "report of a part of a pod: planes without traffic are not drawn" grep -q 'Drawn: 1 of 16 planes' dom
     for width in 400 1440 2560; do
         "$browser" --headless=new --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --window-size=$width,2000 \
             --virtual-time-budget=3000 --dump-dom "file://$PWD/comparison.html" >dom 2>console
