@@ -120,6 +120,46 @@ static bool narrows_new_array(const Planner *planner, const HloInstruction *inst
     return false;
 }
 
+static bool has_batch(const HloInstruction *product);
+
+// Instructions between an array in memory and what is made of it.
+#define MAX_STEPS_FROM_SOURCE 48
+
+// The search for the arrays in memory from which an instruction is computed.
+typedef struct Sources {
+    const HloInstruction *only;  // the one array that is about as large as the instruction
+    int64_t elements;            // of the instruction
+    int steps;
+    bool failed;  // several, too many steps, or expensive ones
+} Sources;
+
+static void find_sources(const HloInstruction *instruction, Sources *sources) {
+    for (int32_t i = 0; i < instruction->operand_count && !sources->failed; i++) {
+        const HloInstruction *operand = instruction->operands[i];
+        if (is_generated(operand) || hlo_shape_elements(operand->shape) * 2 <= sources->elements) continue;
+        if (++sources->steps > MAX_STEPS_FROM_SOURCE) sources->failed = true;
+        if (fuses(emu_instruction_class(operand)) || emu_is_view(operand)) {
+            sources->failed |= emu_instruction_vector_cost(operand) > HIDDEN_COST;
+            find_sources(operand, sources);
+            continue;
+        }
+        sources->failed |= sources->only && sources->only != operand;
+        sources->only = operand;
+    }
+}
+
+// The array from which alone an instruction is computed, smaller ones aside: an argument or the result of a product
+// without a batch, in at most `bits` bits. NULL if there is none. It is in memory where others read it too.
+static const HloInstruction *source_in_memory(const HloInstruction *instruction, int bits) {
+    Sources sources = {.elements = hlo_shape_elements(instruction->shape)};
+    find_sources(instruction, &sources);
+    const HloInstruction *only = sources.failed ? NULL : sources.only;
+    if (!only || !hlo_shape_is_array(only->shape) || hlo_type_info(only->shape->type)->bits > bits) return NULL;
+    const EmuOpClass op_class = emu_instruction_class(only);
+    if (op_class == EMU_OP_MATRIX) return has_batch(only) ? NULL : only;
+    return op_class == EMU_OP_FREE ? only : NULL;
+}
+
 static bool has_batch(const HloInstruction *product) {
     return hlo_is(product, HLO_OP_DOT) && HLO_ATTRIBUTES(product, Dot)->lhs_batch.count > 0;
 }
@@ -225,6 +265,12 @@ static bool collect_consumers(Planner *planner, const HloInstruction *instructio
     return consumers->count > 0;
 }
 
+// Whether products narrow an array again that others read too. Where two cores are one device they do not [RT: v5p].
+static bool narrows_in_products(const Planner *planner, const HloInstruction *narrow) {
+    return planner->chip->cores_per_chip == planner->chip->devices_per_chip &&
+           source_in_memory(narrow, hlo_type_info(narrow->shape->type)->bits);
+}
+
 // Whether the several consumers of an instruction may each compute it, whatever memory its result takes. Products
 // compute what they multiply and what is combined with their results again, since they hide it: an activation is kept
 // as what it is made from, unless that is a product which can write the activation itself. Other kernels do not repeat
@@ -242,8 +288,13 @@ static bool may_repeat(const Planner *planner, const HloInstruction *instruction
         products += kind == EMU_OP_MATRIX;
     }
     if (with_sums && products > 0 && cost > CHEAP_COST && widens_product(planner, instruction)) return true;
+    const int bits = hlo_type_info(instruction->shape->type)->bits;
+    const bool with_sources = cost > CHEAP_COST && cost <= HIDDEN_COST && !is_epilogue(planner, instruction);
+    if (with_sources && source_in_memory(instruction, bits)) return true;
     if (only_products && !planner->spares_memory)
-        return instruction->opcode != HLO_OP_CONCATENATE && !narrows_new_array(planner, instruction, consumers->count);
+        return instruction->opcode != HLO_OP_CONCATENATE &&
+               (!narrows_new_array(planner, instruction, consumers->count) ||
+                narrows_in_products(planner, instruction));
     if (!planner->spares_memory && cost > CHEAP_COST) return false;
     return cheap_to_repeat(planner, instruction, consumers->count);
 }

@@ -151,6 +151,34 @@ Test(emulator_kept, bug_stacks_that_begin_alike_were_one_buffer) {
 #undef STATE
 }
 
+// bug: the exponentials of a softmax of an array that is in memory anyway were written, where libtpu computes them
+// again from it; and the gradient of a cross entropy was kept beside the logits, on chips other than v5p, where libtpu
+// makes it inside of both products that read it.
+#define ADD_AND_MOST                                                                                   \
+    "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n" \
+    "most { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a,b) }\n"
+Test(emulator_kept, bug_exponentials_of_arrays_in_memory_are_made_again) {
+    static const char softmax[] = ADD_AND_MOST
+        "ENTRY e { x = f32[2048,32000] parameter(0)\n low = f32[] constant(-inf)\n m = f32[2048] reduce(x,low), "
+        "dimensions={1}, to_apply=most\n mb = f32[2048,32000] broadcast(m), dimensions={0}\n d = f32[2048,32000] "
+        "subtract(x,mb)\n n = f32[2048,32000] exponential(d)\n zero = f32[] constant(0)\n s = f32[2048] "
+        "reduce(n,zero), dimensions={1}, to_apply=add\n sb = f32[2048,32000] broadcast(s), dimensions={0}\n"
+        " ROOT p = f32[2048,32000] divide(n,sb) }";
+    cr_assert_eq(temporaries(softmax, "v6e-1"), 0);
+    static const char gradient[] = ADD_AND_MOST
+        "ENTRY e { h = bf16[4096,1024] parameter(0)\n w = bf16[1024,32000] parameter(1)\n l = bf16[4096,32000] "
+        "dot(h,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n x = f32[4096,32000] convert(l)\n low = f32[] "
+        "constant(-inf)\n m = f32[4096] reduce(x,low), dimensions={1}, to_apply=most\n mb = f32[4096,32000] "
+        "broadcast(m), dimensions={0}\n d = f32[4096,32000] subtract(x,mb)\n n = f32[4096,32000] exponential(d)\n"
+        " zero = f32[] constant(0)\n s = f32[4096] reduce(n,zero), dimensions={1}, to_apply=add\n sb = "
+        "f32[4096,32000] broadcast(s), dimensions={0}\n p = f32[4096,32000] divide(n,sb)\n g = bf16[4096,32000] "
+        "convert(p)\n a = bf16[4096,1024] dot(g,w), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n b = "
+        "bf16[1024,32000] dot(h,g), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n ROOT r = "
+        "(bf16[4096,1024], bf16[1024,32000]) tuple(a,b) }";
+    cr_assert_eq(temporaries(gradient, "v5e-1"), 250 * MIB);
+}
+#undef ADD_AND_MOST
+
 // bug: layout copies of convolutions and pools took no memory: the first layer's result is made with the features in
 // the lanes, 98 MiB, and given back with the width there, 56 MiB; a window does not slide along the lanes.
 Test(emulator_kept, bug_convolutions_and_pools_copy_to_other_layouts) {
@@ -194,11 +222,11 @@ Test(emulator_kept, bug_images_that_are_views_of_other_shapes) {
 Test(emulator_kept, bug_one_of_several_results_is_not_written_over) {
     static const char program[] =
         "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n"
-        "ENTRY e { p = f32[8192,8192] parameter(0)\n x = f32[8192,8192] exponential(p)\n zero = f32[] constant(0)\n"
+        "ENTRY e { p = f32[8192,8192] parameter(0)\n x = f32[8192,8192] sine(p)\n zero = f32[] constant(0)\n"
         " s = f32[8192] reduce(x,zero), dimensions={1}, to_apply=add\n"
         " sb = f32[8192,8192] broadcast(s), dimensions={0}\n z = f32[8192,8192] divide(x,sb)\n"
         " ROOT r = f32[1024,8192] reduce-window(z,zero), window={size=8x1 stride=8x1}, to_apply=add }";
-    // The exponentials, which are made with their sum, and the quotients.
+    // The sines, which are made with their sum, and the quotients.
     cr_assert_geq(temporaries(program, "v4-8"), 2 * 256 * MIB);
     cr_assert_lt(temporaries(program, "v4-8"), 3 * 256 * MIB);
 }
