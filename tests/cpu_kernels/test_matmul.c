@@ -56,7 +56,7 @@ static double get(HloType type, const void *array, int64_t at) {
                                                   : (double)bits;
 }
 
-enum { kLargest = 20000 };
+enum { kLargest = 40000 };
 
 // layout: 0 row-major, 1 column-major, 2 every second element.
 static void layout_strides(int layout, int64_t rows, int64_t columns, int64_t *row, int64_t *column) {
@@ -120,12 +120,14 @@ CaseList(cpu_matmul, products_of_all_types) {
 }
 
 CaseTest(TypeCase *types, cpu_matmul, products_of_all_types) {
-    static const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {1, 33, 20}, {33, 1, 20}, {40, 50, 60}, {4, 4, 0}};
+    // The last one has several panels of columns, and more rows than read them in place.
+    static const int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7}, {1, 33, 20},  {33, 1, 20},
+                                       {40, 50, 60}, {4, 4, 0}, {66, 150, 12}};
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AMX, &pool));
     for (int blas = 0; blas < (levels_have_blas() ? 2 : 1); blas++) {
         cpu_pool_set_blas(pool, blas ? CPU_BLAS_OPENBLAS : CPU_BLAS_BUILTIN);
-        for (int s = 0; s < 6; s++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
             for (int layouts = 0; layouts < 27; layouts++) check(pool, types, sizes[s], layouts);
     }
     cpu_pool_free(pool);
