@@ -46,6 +46,7 @@ typedef enum CliKind {
     CLI_INTEGER,  // a decimal integer
     CLI_NUMBER,   // a finite decimal number from 0 on
     CLI_LIST,     // any text, may be given several times
+    CLI_OUTPUT,   // a CLI_TEXT that names the file to write, or - ; refused before the verb runs if that cannot be
 } CliKind;
 
 // One row of an option table.
@@ -148,8 +149,8 @@ bool cli_has_option(const CliVerb *verb, const char *name);
 // it; `name` itself where they lack it.
 const char *cli_option_name(const CliContext *context, const char *name);
 
-// The last value of a CLI_TEXT option; NULL when it was not given. Asking for an option that the verb's tables lack is
-// a bug, here and below.
+// The last value of a CLI_TEXT or CLI_OUTPUT option; NULL when it was not given. Asking for an option that the verb's
+// tables lack is a bug, here and below.
 const char *cli_text(const CliContext *context, const char *name);
 // As above, with a value to use when it was not given.
 const char *cli_text_or(const CliContext *context, const char *name, const char *otherwise);

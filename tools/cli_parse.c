@@ -138,6 +138,27 @@ static HloStatus parse_option(CliContext *context, int count, char **arguments, 
     return HLO_SUCCESS;
 }
 
+// The last value given for `name`; NULL when there is none. Searches from the end, so that the command line takes
+// precedence over MESHLO_FLAGS.
+static const CliValue *find_value(const CliContext *context, const char *name) {
+    const CliOption *option = find_option(context->verb, name, strlen(name));
+    HLO_BUG_IF(!option);
+    for (int64_t i = context->values.count - 1; i >= 0; --i) {
+        if (context->values.items[i].option == option) return &context->values.items[i];
+    }
+    return NULL;
+}
+
+// Refuses files that could not be written, before the work whose result they would be.
+static HloStatus check_outputs(const CliContext *context) {
+    for (int64_t i = 0; i < context->values.count; ++i) {
+        const CliValue *value = &context->values.items[i];
+        if (value->option->kind == CLI_OUTPUT && find_value(context, value->option->name) == value)
+            HLO_TRY(hlo_file_check_writable(value->text));
+    }
+    return HLO_SUCCESS;
+}
+
 HloStatus cli_parse(CliContext *context, int argument_count, char **arguments) {
     bool options_over = false;
     for (int i = 0; i < argument_count; ++i) {
@@ -157,18 +178,7 @@ HloStatus cli_parse(CliContext *context, int argument_count, char **arguments) {
         return cli_usage_error(context, "unexpected argument '%s' (see meshlo %s --help)",
                                context->arguments.items[verb->most_arguments], verb->name);
     }
-    return HLO_SUCCESS;
-}
-
-// The last value given for `name`; NULL when there is none. Searches from the end, so that the command line takes
-// precedence over MESHLO_FLAGS.
-static const CliValue *find_value(const CliContext *context, const char *name) {
-    const CliOption *option = find_option(context->verb, name, strlen(name));
-    HLO_BUG_IF(!option);
-    for (int64_t i = context->values.count - 1; i >= 0; --i) {
-        if (context->values.items[i].option == option) return &context->values.items[i];
-    }
-    return NULL;
+    return check_outputs(context);
 }
 
 const char *cli_option_name(const CliContext *context, const char *name) {
@@ -209,7 +219,7 @@ HloStatus cli_standard_output(CliContext *context, const char *const *options, i
     *taken = false;
     for (int64_t i = 0; i < count; ++i) {
         const CliValue *value = find_value(context, options[i]);
-        bool file = value && value->option->kind == CLI_TEXT;
+        bool file = value && value->option->kind == CLI_OUTPUT;
         if (!value || (file && strcmp(value->text, "-") != 0)) continue;
         *taken |= file;
         other = owner;

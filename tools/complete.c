@@ -142,7 +142,7 @@ static void offer_value(Completion *completion, const CliOption *option) {
     }
     if (strchr(option->value, '|') && !strchr(option->value, '['))
         offer_words(completion, option->value);
-    else if (option->kind == CLI_TEXT || option->kind == CLI_LIST)
+    else if (option->kind == CLI_TEXT || option->kind == CLI_LIST || option->kind == CLI_OUTPUT)
         offer_files(completion);
 }
 

@@ -502,6 +502,36 @@ HloStatus hlo_file_write_pieces(const char *path, const HloFilePiece *pieces, in
     return write_and_rename(path, realpath(path, target) ? target : path, &info, pieces, count);
 }
 
+// Returns why a file cannot be made in the folder of `path` or replace one there, as an errno, or 0.
+static int check_folder_of(const char *path) {
+    const char *name;
+    const int folder = open_folder_of(path, &name);
+    if (folder < 0) return errno;
+    const int failure = !*name ? EISDIR : faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) != 0 ? errno : 0;
+    close(folder);
+    return failure;
+}
+
+HloStatus hlo_file_check_writable(const char *path) {
+    assert(path);
+    struct stat info;
+    char target[PATH_MAX];
+    int failure = 0;
+    if (named_descriptor(path) >= 0) return HLO_SUCCESS;
+    if (!*path) return system_error("write", "''", ENOENT);
+    if (stat(path, &info) != 0) {
+        failure = errno == ENOENT ? follow_links(path, target) : errno;
+        if (!failure) failure = check_folder_of(target);
+    } else if (S_ISDIR(info.st_mode)) {
+        failure = EISDIR;
+    } else if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) {
+        failure = errno;
+    } else if (S_ISREG(info.st_mode)) {
+        failure = check_folder_of(realpath(path, target) ? target : path);
+    }
+    return failure ? system_error("write", path, failure) : HLO_SUCCESS;
+}
+
 void hlo_file_name_part(HloText *text, const char *name) {
     enum { kMostBytes = 128 };
     for (size_t i = 0; name[i] && i < kMostBytes; i++) {

@@ -45,6 +45,11 @@ typedef struct HloFilePiece {
 // remains then. SIGXFSZ and SIGPIPE of its writes are errors. Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_file_write_pieces(const char *path, const HloFilePiece *pieces, int64_t count);
 
+// Says whether hlo_file_write_pieces() could write to `path` now, as far as that can be known without writing: with its
+// errors for a folder that does not exist, and for folders and files that must not be written. Nothing is changed, and
+// the disk may be full all the same. For callers who would otherwise learn it after long work. Any thread.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_file_check_writable(const char *path);
+
 // Writes `size` bytes at `data`, as hlo_file_write_pieces() does.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_file_write(const char *path, const void *data, size_t size);
 

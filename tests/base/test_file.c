@@ -253,6 +253,32 @@ Test(base_file, names_the_reason_when_nothing_can_be_written) {
     drop_fixture(&fixture);  // which fails when a temporary file is left
 }
 
+// What can be known before is what writing would say, and nothing is made or changed.
+Test(base_file, tells_beforehand_what_cannot_be_written) {
+    Fixture fixture = make_fixture();
+    char link[160], folder[160], below[192];
+    snprintf(link, sizeof link, "%s/link", fixture.folder);
+    snprintf(folder, sizeof folder, "%s/folder", fixture.folder);
+    snprintf(below, sizeof below, "%s/f", folder);
+    cr_assert_eq(symlink("no/such/file", link), 0);
+    cr_assert_eq(mkdir(folder, 0700), 0);
+    const char *const paths[] = {fixture.path, "-", "/dev/null", "", "no/such/file", folder, link, below};
+    for (size_t i = 0; i < HLO_COUNT_OF(paths); i++) {
+        HloStatus before = hlo_file_check_writable(paths[i]);
+        if (!before) cr_expect_neq(access(fixture.path, F_OK), 0, "the file was made");
+        HloStatus status = strcmp(paths[i], "-") ? hlo_file_write(paths[i], "x", 1) : HLO_SUCCESS;
+        cr_expect_eq(!before, !status, "%s", paths[i]);
+        if (before && status) cr_expect_str_eq(hlo_status_message(before), hlo_status_message(status));
+        hlo_status_free(before);
+        hlo_status_free(status);
+        unlink(fixture.path);
+    }
+    unlink(below);
+    unlink(link);
+    rmdir(folder);
+    drop_fixture(&fixture);
+}
+
 // Neither a file that could be replaced nor something that can be written to.
 Test(base_file, names_the_reason_when_a_socket_is_written_to) {
     Fixture fixture = make_fixture();

@@ -128,3 +128,15 @@ mkdir -p a/b
 if meshlo opt up.hlo --dump-to a/b >out 2>err; then
     check "a module's name with slashes" bash -c 'ls a/b | grep -q "module_0000.*up" && [ "$(ls a)" = b ]'
 fi
+
+# bug: a file that cannot be written was reported after the work whose result it would be, a search of a minute for
+# plan. Now the program is not even read.
+for verb_option in 'plan -o' 'emulate --trace' 'emulate --report' 'emulate --xplane' 'compare -o' 'compare --report' 'sweep -o' 'sweep --cache' \
+    'explain -o' 'partition -o' 'convert -o' 'opt -o' 'grad -o' 'vmap -o' 'topology --svg' 'topology --hwloc'; do
+    read -r verb option <<<"$verb_option"
+    exits 2 "$verb_option: a file that cannot be written" meshlo "$verb" missing.hlo "$option" no/such/file
+    says err 'cannot write no/such/file' "$verb_option: a file that cannot be written: first"
+done
+mkdir -p folder
+exits 2 "a folder instead of a file" meshlo plan missing.hlo -o folder
+says err 'cannot write folder: Is a directory' "a folder instead of a file: first"

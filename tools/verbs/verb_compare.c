@@ -22,9 +22,9 @@ static const CliOption kOptions[] = {
      "The shards of an alternative, separated by semicolons; several times for several."},
     {"fail-if", CLI_LIST, "step>5%",
      "Exit with 1 where an alternative's step, peak, bytes or exposed is so much more than the first one's."},
-    {"report", CLI_TEXT, "OUT", "Write a page for browsers with all of them side by side."},
+    {"report", CLI_OUTPUT, "OUT", "Write a page for browsers with all of them side by side."},
     {"json", CLI_FLAG, NULL, "Print what emulate --json has of each, and the differences."},
-    {"o", CLI_TEXT, "OUT", "Write the comparison to OUT."},
+    {"o", CLI_OUTPUT, "OUT", "Write the comparison to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

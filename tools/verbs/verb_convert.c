@@ -29,7 +29,7 @@ static const CliOption kOptions[] = {
     {"config", CLI_FLAG, NULL,
      "Of proto: HloModuleProtoWithConfig, which has the numbers of replicas and partitions, and what else a "
      "HloModuleConfigProto said when it was read."},
-    {"o", CLI_TEXT, "OUT", "Write to OUT."},
+    {"o", CLI_OUTPUT, "OUT", "Write to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

@@ -17,9 +17,9 @@ static const CliOption kSliceOptions[] = {
 };
 static const CliOptionTable kSliceTable = CLI_TABLE(kSliceOptions);
 static const CliOption kOptions[] = {
-    {"report", CLI_TEXT, "F.html", "Write a report for a browser, in one file."},
-    {"trace", CLI_TEXT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
-    {"xplane", CLI_TEXT, "F.xplane.pb", "Write the profile for XProf and TensorBoard."},
+    {"report", CLI_OUTPUT, "F.html", "Write a report for a browser, in one file."},
+    {"trace", CLI_OUTPUT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
+    {"xplane", CLI_OUTPUT, "F.xplane.pb", "Write the profile for XProf and TensorBoard."},
     {"fault", CLI_TEXT, "SPEC", "What-if faults: link:A-B:SPEED, straggler:D:TIMES, dead:D, separated by commas."},
     {"sync", CLI_FLAG, NULL, "Do not split collectives, not even on chips that overlap them with computation."},
     {"kernel-costs", CLI_TEXT, "body|stated",

@@ -10,7 +10,7 @@ static const CliOption kOptions[] = {
      "Try changes no longer than so many seconds (s), minutes (m) or milliseconds (ms); 0s tries none."},
     {"each", CLI_FLAG, NULL, "Also list every collective with the op and the shardings that it comes from."},
     {"json", CLI_FLAG, NULL, "Print the report as JSON."},
-    {"o", CLI_TEXT, "OUT", "Write the report to OUT."},
+    {"o", CLI_OUTPUT, "OUT", "Write the report to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

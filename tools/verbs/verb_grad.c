@@ -24,7 +24,7 @@ static const CliOption kOptions[] = {
     {"learning-rate-parameter", CLI_FLAG, NULL, "Take the learning rate as the last parameter instead, f32[]."},
     {"weight-decay", CLI_NUMBER, "R", "Of adamw (default: 0.0001)."},
     {"clip-norm", CLI_NUMBER, "N", "Scale the gradients down to this norm of all of them together."},
-    {"o", CLI_TEXT, "OUT", "Write the program to OUT."},
+    {"o", CLI_OUTPUT, "OUT", "Write the program to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

@@ -17,7 +17,7 @@ static const CliOption kOptions[] = {
     {"dump-to", CLI_TEXT, "DIR",
      "Write the module before the first pass and after the last to DIR, named as XLA names dumps."},
     {"dump-pass-re", CLI_TEXT, "RE", "Also write it after each pass whose name matches this regular expression."},
-    {"o", CLI_TEXT, "OUT", "Write the program to OUT."},
+    {"o", CLI_OUTPUT, "OUT", "Write the program to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

@@ -8,7 +8,7 @@ static const CliOption kOptions[] = {
     {"propagate-only", CLI_FLAG, NULL, "Only print how each array would be sharded."},
     {"explain", CLI_FLAG, NULL, "Print the reasons of the collectives to standard error too."},
     {"json", CLI_FLAG, NULL, "Print a report of the collectives as JSON instead of the program."},
-    {"o", CLI_TEXT, "OUT", "Write the program to OUT."},
+    {"o", CLI_OUTPUT, "OUT", "Write the program to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

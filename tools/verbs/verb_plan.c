@@ -18,7 +18,7 @@ static const CliOption kOptions[] = {
     {"price", CLI_LIST, "v5e=1.20", "For --objective cost: what a chip of this generation costs an hour."},
     {"seed", CLI_INTEGER, "S", "Accepted for scripts: the search uses no random numbers."},
     {"json", CLI_FLAG, NULL, "Print the plan as JSON."},
-    {"o", CLI_TEXT, "OUT", "Write the program with the plan's annotations to OUT."},
+    {"o", CLI_OUTPUT, "OUT", "Write the program with the plan's annotations to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

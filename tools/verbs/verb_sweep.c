@@ -23,9 +23,9 @@ static const CliOption kOptions[] = {
     {"shard", CLI_LIST, "p0=a,-", "Shards a parameter (p0 or its name, patterns too) or a result (r0) in all trials."},
     {"price", CLI_LIST, "v5e=1.20", "What a chip of this generation costs an hour, for the column cost of a step."},
     {"tokens", CLI_NUMBER, "N", "Tokens (or samples) in a step, for the column of tokens a second."},
-    {"cache", CLI_TEXT, "FILE", "Keep results in FILE, and take those that it has already."},
+    {"cache", CLI_OUTPUT, "FILE", "Keep results in FILE, and take those that it has already."},
     {"json", CLI_FLAG, NULL, "Print an array of rows in order of time."},
-    {"o", CLI_TEXT, "OUT", "Write the table to OUT."},
+    {"o", CLI_OUTPUT, "OUT", "Write the table to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

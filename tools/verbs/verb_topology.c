@@ -15,8 +15,8 @@ static const CliOption kOptions[] = {
     {"mesh", CLI_TEXT, "4,2", "Print the device ids of such a mesh in the order of JAX's make_mesh."},
     {"split", CLI_FLAG, NULL, "Let the mesh split physical axes."},
     {"json", CLI_FLAG, NULL, "Print JSON."},
-    {"svg", CLI_TEXT, "FILE", "Write a drawing of the slice to FILE."},
-    {"hwloc", CLI_TEXT, "FILE", "Write the slice as an hwloc topology in XML, for lstopo, to FILE."},
+    {"svg", CLI_OUTPUT, "FILE", "Write a drawing of the slice to FILE."},
+    {"hwloc", CLI_OUTPUT, "FILE", "Write the slice as an hwloc topology in XML, for lstopo, to FILE."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

@@ -10,7 +10,7 @@ static const CliOption kOptions[] = {
     {"size", CLI_INTEGER, "N", "The size of that axis, which the mapped parameters get in addition to their own."},
     {"axis-name", CLI_TEXT, "NAME",
      "The name of the axis: collectives with the frontend attribute axis_name=NAME exchange among its items."},
-    {"o", CLI_TEXT, "OUT", "Write the program to OUT."},
+    {"o", CLI_OUTPUT, "OUT", "Write the program to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
