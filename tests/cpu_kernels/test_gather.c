@@ -2,6 +2,7 @@
 // Gather and scatter against the definition in the StableHLO specification, one element at a time.
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/ir/literal.h"
@@ -359,4 +360,37 @@ Test(cpu_gather, large_tables_are_combined_on_the_way) {
         cr_assert_eq(table[kRows * kColumns - 1], 1 / (float)(kRows * kColumns));
         cpu_pool_free(pool);
     }
+}
+
+// Many points for each place: their sums have the bits of adding one number at a time in the points' order, also those
+// of places without any, and nothing beyond the last point is read.
+Test(cpu_gather, points_are_added_in_their_order) {
+    enum { kRows = 57, kSlices = 1201, kColumns = 3 };
+    static int32_t rows[kSlices];
+    const HloType type = HLO_F32;
+    const int64_t sizes[] = {kRows, kColumns}, counts[] = {kSlices}, many[] = {kSlices, kColumns};
+    float table[kRows * kColumns], got[kRows * kColumns], sums[kRows * kColumns];
+    float *updates = malloc(sizeof *updates * kSlices * kColumns);  // of this size: the sanitizer sees reads beyond
+    for (int i = 0; i < kRows * kColumns; i++) sums[i] = table[i] = i % 5 == 0 ? -0.0f : 1 / (float)(i + 1);
+    for (int i = 0; i < kSlices * kColumns; i++) updates[i] = i % 211 == 0 ? INFINITY : 1 / (float)(i % 1000 - 500.5f);
+    for (int i = 0; i < kSlices; i++) {
+        rows[i] = i * 11 % (kRows + 6) - 4;
+        for (int j = 0; rows[i] >= 0 && rows[i] < kRows && j < kColumns; j++)
+            sums[rows[i] * kColumns + j] += updates[i * kColumns + j];
+    }
+    for (int form = 2 * levels_first(); form <= 2 * levels_last() + 1; form++) {
+        const HloType index = form % 3 ? HLO_S32 : HLO_U32;
+        const CpuScatter scatter = {.indexing = rows_of_table(sizes, index, 1, counts, many),
+                                    .count = 1,
+                                    .types = &type,
+                                    .op = CPU_SCATTER_ADD};
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, (CpuFeatures)(form / 2), &pool));
+        memset(got, 0xff, sizeof got);
+        cr_assert_null(
+            cpu_scatter(pool, &scatter, (void *[]){got}, (const void *[]){table}, rows, (const void *[]){updates}));
+        cr_assert_eq(memcmp(got, sums, sizeof got), 0, "form %d", form);
+        cpu_pool_free(pool);
+    }
+    free(updates);
 }

@@ -50,10 +50,15 @@ typedef void CpuScatterKernel(const CpuIndexLine *line, int64_t begin, int64_t e
 // Adds the index, moved to the nearest in 0 .. largest, times `stride` to places[i], for each i below n.
 typedef void CpuPlacesKernel(const int32_t *indices, int32_t largest, int32_t stride, int64_t n, int64_t *places);
 
+enum { CPU_POINT = 3, CPU_POINT_ROOM = 4 };
+
 typedef struct CpuIndexKernels {
     CpuGatherKernel *gather[CPU_INDEX_KIND_COUNT];
     CpuPlacesKernel *add_places;
     CpuScatterKernel *scatter[CPU_INDEX_KIND_COUNT][CPU_INDEX_OP_COUNT][CPU_REGISTER_COUNT];  // NULL: has none
+    // Adds points of three f32, `result_step` apart, to an operand with CPU_POINT_ROOM numbers for each, of which the
+    // last is undefined; S32 and U32 only.
+    CpuScatterKernel *add_points[CPU_INDEX_KIND_COUNT];
 } CpuIndexKernels;
 
 // cpu_isa_index_kernels() returns the kernels for an instruction set.

@@ -181,6 +181,30 @@ SCATTER_KERNELS(maximum_u32, uint32_t, x > y ? x : y)
 SCATTER_KERNELS(maximum_f32, float, larger_f32(x, y))
 SCATTER_KERNELS(maximum_f64, double, larger_f64(x, y))
 
+// A point is one vector: the number after it is added too, except that of the last point, which may be the array's end.
+typedef float Point __attribute__((vector_size(sizeof(float) * CPU_POINT_ROOM)));
+#define ADD_POINTS(KIND)                                                                                           \
+    ALWAYS_INLINE void add_point_##KIND(const CpuIndexLine *line, int64_t i, int64_t begin, int64_t end,           \
+                                        float *operand, const float *from, size_t bytes) {                         \
+        const int64_t at = DROPPED_##KIND(line, i);                                                                \
+        if (at < begin || at >= end) return;                                                                       \
+        Point x, y = {0};                                                                                          \
+        memcpy(&y, from + RESULT_##KIND(line, i), bytes);                                                          \
+        memcpy(&x, operand + at, sizeof x);                                                                        \
+        x += y;                                                                                                    \
+        memcpy(operand + at, &x, sizeof x);                                                                        \
+    }                                                                                                              \
+    static void add_points_##KIND(const CpuIndexLine *all, int64_t begin, int64_t end, void *operand,              \
+                                  const void *updates) {                                                           \
+        const CpuIndexLine held = *all, *line = &held;                                                             \
+        const int64_t last = line->count - 1;                                                                      \
+        assert(line->columns == CPU_POINT && line->stride == CPU_POINT_ROOM && last >= 0);                         \
+        for (int64_t i = 0; i < last; i++) add_point_##KIND(line, i, begin, end, operand, updates, sizeof(Point)); \
+        add_point_##KIND(line, last, begin, end, operand, updates, sizeof(float) * CPU_POINT);                     \
+    }
+ADD_POINTS(S32)
+ADD_POINTS(U32)
+
 #define AT(TYPE, kernel) [CPU_REGISTER_##TYPE] = kernel
 #define ARGMINMAX_ROW(name, KIND) \
     { AT(S32, name##_s32_##KIND), AT(U32, name##_u32_##KIND), AT(F32, name##_f32_##KIND), AT(F64, name##_f64_##KIND) }
@@ -201,4 +225,5 @@ const CpuIndexKernels CPU_ISA_NAME(cpu_index_kernels) = {
                [CPU_INDEX_STEPS] = gather_STEPS},
     .add_places = add_places,
     .scatter = {SCATTER_TABLE(S32), SCATTER_TABLE(U32), SCATTER_TABLE(PLACES)},
+    .add_points = {[CPU_INDEX_S32] = add_points_S32, [CPU_INDEX_U32] = add_points_U32},
 };

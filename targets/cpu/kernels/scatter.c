@@ -48,6 +48,8 @@ typedef struct ScatterJob {
     CpuScatterKernel *runs;       // of windows of one short run, or NULL
     CpuIndexLine line;            // such windows if one index gives each position,
     CpuScatterKernel *line_runs;  // and their kernel, or NULL
+    CpuScatterKernel *points;     // the kernel of a line of points that are added in `padded`, or NULL
+    float *padded;                // the operand with CPU_POINT_ROOM numbers for each point
     CpuBlockKernel *kernel;       // of windows of one run of a type that computes in its stored form, or NULL
     // By rows: the source, and the updates in the order of their rows, those of row r from starts[r] to before
     // starts[r + 1].
@@ -205,6 +207,47 @@ static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
     job->line_runs(&job->line, begin, end, job->operands[0], job->updates[0]);
 }
 
+// ---- points
+
+// Returns the kernel for a line of points if these are several for each point of an operand that stays in the caches:
+// then its copy with room for a vector each takes less time than adding the numbers one by one.
+static CpuScatterKernel *points_kernel(const ScatterJob *job, CpuIndexKind kind) {
+    enum { kEach = 2, kMostBytes = 1 << 18 };
+    const int64_t points = job->operand_count / CPU_POINT, bytes = (int64_t)sizeof(float) * CPU_POINT_ROOM;
+    if (job->scatter->op != CPU_SCATTER_ADD || job->scatter->types[0] != HLO_F32) return NULL;
+    if (job->line.columns != CPU_POINT || job->line.stride != CPU_POINT || job->operand_count % CPU_POINT) return NULL;
+    const bool few = points * bytes > kMostBytes || job->line.count < kEach * points;
+    return few ? NULL : job->index_kernels->add_points[kind];
+}
+
+// Makes points [begin, end) of the result.
+static void points_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ScatterJob *job = argument;
+    const float *from = (const float *)(const void *)job->source;
+    float *to = job->operands[0], *padded = job->padded;
+    CpuIndexLine line = job->line;
+    (void)worker;
+    line.stride = CPU_POINT_ROOM;
+    for (int64_t i = begin; i < end; i++)
+        for (int k = 0; k < CPU_POINT_ROOM; k++)
+            padded[i * CPU_POINT_ROOM + k] = k < CPU_POINT ? from[i * CPU_POINT + k] : 0;
+    job->points(&line, begin * CPU_POINT_ROOM, end * CPU_POINT_ROOM, padded, job->updates[0]);
+    for (int64_t i = begin; i < end; i++)
+        for (int k = 0; k < CPU_POINT; k++) to[i * CPU_POINT + k] = padded[i * CPU_POINT_ROOM + k];
+}
+
+static HloStatus run_points(CpuPool *pool, ScatterJob *job) {
+    const int64_t points = job->operand_count / CPU_POINT;
+    job->padded = cpu_pool_scratch_take(pool, sizeof(float) * (size_t)(points * CPU_POINT_ROOM));
+    HLO_FAIL_IF(!job->padded, HLO_RESOURCE_EXHAUSTED, "no memory for the points of a scatter");
+    if (job->shared)
+        cpu_pool_parallel_for(pool, points, points_task, job);
+    else
+        points_task(job, 0, points, 0);
+    cpu_pool_scratch_give(pool, job->padded);
+    return HLO_SUCCESS;
+}
+
 // True if windows are runs of which any two coincide or are disjoint.
 static bool has_owners(const CpuIndexPlan *plan) {
     const CpuWindowStep *run = &plan->window[0];
@@ -328,7 +371,7 @@ static void choose_split(ScatterJob *job, const CpuPool *pool) {
     if (one_run && job->split == SPLIT_OWNERS) {
         job->runs = run_kernel(job, CPU_INDEX_PLACES);
         if (plan->batch_rank == 1 && cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &kind, &job->line))
-            job->line_runs = run_kernel(job, kind);
+            job->line_runs = run_kernel(job, kind), job->points = points_kernel(job, kind);
     }
     if (one_run && job->scatter->op != CPU_SCATTER_ASSIGN && job->scatter->op != CPU_SCATTER_CALL &&
         !job->kernels->decode[type] && !job->kernels->wrap[type])
@@ -362,6 +405,7 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *res
     const bool any = job.plan.batch_count > 0 && job.plan.slice_count > 0;
     if (any) choose_split(&job, pool);
     if (any && goes_by_rows(&job)) return run_rows(pool, &job);
+    if (any && job.points) return run_points(pool, &job);
     for (int i = 0; i < scatter->count; i++)
         if (results[i] != operands[i])
             cpu_copy_bytes(pool, results[i], operands[i], job.operand_count * hlo_type_bytes(scatter->types[i]));
