@@ -169,3 +169,21 @@ ENTRY e { x = f32[8,8] parameter(0)
 HLO
 exits 0 "bug: p0 of a loop" meshlo partition named.hlo --mesh a=4 --shard p0=a,-
 says out "(f32[2,8]{1,0})->f32[2,8]" "bug: p0 of a loop: the program's parameter is sharded"
+
+# x[arange(n), i]: rows are looked up where they are, whether the batch divides evenly or not, over one axis or two.
+for case in "16 8 " "14 8 " "16 4 ,2"; do
+    read -r rows shards rest <<<"$case"
+    replicate=${rest:+ last_tile_dim_replicate}
+    cat > counted.hlo <<HLO
+HloModule counted, num_partitions=8
+ENTRY e {
+ x = f32[$rows,10] parameter(0), sharding={devices=[$shards,1$rest]<=[8]$replicate}
+ i = s32[$rows,1] parameter(1), sharding={devices=[$shards,1$rest]<=[8]$replicate}
+ k = s32[$rows,1] iota(), iota_dimension=0
+ j = s32[$rows,2] concatenate(k, i), dimensions={1}
+ ROOT r = f32[$rows] gather(x, j), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}, sharding={devices=[$shards$rest]<=[8]$replicate}
+}
+HLO
+    exits 0 "counted rows: $rows over $shards" meshlo explain counted.hlo --json
+    json "j['total_bytes_per_device'] == 0" "counted rows: $rows over $shards send nothing"
+done

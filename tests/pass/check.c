@@ -23,7 +23,9 @@ static void run(HloModule *module, const char *passes) {
     int64_t count = 0;
     char *copy = strdup(passes), *rest = NULL;
     for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) names[count++] = name;
-    HloStatus status = hlo_run_passes(module, names, count, NULL);
+    // As the compile pipeline does.
+    const HloPassOptions options = {.before_partitioning = strstr(passes, "before-partitioning") != NULL};
+    HloStatus status = hlo_run_passes(module, names, count, &options);
     cr_assert_null(status, "%s", hlo_status_message(status));
     free(copy);
 }

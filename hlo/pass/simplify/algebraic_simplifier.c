@@ -49,6 +49,7 @@ static void sort_rules(Simplifier *simplifier, const HloPassEnv *env) {
     static const HloSimplifyTable none = {0};
     const HloSimplifyTable products = env->before_partitioning ? none : hlo_simplify_products();
     const HloSimplifyTable accumulate = env->before_partitioning ? none : hlo_simplify_accumulate();
+    const HloSimplifyTable batching = env->before_partitioning ? hlo_simplify_batching() : none;
     const HloSimplifyTable tables[] = {hlo_simplify_arithmetic(),
                                        hlo_simplify_logic(),
                                        hlo_simplify_convert(),
@@ -56,6 +57,7 @@ static void sort_rules(Simplifier *simplifier, const HloPassEnv *env) {
                                        hlo_simplify_slice(),
                                        hlo_simplify_gather(),
                                        hlo_simplify_scatter(),
+                                       batching,
                                        hlo_simplify_compute(),
                                        products,
                                        accumulate,

@@ -61,6 +61,9 @@ HloSimplifyTable hlo_simplify_slice(void);
 HloSimplifyTable hlo_simplify_gather(void);
 // Rules for scatters of single elements.
 HloSimplifyTable hlo_simplify_scatter(void);
+// Rules for gathers and scatters with a component that counts. Only before partitioning: which form runs faster on one
+// device depends on the device.
+HloSimplifyTable hlo_simplify_batching(void);
 // Rules that move the dimensions of dots. Sharding propagation would then shard these along others, and communicate
 // more.
 HloSimplifyTable hlo_simplify_products(void);
