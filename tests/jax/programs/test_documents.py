@@ -11,7 +11,7 @@ import pytest
 DOCUMENTS = pathlib.Path(__file__).resolve().parents[3] / "docs"
 
 
-@pytest.mark.parametrize("name", ["cookbook.md", "python.md", "tutorial.md"])
+@pytest.mark.parametrize("name", ["README.md", "cookbook.md", "python.md", "tutorial.md"])
 def test_the_blocks_of_a_document_are_one_program(name, tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```", (DOCUMENTS / name).read_text(), re.MULTILINE | re.DOTALL)
     assert blocks
