@@ -30,6 +30,8 @@ def functions():
     yield "vmap_grad_scan", lambda b, r: jax.vmap(g(lambda a: jnp.sum(lax.scan(lambda c, _: (jnp.tanh(b @ c), c.sum()), a, None, length=3)[1])))(r), [w, rows], BOTH
     yield "vmap_cond_data", lambda b, r: jax.vmap(lambda a: lax.cond(a[0] > 0, lambda c: jnp.sin(b @ c), lambda c: c * 2, a))(r), [w, rows], BOTH
     yield "vmap_while", lambda b, r: jax.vmap(lambda a: lax.while_loop(lambda c: jnp.sum(c * c) < 9, lambda c: c * 1.3 + b[0], a))(r), [w, rows], FORWARD
+    yield "hessian_det", lambda a: jnp.sin(jax.hessian(jnp.linalg.det)(a)), [random((4, 4), 9) + 3 * np.eye(4)], ("reverse",)
+    yield "expm_thrice", lambda a: jnp.cos(g(lambda q: jnp.sum(jnp.sin(g(lambda p: jnp.sum(jsp.linalg.expm(p * .3) ** 2))(q))))(a)), [random((3, 3), 8)], ("reverse",)
     yield "vmap_hessian_cholesky", lambda b, r: jax.vmap(jax.hessian(lambda a: jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(b @ b.T + jnp.diag(a * a) + 2 * jnp.eye(4)))))))(r), [w, rows], BOTH
     yield "jacrev_jacfwd", lambda b, a: jax.jacrev(jax.jacfwd(lambda q: jnp.tanh(b @ q)))(a), [w, x], BOTH
     yield "hvp_fwdrev", lambda b, a: jax.jvp(g(lambda q: f(b, q)), (a,), (x,))[1], [w, x], BOTH
