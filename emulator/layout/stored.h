@@ -20,8 +20,8 @@
 // makes it, else as it is. In `arena`.
 const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKernel *kernel,
                                const HloInstruction *root);
-// The shape of operand `index`, 0 or 1, of an instruction, which is stored as `stored`, with a layout in which it can be
-// read; `stored` where that can be. In `arena`.
+// The shape of operand `index`, 0 or 1, of an instruction, which is stored as `stored`, with a layout in which it can
+// be read; `stored` where that can be. In `arena`.
 const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloInstruction *reader, int32_t index,
                                const HloShape *stored);
 // Whether two shapes of an array have the same two minor dimensions, in their layouts or those that are chosen for
