@@ -81,6 +81,51 @@ static const HloShape *made_by_convolution(HloArena *arena, const EmuChip *chip,
     return with_minor(arena, chip, shape, features, batch);
 }
 
+// The minor dimensions that an array has.
+static HloInts order_of(HloArena *arena, const EmuChip *chip, const HloShape *shape) {
+    const bool is_given = shape->layout && (shape->layout->tile_count || emu_names_order(shape));
+    return (is_given ? shape->layout : emu_default_layout(arena, chip, shape))->minor_to_major;
+}
+
+static bool is_among(HloInts dims, int64_t dim) {
+    for (int64_t i = 0; i < dims.count; i++)
+        if (dims.items[i] == dim) return true;
+    return false;
+}
+
+// An operand or result of a product whose batch is in the lanes is rearranged: each product of the batch reads and
+// makes rows of its own.
+static const HloShape *without_batch_in_lanes(HloArena *arena, const EmuChip *chip, const HloShape *stored,
+                                              const HloShape *narrow, HloInts batch) {
+    if (stored->rank < 3 || !is_among(batch, order_of(arena, chip, stored).items[0])) return stored;
+    int64_t minor = -1, second = -1;
+    for (int64_t dim = stored->rank - 1; dim >= 0 && second < 0; dim--) {
+        if (is_among(batch, dim)) continue;
+        second = minor < 0 ? second : dim;
+        minor = minor < 0 ? dim : minor;
+    }
+    if (second < 0) return stored;
+    const HloShape *straight = with_minor(arena, chip, narrow, minor, second),
+                   *turned = with_minor(arena, chip, narrow, second, minor);
+    return emu_padded_bytes(chip, turned) < emu_padded_bytes(chip, straight) ? turned : straight;
+}
+
+// Whether callers see a value, with the layout that they expect.
+static bool is_result(const HloInstruction *value) {
+    if (value->parent != value->parent->module->entry) return false;
+    return hlo_instruction_is_root(value) || (value->users.count == 1 && hlo_is(value->users.items[0], HLO_OP_TUPLE) &&
+                                              hlo_instruction_is_root(value->users.items[0]));
+}
+
+// A result of a product with a batch, which leads its dimensions, or one of the same size that follows in its kernel.
+static const HloShape *made_by_product(HloArena *arena, const EmuChip *chip, const HloInstruction *product,
+                                       const HloShape *shape) {
+    int64_t dims[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const int64_t count = HLO_ATTRIBUTES(product, Dot)->lhs_batch.count;
+    if (count > (int64_t)(sizeof dims / sizeof *dims)) return shape;
+    return without_batch_in_lanes(arena, chip, shape, shape, (HloInts){dims, count});
+}
+
 const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKernel *kernel,
                                const HloInstruction *root) {
     if (!is_open(root)) return root->shape;
@@ -88,17 +133,13 @@ const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKe
     const int64_t elements = hlo_shape_elements(root->shape);
     for (int64_t m = 0; kernel->kind == EMU_OP_MATRIX && m < kernel->member_count; m++) {
         const HloInstruction *member = kernel->members[m];
-        if (!hlo_is(member, HLO_OP_CONVOLUTION) || member->shape->rank != root->shape->rank) continue;
-        if (hlo_shape_elements(member->shape) != elements) continue;
-        return made_by_convolution(arena, chip, member, root->shape);
+        if (member->shape->rank != root->shape->rank || hlo_shape_elements(member->shape) != elements) continue;
+        if (hlo_is(member, HLO_OP_CONVOLUTION)) return made_by_convolution(arena, chip, member, root->shape);
+        if (hlo_is(member, HLO_OP_DOT) && is_result(root) &&
+            hlo_shape_equal(member->shape, root->shape, HLO_COMPARE_DIMS_ONLY))
+            return made_by_product(arena, chip, member, root->shape);
     }
     return root->shape;
-}
-
-// The minor dimensions that an array has.
-static HloInts order_of(HloArena *arena, const EmuChip *chip, const HloShape *shape) {
-    const bool is_given = shape->layout && (shape->layout->tile_count || emu_names_order(shape));
-    return (is_given ? shape->layout : emu_default_layout(arena, chip, shape))->minor_to_major;
 }
 
 bool emu_same_minor(HloArena *arena, const EmuChip *chip, const HloShape *left, const HloShape *right) {
@@ -121,7 +162,8 @@ static const HloShape *read_by_window(HloArena *arena, const EmuChip *chip, cons
 
 // The array in the type that the systolic arrays multiply by default: copies of f32 are narrowed.
 static const HloShape *as_multiplied(HloArena *arena, const HloInstruction *reader, const HloShape *stored) {
-    const HloPrecisions precision = HLO_ATTRIBUTES(reader, Convolution)->precision;
+    const HloPrecisions precision = hlo_is(reader, HLO_OP_DOT) ? HLO_ATTRIBUTES(reader, Dot)->precision
+                                                               : HLO_ATTRIBUTES(reader, Convolution)->precision;
     for (int64_t i = 0; i < precision.count; i++)
         if (precision.items[i] != HLO_Precision_DEFAULT) return stored;
     if (stored->type != HLO_F32) return stored;
@@ -165,7 +207,12 @@ const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloIn
     if (!is_open(operand)) return stored;
     if (!hlo_shape_equal(operand->shape, stored, HLO_COMPARE_DIMS_ONLY))
         return stored;  // the reader has another shape of it
-    if (index == 1) {   // a kernel, or the gradient of a result in its place
+    if (hlo_is(reader, HLO_OP_DOT)) {
+        const HloDotAttributes *dot = HLO_ATTRIBUTES(reader, Dot);
+        return without_batch_in_lanes(arena, chip, stored, as_multiplied(arena, reader, stored),
+                                      index ? dot->rhs_batch : dot->lhs_batch);
+    }
+    if (index == 1) {  // a kernel, or the gradient of a result in its place
         if (!hlo_is(reader, HLO_OP_CONVOLUTION) || !emu_convolution_of(reader).is_gradient) return stored;
         const HloConvolutionLabels *labels = HLO_ATTRIBUTES(reader, Convolution)->labels;
         return with_lanes_of(arena, chip, stored, labels->kernel_output_feature, labels->kernel_input_feature);

@@ -200,6 +200,19 @@ Test(emulator_kept, bug_convolutions_and_pools_copy_to_other_layouts) {
                  98 * MIB);
 }
 
+// bug: products with a large batch read and made arrays whose lanes are the batch, as callers have them, without
+// copies.
+Test(emulator_kept, bug_batches_in_lanes_are_copied_for_products) {
+    static const char program[] =
+        "HloModule t\nENTRY e { a = bf16[8192,16,16] parameter(0)\n b = bf16[8192,16,16] parameter(1)\n ROOT c = "
+        "bf16[8192,16,16] dot(a,b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+        "rhs_contracting_dims={1} }";
+    // The result and two copies of 32 MiB; libtpu has loaded one copy into VMEM before the product runs.
+    cr_assert_geq(temporaries(program, "v5p-8"), 64 * MIB);
+    cr_assert_leq(temporaries(program, "v5p-8"), 96 * MIB);
+    cr_assert_eq(temporaries(program, "v5e-1"), 0, "all are in VMEM");
+}
+
 // bug: an image that is a view of an array of another rank was looked at by the image's dimensions (an assertion
 // failed).
 Test(emulator_kept, bug_images_that_are_views_of_other_shapes) {
