@@ -145,7 +145,7 @@ double emu_convolution_vector_operations(const EmuChip *chip, const HloInstructi
         return DEPTHWISE_CYCLES * steps * (double)convolution.inputs * (double)hlo_shape_elements(output) * padded;
     }
     if (!convolution.makes_batch_in_lanes) return 0;
-    return GATHER_CYCLES * steps * (double)(convolution.groups * convolution.places) *
+    return GATHER_CYCLES * steps * (double)convolution.groups * (double)convolution.places *
            round_up((double)convolution.batch, LANES) * round_up((double)convolution.inputs, SUBLANES);
 }
 

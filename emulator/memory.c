@@ -430,7 +430,9 @@ static void copy_operand(Liveness *liveness, const HloInstruction *instruction, 
     const Leaves *read = leaves_of(liveness, instruction->operands[index]);
     if (read->count != 1 || !hlo_shape_is_array(read->items[0]->buffer.shape)) return;
     Live *live = read->items[0];
-    if (hlo_is(instruction, HLO_OP_DOT) && live->buffer.kind != EMU_BUFFER_ARGUMENT) return;
+    const bool takes_any =
+        hlo_is(instruction, HLO_OP_DOT) || hlo_is(instruction, HLO_OP_GATHER) || hlo_is(instruction, HLO_OP_TOPK);
+    if (takes_any && live->buffer.kind != EMU_BUFFER_ARGUMENT) return;  // kernels make it so
     const HloShape *stored = live->buffer.shape;
     const HloShape *wanted = emu_read_shape(liveness->arena, liveness->chip, instruction, index, stored);
     if (emu_same_minor(liveness->arena, liveness->chip, stored, wanted)) return;

@@ -97,16 +97,18 @@ static bool is_among(HloInts dims, int64_t dim) {
 // makes rows of its own.
 static const HloShape *without_batch_in_lanes(HloArena *arena, const EmuChip *chip, const HloShape *stored,
                                               const HloShape *narrow, HloInts batch) {
-    if (stored->rank < 3 || !is_among(batch, order_of(arena, chip, stored).items[0])) return stored;
+    if (!is_among(batch, order_of(arena, chip, stored).items[0])) return stored;
     int64_t minor = -1, second = -1;
     for (int64_t dim = stored->rank - 1; dim >= 0 && second < 0; dim--) {
         if (is_among(batch, dim)) continue;
         second = minor < 0 ? second : dim;
         minor = minor < 0 ? dim : minor;
     }
-    if (second < 0) return stored;
+    if (minor < 0) return stored;
+    if (second < 0) second = minor == stored->rank - 1 ? minor - 1 : stored->rank - 1;
     const HloShape *straight = with_minor(arena, chip, narrow, minor, second),
                    *turned = with_minor(arena, chip, narrow, second, minor);
+    if (is_among(batch, second)) return straight;
     return emu_padded_bytes(chip, turned) < emu_padded_bytes(chip, straight) ? turned : straight;
 }
 
@@ -115,6 +117,29 @@ static bool is_result(const HloInstruction *value) {
     if (value->parent != value->parent->module->entry) return false;
     return hlo_instruction_is_root(value) || (value->users.count == 1 && hlo_is(value->users.items[0], HLO_OP_TUPLE) &&
                                               hlo_instruction_is_root(value->users.items[0]));
+}
+
+// A gather moves rows: what it reads has in the lanes no dimension along which rows are chosen, and what it makes the
+// last dimension of the rows.
+static const HloShape *read_by_gather(HloArena *arena, const EmuChip *chip, const HloInstruction *gather,
+                                      const HloShape *stored) {
+    return without_batch_in_lanes(arena, chip, stored, stored, HLO_ATTRIBUTES(gather, Gather)->start_index_map);
+}
+
+static const HloShape *made_by_gather(HloArena *arena, const EmuChip *chip, const HloInstruction *gather,
+                                      const HloShape *shape) {
+    const HloInts offsets = HLO_ATTRIBUTES(gather, Gather)->offset_dims;
+    if (!offsets.count || shape->rank < 2) return shape;
+    const int64_t minor = offsets.items[offsets.count - 1], last = shape->rank - 1;
+    return with_minor(arena, chip, shape, minor, minor == last ? last - 1 : last);
+}
+
+// A top-k compares whole registers: the rows that it selects from are in the lanes, where they fill them.
+static const HloShape *read_by_topk(HloArena *arena, const EmuChip *chip, const HloShape *stored) {
+    const int64_t last = stored->rank - 1;
+    if (last < 1 || stored->dims[last - 1] < 2 || emu_batch_fills_lanes(stored->dims[last], stored->dims[last - 1]))
+        return stored;
+    return with_minor(arena, chip, stored, last - 1, last);
 }
 
 // A result of a product with a batch, which leads its dimensions, or one of the same size that follows in its kernel.
@@ -130,6 +155,7 @@ const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKe
                                const HloInstruction *root) {
     if (!is_open(root)) return root->shape;
     if (hlo_is(root, HLO_OP_SELECT_AND_SCATTER)) return read_by_scatter(arena, chip, root, root->shape);
+    if (hlo_is(root, HLO_OP_GATHER) && is_result(root)) return made_by_gather(arena, chip, root, root->shape);
     const int64_t elements = hlo_shape_elements(root->shape);
     for (int64_t m = 0; kernel->kind == EMU_OP_MATRIX && m < kernel->member_count; m++) {
         const HloInstruction *member = kernel->members[m];
@@ -217,6 +243,8 @@ const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloIn
         const HloConvolutionLabels *labels = HLO_ATTRIBUTES(reader, Convolution)->labels;
         return with_lanes_of(arena, chip, stored, labels->kernel_output_feature, labels->kernel_input_feature);
     }
+    if (hlo_is(reader, HLO_OP_GATHER)) return read_by_gather(arena, chip, reader, stored);
+    if (hlo_is(reader, HLO_OP_TOPK)) return read_by_topk(arena, chip, stored);
     if (hlo_is(reader, HLO_OP_REDUCE_WINDOW)) return read_by_window(arena, chip, reader, stored);
     if (hlo_is(reader, HLO_OP_SELECT_AND_SCATTER)) return read_by_scatter(arena, chip, reader, stored);
     return hlo_is(reader, HLO_OP_CONVOLUTION) ? read_by_convolution(arena, chip, reader, stored) : stored;

@@ -8,8 +8,11 @@
 //                 bf16[32,28,28,8,32]{4,0,3,2,1} are 8 groups of 32 features
 //   reduce-window reads operands whose minor dimension the window does not slide along
 //   select-and-scatter reads and makes such ones too
-//   dot           reads and makes arrays without its batch in the lanes; callers see the effect with arguments and
-//                 results, since others are made as they are read
+//   dot           reads and makes arrays without its batch in the lanes
+//   gather        reads arrays in whose lanes it chooses no rows, and makes rows in the lanes
+//   top-k         reads the rows that it selects from in the lanes
+//
+// Of the last three only arguments and results are copied, since other arrays are made as they are read.
 //
 // Arrays between kernels are kept so. Arguments and results of the entry, whose layouts are those that pad least, are
 // copied (libtpu 0.0.42; docs/machine-model.md).

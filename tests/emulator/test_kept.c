@@ -213,6 +213,21 @@ Test(emulator_kept, bug_batches_in_lanes_are_copied_for_products) {
     cr_assert_eq(temporaries(program, "v5e-1"), 0, "all are in VMEM");
 }
 
+// bug: a top-k and a gather of rows read arguments as they are, and not with the rows that they select from, or the
+// rows themselves, in the lanes.
+Test(emulator_kept, bug_arguments_of_topk_and_gather_are_copied) {
+    static const char topk[] =
+        "HloModule t\nmore { p = f32[] parameter(0)\n q = f32[] parameter(1)\n ROOT c = pred[] compare(p,q), "
+        "direction=GT }\nENTRY e { x = f32[1024,50304] parameter(0)\n ROOT k = (f32[1024,64], s32[1024,64]) "
+        "topk(x), k=64, largest=true }";
+    cr_assert_float_eq((double)temporaries(topk, "v6e-1"), 196.5 * MIB, MIB);
+    static const char gather[] =
+        "HloModule t\nENTRY e { x = f32[512,512,64] parameter(0)\n i = s32[8192,2] parameter(1)\n ROOT g = "
+        "f32[8192,64] gather(x,i), offset_dims={1}, collapsed_slice_dims={0,1}, start_index_map={0,1}, "
+        "index_vector_dim=1, slice_sizes={1,1,64} }";
+    cr_assert_float_eq((double)temporaries(gather, "v6e-1"), 128.0 * MIB, MIB);
+}
+
 // bug: an image that is a view of an array of another rank was looked at by the image's dimensions (an assertion
 // failed).
 Test(emulator_kept, bug_images_that_are_views_of_other_shapes) {
