@@ -57,6 +57,19 @@ case("dot_s8_1024", ((1024, 1024), S8), ((1024, 1024), S8))(lambda a, b: jnp.dot
 case("dot_transposed_1024", f32(1024, 1024), f32(1024, 1024))(lambda a, b: a.T @ b)
 case("dense_relu", f32(1024, 784), f32(784, 1024), f32(1024))(lambda x, w, b: jnp.maximum(x @ w + b, 0))
 case("attention_scores", f32(4, 256, 12, 64), f32(4, 256, 12, 64))(lambda q, k: jnp.einsum("bqhd,bkhd->bhqk", q, k))
+
+
+@case("attention", *[f32(4, 512, 16, 64)] * 3)
+def attention(q, k, v):
+    return jax.nn.dot_product_attention(q, k, v, is_causal=True)
+
+
+@case("attention_gradient", *[f32(4, 512, 16, 64)] * 4)
+def attention_gradient(q, k, v, gradient):
+    result, pull = jax.vjp(attention, q, k, v)
+    return result, *pull(gradient)
+
+
 case("matvec_4096", f32(4096, 4096), f32(4096))(jnp.dot)
 
 

@@ -76,6 +76,21 @@ case("dot_s8_1024", torch._int_mm, ((1024, 1024), int8), ((1024, 1024), int8))
 case("dot_transposed_1024", lambda a, b: a.T @ b, (1024, 1024), (1024, 1024))
 case("dense_relu", lambda x, w, b: torch.relu(torch.addmm(b, x, w)), (1024, 784), (784, 1024), (1024,))
 case("attention_scores", lambda q, k: torch.einsum("bqhd,bkhd->bhqk", q, k), (4, 256, 12, 64), (4, 256, 12, 64))
+
+
+def attention(q, k, v):
+    heads = [x.transpose(1, 2) for x in (q, k, v)]
+    return F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2)
+
+
+def attention_gradient(q, k, v, gradient):
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+    result = attention(*inputs)
+    return result, *torch.autograd.grad(result, inputs, gradient)
+
+
+case("attention", attention, *[(4, 512, 16, 64)] * 3)
+case("attention_gradient", attention_gradient, *[(4, 512, 16, 64)] * 4)
 case("matvec_4096", torch.mv, (4096, 4096), (4096,))
 case("conv_3x3", same, image(8, 56, 56, 64), kernel(3, 3, 64, 64))
 case("conv_7x7", lambda x, w: same(x, w, 2), image(4, 224, 224, 3), kernel(7, 7, 3, 64))

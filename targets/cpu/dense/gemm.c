@@ -25,11 +25,9 @@
 
 // Depth of a block, rows of a packed block of a (which stays in the second-level cache), columns of a packed block of
 // b, columns of one unit of parallel work.
-enum { kDepth = 384, kRowTiles = 12, kColumns = 4096, kUnitColumns = 512, kSlack = 128 };
+enum { kRowTiles = 12, kColumns = 4096, kUnitColumns = 512, kSlack = 128 };
 // Up to this many rows, reading b in place is faster than packing it; then the columns of one unit.
 enum { kFewRows = 64, kFewRowsUnitColumns = 64 };
-// Up to this many multiplications, packing takes longer than it saves.
-enum { kSmallProduct = 32 * 1024 };
 // Up to this depth, an element of packed a would be used for fewer multiplications than it takes to copy it.
 enum { kShallow = 8 };
 // Rows of a unit of parallel work of a product with few columns.
@@ -44,11 +42,11 @@ static size_t bytes_of(const CpuGemmKernels *kernels, int64_t lanes, int64_t pan
 }
 
 static size_t a_bytes(const CpuGemmKernels *kernels, const CpuGemm *g) {
-    return bytes_of(kernels, hlo_smaller(g->m, rows_of_block(kernels)), kernels->mr, hlo_smaller(g->k, kDepth));
+    return bytes_of(kernels, hlo_smaller(g->m, rows_of_block(kernels)), kernels->mr, hlo_smaller(g->k, CPU_GEMM_DEPTH));
 }
 
 static size_t b_bytes(const CpuGemmKernels *kernels, const CpuGemm *g) {
-    return bytes_of(kernels, hlo_smaller(g->n, kColumns), kernels->nr, hlo_smaller(g->k, kDepth));
+    return bytes_of(kernels, hlo_smaller(g->n, kColumns), kernels->nr, hlo_smaller(g->k, CPU_GEMM_DEPTH));
 }
 
 // All instruction sets pack fewer than this many lanes in excess.
@@ -98,7 +96,7 @@ static void write_mode(unsigned mode) {
 
 static unsigned flush_subnormals(const CpuGemm *g) {
     const unsigned before = read_mode();
-    if ((double)g->m * (double)g->n * (double)g->k > kSmallProduct) write_mode(before | kFlush);
+    if ((double)g->m * (double)g->n * (double)g->k > CPU_GEMM_SMALL) write_mode(before | kFlush);
     return before;
 }
 static void restore_subnormals(unsigned before) {
@@ -171,7 +169,7 @@ static void zero_result(const CpuGemm *g, void *c) {
 
 bool cpu_gemm_is_small(const CpuGemm *g) {
     assert(g->m >= 0 && g->n >= 0 && g->k >= 0);
-    return g->k > 0 && g->k <= kDepth && g->b_n_stride == 1 && g->m * g->n * g->k <= kSmallProduct;
+    return g->k > 0 && g->k <= CPU_GEMM_DEPTH && g->b_n_stride == 1 && g->m * g->n * g->k <= CPU_GEMM_SMALL;
 }
 
 // ---- few columns
@@ -217,7 +215,7 @@ static void narrow_task(void *argument, int64_t begin, int64_t end, int worker) 
     const int64_t width = narrow->kernels->width, m0 = begin * kNarrowUnitRows, k0 = narrow->k0,
                   rows = hlo_smaller(end * kNarrowUnitRows, g->m) - m0;
     const unsigned mode = flush_subnormals(g);
-    narrow->kernels->narrow(rows, g->n, hlo_smaller(kDepth, g->k - k0),
+    narrow->kernels->narrow(rows, g->n, hlo_smaller(CPU_GEMM_DEPTH, g->k - k0),
                             narrow->a + (m0 * g->a_m_stride + k0 * g->a_k_stride) * width, g->a_m_stride, g->a_k_stride,
                             narrow->packed_b, narrow->c + m0 * narrow->c_row_stride * width, narrow->c_row_stride,
                             narrow->c_stride, g->accumulate || k0 > 0);
@@ -229,9 +227,9 @@ static void narrow_task(void *argument, int64_t begin, int64_t end, int worker) 
 static void run_narrow(CpuPool *pool, Narrow *narrow, char *scratch) {
     const CpuGemm *g = &narrow->g;
     narrow->packed_b = scratch;
-    for (narrow->k0 = 0; narrow->k0 < g->k; narrow->k0 += kDepth) {
+    for (narrow->k0 = 0; narrow->k0 < g->k; narrow->k0 += CPU_GEMM_DEPTH) {
         narrow->kernels->pack(scratch, g->n, narrow->b + narrow->k0 * g->b_k_stride * narrow->kernels->width, g->n,
-                              hlo_smaller(kDepth, g->k - narrow->k0), g->b_n_stride, g->b_k_stride);
+                              hlo_smaller(CPU_GEMM_DEPTH, g->k - narrow->k0), g->b_n_stride, g->b_k_stride);
         cpu_pool_parallel_for_grain(pool, hlo_divide_up(g->m, kNarrowUnitRows), 1, narrow_task, narrow);
     }
 }
@@ -260,8 +258,8 @@ void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void
     }
     for (block.n0 = 0; block.n0 < g->n; block.n0 += kColumns) {
         block.columns = hlo_smaller(kColumns, g->n - block.n0);
-        for (block.k0 = 0; block.k0 < g->k; block.k0 += kDepth) {
-            block.depth = hlo_smaller(kDepth, g->k - block.k0);
+        for (block.k0 = 0; block.k0 < g->k; block.k0 += CPU_GEMM_DEPTH) {
+            block.depth = hlo_smaller(CPU_GEMM_DEPTH, g->k - block.k0);
             pack_columns(&block, 0, block.columns);
             for (int64_t m0 = 0; m0 < g->m; m0 += rows_of_block(kernels))
                 multiply_rows(&block, m0, hlo_smaller(rows_of_block(kernels), g->m - m0), 0, block.columns,
@@ -309,14 +307,14 @@ static void run_block(CpuPool *pool, Block *block) {
 }
 
 // Runs the loops of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008: blocks of
-// kColumns columns and kDepth of the depth, whose part of b is packed once for all workers; a worker packs rows of a
-// and multiplies. The blocks do not depend on the number of workers, and so the bits of the result do not.
+// kColumns columns and CPU_GEMM_DEPTH of the depth, whose part of b is packed once for all workers; a worker packs rows
+// of a and multiplies. The blocks do not depend on the number of workers, and so the bits of the result do not.
 static void run_blocks(CpuPool *pool, Block *block) {
     const CpuGemm *g = block->g;
     for (block->n0 = 0; block->n0 < g->n; block->n0 += kColumns) {
         block->columns = hlo_smaller(kColumns, g->n - block->n0);
-        for (block->k0 = 0; block->k0 < g->k; block->k0 += kDepth) {
-            block->depth = hlo_smaller(kDepth, g->k - block->k0);
+        for (block->k0 = 0; block->k0 < g->k; block->k0 += CPU_GEMM_DEPTH) {
+            block->depth = hlo_smaller(CPU_GEMM_DEPTH, g->k - block->k0);
             run_block(pool, block);
         }
     }

@@ -3,7 +3,7 @@
 //
 // Every element of the result is one chain of fused multiply-adds per block of depth, blocks in order; so it does not
 // depend on the division of the work, on the number of workers, or on the size of the matrices around it. Subnormal
-// numbers are the exception: products of more than 32,768 multiplications count them as zero.
+// numbers are the exception: products of more than CPU_GEMM_SMALL multiplications count them as zero.
 #ifndef MESHLO_TARGETS_CPU_DENSE_GEMM_H_
 #define MESHLO_TARGETS_CPU_DENSE_GEMM_H_
 
@@ -14,6 +14,11 @@
 #include "targets/cpu/isa/gemm.h"
 
 HLO_BEGIN_C
+
+// Up to this many multiplications, packing takes longer than it saves.
+enum { CPU_GEMM_SMALL = 32 * 1024 };
+// Blocks of the depth.
+enum { CPU_GEMM_DEPTH = 384 };
 
 // c[m][n] (row stride ldc, columns contiguous) = a * b, added to c if `accumulate` is set. Strides of a and b are in
 // elements and may have any value. c must not overlap a or b.

@@ -143,6 +143,7 @@ static CpuProduct tile_product(const MatmulJob *job, int64_t m, int64_t n) {
     return (CpuProduct){.type = job->compute,
                         .precision = mm->precision,
                         .features = job->features,
+                        .accumulate = mm->accumulate,
                         .m = m,
                         .n = n,
                         .k = mm->k,
@@ -352,6 +353,7 @@ static bool is_plain(const MatmulJob *job) {
 static CpuGemm one_product(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     return (CpuGemm){.element = cpu_matmul_element(job->compute),
+                     .accumulate = mm->accumulate,
                      .m = mm->m,
                      .n = mm->n,
                      .k = mm->k,
@@ -370,6 +372,7 @@ static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
     CpuGemm g = one_product(job);
     if (turned)
         g = (CpuGemm){.element = g.element,
+                      .accumulate = g.accumulate,
                       .m = mm->n,
                       .n = mm->m,
                       .k = mm->k,
@@ -393,7 +396,7 @@ static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
 static bool is_of_elements(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     return cpu_matmul_has_element(job->compute) && mm->lhs_type == job->compute && mm->rhs_type == job->compute &&
-           mm->out_type == job->compute && mm->precision == CPU_PRECISION_EXACT;
+           mm->out_type == job->compute && mm->precision == CPU_PRECISION_EXACT && !mm->accumulate;
 }
 
 // True for a small matrix times a vector, which a kernel reads directly; the other ways lead to the same kernel.
@@ -444,7 +447,7 @@ enum { kRoundedElements = 2048 };
 static bool is_small_rounded(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     if (mm->lhs_type != HLO_F32 || mm->rhs_type != HLO_F32 || mm->out_type != HLO_F32 || mm->batch < 2 ||
-        mm->precision != CPU_PRECISION_BF16_1 || cpu_features_multiply_bf16(job->features))
+        mm->precision != CPU_PRECISION_BF16_1 || cpu_features_multiply_bf16(job->features) || mm->accumulate)
         return false;
     if (mm->m < 2 || mm->n < 2 || mm->out_n_stride != 1) return false;
     CpuGemm gemm = one_product(job);
@@ -599,6 +602,24 @@ static bool is_exact(const CpuMatmul *mm, const char *lhs, const char *rhs) {
                                          (int64_t[]){mm->lhs_batch_stride, mm->lhs_m_stride, mm->lhs_k_stride}) &&
            !cpu_matmul_has_infinite_part(rhs, mm->rhs_type, (int64_t[]){mm->batch, mm->k, mm->n},
                                          (int64_t[]){mm->rhs_batch_stride, mm->rhs_k_stride, mm->rhs_n_stride});
+}
+
+// Vectors are multiplied by other kernels, and products that are small do not count subnormal numbers as zero. All
+// other ways, tiles excepted, add up in one order (gemm.h). The choice between six passes and one depends on the
+// numbers.
+bool cpu_matmul_keeps_bits(CpuFeatures features, const CpuMatmul *mm, const CpuMatmul *part) {
+    return cpu_matmul_compute_type(mm->lhs_type, mm->rhs_type, mm->out_type) == HLO_F32 &&
+           mm->precision != CPU_PRECISION_BF16_6 && part->m > 1 && part->n > 1 &&
+           (double)part->m * (double)part->n * (double)part->k > CPU_GEMM_SMALL &&
+           cpu_tiles_are_chosen(features, mm) == cpu_tiles_are_chosen(features, part);
+}
+
+// Tiles and the packed kernels add the sums of one block of the depth after the other.
+int64_t cpu_matmul_depth_part(CpuFeatures features, const CpuMatmul *mm) {
+    if (cpu_matmul_compute_type(mm->lhs_type, mm->rhs_type, mm->out_type) != HLO_F32 || mm->out_type != HLO_F32)
+        return 0;
+    if (mm->precision > CPU_PRECISION_BF16_1 || mm->out_n_stride != 1) return 0;
+    return cpu_tiles_are_chosen(features, mm) ? cpu_tiles_depth_part(features, mm) : CPU_GEMM_DEPTH;
 }
 
 // Chooses among all ways to multiply: exact in one pass if the numbers allow it, a vector, a small product, the tile

@@ -25,6 +25,7 @@ typedef enum CpuPrecision {
 typedef struct CpuMatmul {
     HloType lhs_type, rhs_type, out_type;
     CpuPrecision precision;
+    bool accumulate;  // adds to the result, if cpu_matmul_depth_part() is not 0
     int64_t batch, m, n, k;
     int64_t lhs_batch_stride, lhs_m_stride, lhs_k_stride;
     int64_t rhs_batch_stride, rhs_k_stride, rhs_n_stride;
@@ -35,6 +36,15 @@ typedef struct CpuMatmul {
 // for integers the result's type or, if that is narrower, one of 32 bits. RESOURCE_EXHAUSTED if there is no memory for
 // packing, UNIMPLEMENTED for a type pair.
 HLO_NODISCARD HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *matmul, void *out, const void *lhs, const void *rhs);
+
+// Whether each element of a product with f32 sums has the same bits in a part of the product: in one with fewer of its
+// rows, columns or batches, and otherwise as `part` describes it. Numbers above 2^48 are excepted, for which tiles of
+// bf16 parts may be replaced by f32 arithmetic in one of both (tiles.c). False if another way to multiply is chosen.
+bool cpu_matmul_keeps_bits(CpuFeatures features, const CpuMatmul *matmul, const CpuMatmul *part);
+
+// Returns a depth such that products of parts of the depth, each of a multiple of it except the last, add up to the
+// bits of the whole: the first computed, the others with `accumulate`. 0 if there is none.
+int64_t cpu_matmul_depth_part(CpuFeatures features, const CpuMatmul *matmul);
 
 // A single small product whose elements a kernel reads directly, in nanoseconds.
 typedef struct CpuSmallMatmul CpuSmallMatmul;

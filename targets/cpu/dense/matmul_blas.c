@@ -109,7 +109,7 @@ HloStatus cpu_matmul_by_blas(CpuPool *pool, const CpuMatmul *mm, void *out, cons
     BlasJob job;
     const CpuBlas *blas;
     *done = false;
-    if (cpu_pool_blas(pool) == CPU_BLAS_BUILTIN || mm->lhs_type != type || mm->rhs_type != type ||
+    if (cpu_pool_blas(pool) == CPU_BLAS_BUILTIN || mm->accumulate || mm->lhs_type != type || mm->rhs_type != type ||
         !cpu_matrix_has(type) || (cpu_blas_precision(type) == CPU_BLAS_F32 && mm->precision != CPU_PRECISION_EXACT))
         return HLO_SUCCESS;
     HLO_TRY(cpu_blas_find(pool, CPU_BLAS_GEMM, type, smallest, largest, &blas));

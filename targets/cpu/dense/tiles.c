@@ -195,12 +195,13 @@ static void multiply_unit(const TilesJob *job, int64_t b, int64_t i0, int64_t j0
     const TilePass *r = &job->pass;
     const int64_t m = hlo_smaller(kUnitRows, r->m - i0), n = hlo_smaller(kUnitColumns, r->n - j0);
     const bool direct = mm->out_type == job->compute && mm->out_n_stride == 1;
+    assert(direct || !mm->accumulate);
     const int64_t at =
         (r->batch + b) * mm->out_batch_stride + (r->m0 + i0) * mm->out_m_stride + (r->n0 + j0) * mm->out_n_stride;
     char *out = job->out + at * hlo_type_bytes(mm->out_type);
     multiply_panels(&job->shape, job->packed_left + (b * panels(r->m) + i0 / CPU_TILE_LANES) * job->shape.panel_bytes,
                     job->packed_right + (b * panels(r->n) + j0 / CPU_TILE_LANES) * job->shape.panel_bytes,
-                    (uint32_t *)(void *)(direct ? out : result), direct ? mm->out_m_stride : n, m, n, false);
+                    (uint32_t *)(void *)(direct ? out : result), direct ? mm->out_m_stride : n, m, n, mm->accumulate);
     if (!direct)
         cpu_matmul_unpack(job->loop_kernels, job->compute, mm->out_type, out, result, m, n, mm->out_m_stride,
                           mm->out_n_stride);
@@ -249,6 +250,23 @@ static bool run_passes(CpuPool *pool, TilesJob *job, int64_t batches, int64_t m,
     return true;
 }
 
+bool cpu_tiles_are_chosen(CpuFeatures features, const CpuMatmul *mm) {
+    CpuTileSource left, right;
+    if (!cpu_isa_tile_kernels(features) ||
+        !choose_sources(features, mm->lhs_type, mm->rhs_type, mm->precision, &left, &right) ||
+        !is_worth_it(left, mm->precision, mm->m, mm->n, mm->k))
+        return false;
+    return left < CPU_TILE_S8 ? mm->out_type == HLO_F32 || mm->out_type == HLO_BF16 || mm->out_type == HLO_F16
+                              : mm->out_type == HLO_S32 || mm->out_type == HLO_U32;
+}
+
+int64_t cpu_tiles_depth_part(CpuFeatures features, const CpuMatmul *mm) {
+    CpuTileSource left, right;
+    if (!choose_sources(features, mm->lhs_type, mm->rhs_type, mm->precision, &left, &right)) return 0;
+    const Shape shape = shape_of(cpu_isa_tile_kernels(features), left, right, mm->k);
+    return cpu_tile_parts(left) == 1 ? shape.block * cpu_tile_depth(left) : 0;
+}
+
 // Loops over parts of the result (`m` rows, `n` columns, several batches if they are small), so that the packed parts
 // of both sides fit kPackedBytes. *done stays false for products that these kernels do not support, or that others
 // compute faster.
@@ -258,17 +276,13 @@ HloStatus cpu_tiles_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const 
     const CpuTileKernels *kernels = cpu_isa_tile_kernels(features);
     CpuTileSource left, right;
     *done = false;
-    if (!kernels || !choose_sources(features, mm->lhs_type, mm->rhs_type, mm->precision, &left, &right) ||
-        !is_worth_it(left, mm->precision, mm->m, mm->n, mm->k))
-        return HLO_SUCCESS;
-    const bool floats = left < CPU_TILE_S8;
-    if (floats ? mm->out_type != HLO_F32 && mm->out_type != HLO_BF16 && mm->out_type != HLO_F16
-               : mm->out_type != HLO_S32 && mm->out_type != HLO_U32)
+    if (!cpu_tiles_are_chosen(features, mm) ||
+        !choose_sources(features, mm->lhs_type, mm->rhs_type, mm->precision, &left, &right))
         return HLO_SUCCESS;
     TilesJob job = {.mm = mm,
                     .loop_kernels = cpu_isa_loop_kernels(features),
                     .shape = shape_of(kernels, left, right, mm->k),
-                    .compute = floats ? HLO_F32 : mm->out_type,
+                    .compute = left < CPU_TILE_S8 ? HLO_F32 : mm->out_type,
                     .out = out,
                     .lhs = lhs,
                     .rhs = rhs};

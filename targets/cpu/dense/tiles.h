@@ -24,6 +24,12 @@ HLO_BEGIN_C
 HLO_NODISCARD HloStatus cpu_tiles_matmul(CpuPool *pool, const CpuMatmul *matmul, void *out, const void *lhs,
                                          const void *rhs, bool *done);
 
+// Whether cpu_tiles_matmul() computes this product if its numbers allow it.
+bool cpu_tiles_are_chosen(CpuFeatures features, const CpuMatmul *matmul);
+
+// Returns the depth of the blocks whose sums are added up; 0 if that depends on the numbers.
+int64_t cpu_tiles_depth_part(CpuFeatures features, const CpuMatmul *matmul);
+
 // Returns the bytes of scratch memory for cpu_tiles_serial(), a multiple of 64; 0 if that does not support the product.
 size_t cpu_tiles_scratch_bytes(const CpuProduct *product);
 

@@ -119,6 +119,19 @@ HLO_NODISCARD HloStatus cpu_loop_finish(CpuLoopBuilder *builder, CpuLoop **loop)
 // when there is no memory for scratch.
 HLO_NODISCARD HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers);
 
+// A loop in one pass may be run part by part: for some of its kept indices ("rows") at a time, flat in row-major order.
+
+// Returns the number of rows; 0 for a loop that cannot be run part by part.
+int64_t cpu_loop_rows(const CpuLoop *loop);
+// Whether rows [i * rows, (i + 1) * rows) of the loop access no other elements of the buffer than [i * elements,
+// (i + 1) * elements), for all i.
+bool cpu_loop_follows_rows(const CpuLoop *loop, int buffer, int64_t rows, int64_t elements);
+// Returns the bytes of scratch memory for cpu_loop_run_rows().
+size_t cpu_loop_scratch_bytes(const CpuLoop *loop);
+// Runs rows [begin, end) on this thread, with the bits of cpu_loop_run(). `buffers` holds the addresses of the whole
+// arrays; only what belongs to these rows is touched. `scratch` is aligned to 64. Any number of threads.
+void cpu_loop_run_rows(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch);
+
 // Returns the cost of a run, for scheduling: elements of the domain times instructions.
 double cpu_loop_cost(const CpuLoop *loop);
 

@@ -611,21 +611,26 @@ static void run_row_in_chunks(Frame *frame) {
     }
 }
 
+// Runs the block of the frame's kept range.
+static void run_row_block(Frame *frame) {
+    const CpuLoop *loop = frame->loop;
+    frame->full_start = frame->kept_start * loop->reduced;
+    frame->full_count = frame->kept_count * loop->reduced;
+    if (loop->phases)
+        run_row_in_chunks(frame);
+    else
+        run_steps(frame, loop->steps);
+}
+
 // Runs blocks [begin, end) of a loop in one pass.
 static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch) {
     assert(begin >= 0 && begin <= end);
     Frame frame;
     frame_open(&frame, loop, buffers, scratch, NULL);
-    const int64_t length = loop->reduced;
     for (int64_t block = begin; block < end; block++) {
         if (!set_block(&frame, block)) continue;
-        frame.full_start = frame.kept_start * length;
-        frame.full_count = frame.kept_count * length;
         if (loop->ahead.count) open_ahead(&frame, 0);
-        if (loop->phases)
-            run_row_in_chunks(&frame);
-        else
-            run_steps(&frame, loop->steps);
+        run_row_block(&frame);
     }
     if (frame.streams) loop->kernels->streamed();
 }
@@ -905,4 +910,59 @@ HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers)
         status = run_two_passes(&job, pool);
     cpu_pool_scratch_give(pool, job.scratch);
     return status;
+}
+
+// ---- some rows
+
+int64_t cpu_loop_rows(const CpuLoop *loop) {
+    return loop->mode == CPU_MODE_ROWS && !loop->small_loop ? loop->kept : 0;
+}
+
+// Whether a walk through `all` elements of a group of rows stays within `elements` of the array, and goes on to the
+// next ones for the next group. A dimension of the walk may be partly in the group: (p, q) of the loop below.
+static bool walk_follows(const CpuWalk *walk, int64_t all, int64_t elements) {
+    int64_t inside = 1, reach = 0, next = elements;
+    for (int d = 0; d < walk->count; d++) {
+        const int64_t size = walk->sizes[d], stride = walk->strides[d];
+        const int64_t left = all / inside, p = hlo_smaller(size, left), q = size / p;
+        if (stride < 0 || left % p != 0 || size % p != 0 || (q > 1 && p != left)) return false;
+        reach += (p - 1) * stride;
+        inside *= p;
+        if (q == 1) continue;
+        if (stride * p != next) return false;
+        next *= q;
+    }
+    return walk->offset == 0 && inside == all && reach < elements;
+}
+
+bool cpu_loop_follows_rows(const CpuLoop *loop, int buffer, int64_t rows, int64_t elements) {
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        const CpuLoopValue *value = &loop->values[v];
+        if ((value->kind != CPU_VALUE_LOAD && value->kind != CPU_VALUE_STORE) || value->buffer != buffer) continue;
+        if (value->level == CPU_LEVEL_UNIFORM) return false;
+        if (!walk_follows(&value->walk, value->level == CPU_LEVEL_FULL ? rows * loop->reduced : rows, elements))
+            return false;
+    }
+    return true;
+}
+
+size_t cpu_loop_scratch_bytes(const CpuLoop *loop) {
+    return loop->scratch_bytes;
+}
+
+// Divides the rows as set_block() does, but from `begin` on. Nothing is prefetched and nothing bypasses the caches: the
+// caller runs some rows at a time because they stay there.
+void cpu_loop_run_rows(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch) {
+    assert(loop && buffers && begin >= 0 && begin <= end && end <= cpu_loop_rows(loop));
+    Frame frame;
+    frame_open(&frame, loop, buffers, scratch, NULL);
+    frame.streams = false;
+    const int64_t run = loop->steps->block ? loop->kept : loop->row_run,
+                  block = loop->steps->block ? loop->steps->block : loop->block;
+    for (int64_t at = begin; at < end; at += frame.kept_count) {
+        const int64_t most = hlo_smaller((at / run + 1) * run, hlo_smaller(at + block, end));
+        frame.kept_start = at;
+        frame.kept_count = most - at;
+        run_row_block(&frame);
+    }
 }

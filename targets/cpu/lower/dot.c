@@ -23,45 +23,20 @@
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/element/integer.h"
+#include "targets/cpu/lower/dot.h"
 #include "targets/cpu/lower/lower.h"
 
-// One dimension of a product with its steps in the three arrays (0 where an array does not have it).
-typedef struct DotDim {
-    int64_t size;
-    int64_t strides[3];
-} DotDim;
-
 typedef struct DotDims {
-    DotDim *items;
+    CpuDotDim *items;
     int64_t count;
 } DotDims;
-
-enum { kSideLeft, kSideRight, kSideOut };
-
-// A copy of one side in which the contracting dimensions can be merged; bytes of 0: the side is read in place.
-typedef struct DotPacking {
-    int rank;
-    int64_t bytes;
-    const int64_t *sizes, *from, *to;  // strides in elements
-} DotPacking;
-
-// Products of the same form, one per index of an outer loop nest.
-typedef struct DotKernel {
-    CpuMatmul matmul;
-    DotDim *outer;
-    int64_t outer_count;
-    int64_t widths[3];            // bytes per element
-    DotPacking packing[2];        // of the operands
-    bool swapped;                 // computes the transposed product of the transposed operands, right side first
-    const CpuSmallMatmul *small;  // for one small product, or NULL
-} DotKernel;
 
 // Appends a dimension, merging it into the last one if that one's stride is this one's stride times its size in all
 // three arrays. The order within a role is that of the dimension numbers, so a dimension can only merge with the one
 // before it, which is all that row-major arrays can offer.
-static void append(DotDims *dims, DotDim dim) {
+static void append(DotDims *dims, CpuDotDim dim) {
     if (dim.size == 1) return;
-    DotDim *last = dims->count ? &dims->items[dims->count - 1] : NULL;
+    CpuDotDim *last = dims->count ? &dims->items[dims->count - 1] : NULL;
     bool merge = last != NULL;
     for (int i = 0; i < 3 && merge; i++) merge = last->strides[i] == dim.strides[i] * dim.size;
     if (!merge) {
@@ -79,7 +54,7 @@ typedef struct DotRoles {
 
 // Returns a list with room for all dimensions of one role.
 static DotDims new_dims(HloArena *arena, int64_t count) {
-    return (DotDims){HLO_ARENA_NEW(arena, DotDim, count + 1), 0};
+    return (DotDims){HLO_ARENA_NEW(arena, CpuDotDim, count + 1), 0};
 }
 
 // Sorts dimensions by role. The result's dimensions are batch, then the left side's free ones, then the right side's
@@ -91,32 +66,32 @@ static DotRoles sort_roles(HloArena *arena, const HloDotAttributes *dot, const C
     int64_t place = 0;
     for (int64_t i = 0; i < dot->lhs_batch.count; i++, place++) {
         const int64_t l = dot->lhs_batch.items[i], r = dot->rhs_batch.items[i];
-        append(&roles.batch, (DotDim){left->dims[l], {left->strides[l], right->strides[r], out->strides[place]}});
+        append(&roles.batch, (CpuDotDim){left->dims[l], {left->strides[l], right->strides[r], out->strides[place]}});
     }
     for (int64_t d = 0; d < left->rank; d++) {
         if (hlo_ints_contain(dot->lhs_batch, d) || hlo_ints_contain(dot->lhs_contracting, d)) continue;
-        append(&roles.m, (DotDim){left->dims[d], {left->strides[d], 0, out->strides[place++]}});
+        append(&roles.m, (CpuDotDim){left->dims[d], {left->strides[d], 0, out->strides[place++]}});
     }
     for (int64_t d = 0; d < right->rank; d++) {
         if (hlo_ints_contain(dot->rhs_batch, d) || hlo_ints_contain(dot->rhs_contracting, d)) continue;
-        append(&roles.n, (DotDim){right->dims[d], {0, right->strides[d], out->strides[place++]}});
+        append(&roles.n, (CpuDotDim){right->dims[d], {0, right->strides[d], out->strides[place++]}});
     }
     for (int64_t i = 0; i < dot->lhs_contracting.count; i++) {
         const int64_t l = dot->lhs_contracting.items[i], r = dot->rhs_contracting.items[i];
-        append(&roles.k, (DotDim){left->dims[l], {left->strides[l], right->strides[r], 0}});
+        append(&roles.k, (CpuDotDim){left->dims[l], {left->strides[l], right->strides[r], 0}});
     }
     return roles;
 }
 
 // Takes the largest dimension for the product and leaves the others to the outer loops. Size 1, with steps of 0,
 // represents a role without dimensions. The caller's list of outer dimensions has room for all.
-static DotDim take(DotDims *dims, DotKernel *kernel) {
+static CpuDotDim take(DotDims *dims, CpuDotKernel *kernel) {
     int64_t best = 0;
     for (int64_t i = 1; i < dims->count; i++)
         if (dims->items[i].size > dims->items[best].size) best = i;
     for (int64_t i = 0; i < dims->count; i++)
         if (i != best) kernel->outer[kernel->outer_count++] = dims->items[i];
-    return dims->count ? dims->items[best] : (DotDim){.size = 1};
+    return dims->count ? dims->items[best] : (CpuDotDim){.size = 1};
 }
 
 // Returns the precision. An algorithm defines the computation exactly, so it comes before precision_config; "any" and
@@ -157,7 +132,7 @@ static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *nod
 // Runs the product at every index of the outer loops. `matmul` is the kernel's, possibly with other sizes. `index` has
 // room for the free dimensions of two arrays of maximum rank. Addresses change by differences, like an odometer; an
 // outer dimension of size 0 means that there is nothing to do.
-static HloStatus run_products(const DotKernel *kernel, const CpuMatmul *matmul, const char *left, const char *right,
+static HloStatus run_products(const CpuDotKernel *kernel, const CpuMatmul *matmul, const char *left, const char *right,
                               char *out, CpuPool *pool) {
     if (kernel->outer_count == 0)
         return cpu_matmul(pool, matmul, out, kernel->swapped ? right : left, kernel->swapped ? left : right);
@@ -169,11 +144,11 @@ static HloStatus run_products(const DotKernel *kernel, const CpuMatmul *matmul, 
         HLO_TRY(cpu_matmul(pool, matmul, out, kernel->swapped ? right : left, kernel->swapped ? left : right));
         int64_t d = 0;
         for (; d < kernel->outer_count; d++) {
-            const DotDim *dim = &kernel->outer[d];
+            const CpuDotDim *dim = &kernel->outer[d];
             const int64_t step = ++index[d] < dim->size ? 1 : 1 - dim->size;
-            left += step * dim->strides[kSideLeft] * kernel->widths[kSideLeft];
-            right += step * dim->strides[kSideRight] * kernel->widths[kSideRight];
-            out += step * dim->strides[kSideOut] * kernel->widths[kSideOut];
+            left += step * dim->strides[CPU_DOT_LEFT] * kernel->widths[CPU_DOT_LEFT];
+            right += step * dim->strides[CPU_DOT_RIGHT] * kernel->widths[CPU_DOT_RIGHT];
+            out += step * dim->strides[CPU_DOT_OUT] * kernel->widths[CPU_DOT_OUT];
             if (step == 1) break;
             index[d] = 0;
         }
@@ -182,17 +157,17 @@ static HloStatus run_products(const DotKernel *kernel, const CpuMatmul *matmul, 
 }
 
 static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool) {
-    const DotKernel *kernel = data;
+    const CpuDotKernel *kernel = data;
     return run_products(kernel, &kernel->matmul, arguments[0], arguments[1], arguments[2], pool);
 }
 
 static HloStatus run_packed_dot(const void *data, void *const *arguments, CpuPool *pool) {
-    const DotKernel *kernel = data;
+    const CpuDotKernel *kernel = data;
     const char *sides[2] = {arguments[0], arguments[1]};
     char *copies[2] = {NULL, NULL};
     HloStatus status = NULL;
     for (int i = 0; i < 2 && !status; i++) {
-        const DotPacking *packing = &kernel->packing[i];
+        const CpuDotPacking *packing = &kernel->packing[i];
         if (!packing->bytes) continue;
         sides[i] = copies[i] = cpu_pool_scratch_take(pool, (size_t)packing->bytes);
         if (copies[i])
@@ -210,7 +185,7 @@ static HloStatus run_packed_dot(const void *data, void *const *arguments, CpuPoo
 
 // Runs a dot that is one small product: see CpuSmallKernel.
 static void run_small_dot(void *out, const void *left, const void *right, const void *third, int64_t n, int64_t data) {
-    const DotKernel *kernel = (const DotKernel *)(intptr_t)data;
+    const CpuDotKernel *kernel = (const CpuDotKernel *)(intptr_t)data;
     (void)third, (void)n;
     cpu_matmul_small(kernel->small, out, kernel->swapped ? right : left, kernel->swapped ? left : right);
 }
@@ -238,21 +213,21 @@ static void swap_sides(CpuMatmul *matmul) {
 }
 
 // Fills in sizes and strides. A side that lacks a dimension has stride 0 there, which is not used.
-static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, DotDim k) {
+static void fill_matmul(CpuMatmul *matmul, CpuDotDim batch, CpuDotDim m, CpuDotDim n, CpuDotDim k) {
     assert(matmul);
     matmul->batch = batch.size;
     matmul->m = m.size;
     matmul->n = n.size;
     matmul->k = k.size;
-    matmul->lhs_batch_stride = batch.strides[kSideLeft];
-    matmul->rhs_batch_stride = batch.strides[kSideRight];
-    matmul->out_batch_stride = batch.strides[kSideOut];
-    matmul->lhs_m_stride = m.strides[kSideLeft];
-    matmul->out_m_stride = m.strides[kSideOut];
-    matmul->rhs_n_stride = n.strides[kSideRight];
-    matmul->out_n_stride = n.strides[kSideOut];
-    matmul->lhs_k_stride = k.strides[kSideLeft];
-    matmul->rhs_k_stride = k.strides[kSideRight];
+    matmul->lhs_batch_stride = batch.strides[CPU_DOT_LEFT];
+    matmul->rhs_batch_stride = batch.strides[CPU_DOT_RIGHT];
+    matmul->out_batch_stride = batch.strides[CPU_DOT_OUT];
+    matmul->lhs_m_stride = m.strides[CPU_DOT_LEFT];
+    matmul->out_m_stride = m.strides[CPU_DOT_OUT];
+    matmul->rhs_n_stride = n.strides[CPU_DOT_RIGHT];
+    matmul->out_n_stride = n.strides[CPU_DOT_OUT];
+    matmul->lhs_k_stride = k.strides[CPU_DOT_LEFT];
+    matmul->rhs_k_stride = k.strides[CPU_DOT_RIGHT];
 }
 
 // Lowers a product whose contracting dimensions cannot be merged, or of a type without a kernel, as a reduction over
@@ -302,7 +277,7 @@ static HloInts reordered(HloArena *arena, HloInts list, const int64_t *order) {
 // Plans a copy of a side that ends with the contracting dimensions in the order of their list, and returns the view of
 // the copy.
 static CpuView pack_side(HloArena *arena, const CpuView *view, HloInts batch, HloInts summed, int64_t width,
-                         DotPacking *packing) {
+                         CpuDotPacking *packing) {
     const int64_t rank = view->rank;
     int64_t *order = HLO_ARENA_NEW(arena, int64_t, 5 * rank), *sizes = order + rank, *from = sizes + rank,
             *to = from + rank, *strides = to + rank;
@@ -319,7 +294,7 @@ static CpuView pack_side(HloArena *arena, const CpuView *view, HloInts batch, Hl
         to[place] = strides[d] = elements;
         elements *= view->dims[d];
     }
-    *packing = (DotPacking){(int)rank, elements * width, sizes, from, to};
+    *packing = (CpuDotPacking){(int)rank, elements * width, sizes, from, to};
     return (CpuView){rank, view->dims, strides};
 }
 
@@ -329,7 +304,7 @@ enum { kLeastPacked = 4096, kLeastReuse = 4 };
 // Copies the smaller side if the other's contracting dimensions merge into one in some order, else both; `dot` and
 // `views` then describe the dot of the copies. Returns false if a loop is as good.
 static bool plan_packing(HloArena *arena, const CpuNode *node, HloDotAttributes *dot, CpuView *views,
-                         DotPacking *packing) {
+                         CpuDotPacking *packing) {
     const HloInts summed[2] = {dot->lhs_contracting, dot->rhs_contracting}, batch[2] = {dot->lhs_batch, dot->rhs_batch};
     const double elements[2] = {(double)node->operands[0]->elements, (double)node->operands[1]->elements};
     int64_t *orders[2];
@@ -372,18 +347,21 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
                               node->results[0]->shape->type};
     const bool products = has_kernel(types[0]) && has_kernel(types[1]) && has_kernel(types[2]);
-    DotPacking packing[2] = {{0}, {0}};
+    CpuDotPacking packing[2] = {{0}, {0}};
     const bool packed = products && roles.k.count > 1 && plan_packing(arena, node, &dot, views, packing);
     if (packed) roles = sort_roles(arena, &dot, views);
     if (!products || roles.k.count > 1) return lower_as_loop(lowering, node, precision, step);
-    DotKernel *kernel = HLO_ARENA_NEW(arena, DotKernel, 1);
+    CpuDotKernel *kernel = HLO_ARENA_NEW(arena, CpuDotKernel, 1);
     memcpy(kernel->packing, packing, sizeof packing);
-    kernel->outer = HLO_ARENA_NEW(arena, DotDim, roles.batch.count + roles.m.count + roles.n.count);
-    const DotDim batch = take(&roles.batch, kernel), m = take(&roles.m, kernel), n = take(&roles.n, kernel);
+    kernel->outer = HLO_ARENA_NEW(arena, CpuDotDim, roles.batch.count + roles.m.count + roles.n.count);
+    kernel->batch = take(&roles.batch, kernel);
+    kernel->m = take(&roles.m, kernel);
+    kernel->n = take(&roles.n, kernel);
+    kernel->k = take(&roles.k, kernel);
     kernel->matmul =
         (CpuMatmul){.lhs_type = types[0], .rhs_type = types[1], .out_type = types[2], .precision = precision};
-    fill_matmul(&kernel->matmul, batch, m, n, take(&roles.k, kernel));
-    kernel->swapped = m.size > 1 && kernel->matmul.out_m_stride == 1 && kernel->matmul.out_n_stride != 1;
+    fill_matmul(&kernel->matmul, kernel->batch, kernel->m, kernel->n, kernel->k);
+    kernel->swapped = kernel->m.size > 1 && kernel->matmul.out_m_stride == 1 && kernel->matmul.out_n_stride != 1;
     if (kernel->swapped) swap_sides(&kernel->matmul);
     for (int i = 0; i < 3; i++) kernel->widths[i] = hlo_type_bytes(types[i]);
     cpu_step_kernel(lowering, node, step, packed ? run_packed_dot : run_dot, kernel);
@@ -399,18 +377,22 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     return HLO_SUCCESS;
 }
 
+const CpuDotKernel *cpu_dot_kernel(const CpuStep *step) {
+    return step->kind == CPU_STEP_KERNEL && step->run == run_dot ? step->kernel : NULL;
+}
+
 // ---- ragged dots
 
 // Group g covers the next sizes[g] steps of the ragged dimension: either rows of the left side and of the result, with
 // one matrix of the right side per group, or terms of both sides, with one result per group.
 typedef struct RaggedKernel {
-    DotKernel dot;
+    CpuDotKernel dot;
     bool contracting;
     HloType sizes_type;
     int64_t groups, steps;      // number of groups, and of steps of the ragged dimension
     int64_t ragged_strides[3];  // per step of it, in elements
     int64_t group_strides[3];   // per group
-    DotDim *lists;              // the dimensions with a separate list of sizes per index
+    CpuDotDim *lists;           // the dimensions with a separate list of sizes per index
     int64_t list_rank;
     int64_t out_bytes;
 } RaggedKernel;
@@ -512,7 +494,7 @@ static bool take_lists(HloArena *arena, const HloDotAttributes *dot, const HloSh
                        RaggedKernel *kernel) {
     const int64_t batch = dot->lhs_batch.count;
     kernel->list_rank = sizes->rank - 1;
-    kernel->lists = HLO_ARENA_NEW(arena, DotDim, sizes->rank);
+    kernel->lists = HLO_ARENA_NEW(arena, CpuDotDim, sizes->rank);
     if (kernel->contracting && kernel->list_rank > batch) return false;
     int64_t *dims[3];
     for (int i = 0; i < 3; i++) {
@@ -549,23 +531,23 @@ static HloDotAttributes take_ragged(HloArena *arena, const HloDotAttributes *dot
     HloDotAttributes rest = *dot;
     const int64_t ragged = dot->lhs_ragged.items[0];
     kernel->steps = views[0].dims[ragged];
-    kernel->ragged_strides[kSideLeft] = views[0].strides[ragged];
+    kernel->ragged_strides[CPU_DOT_LEFT] = views[0].strides[ragged];
     rest.lhs_batch = without(arena, dot->lhs_batch, ragged);
     rest.lhs_contracting = without(arena, dot->lhs_contracting, ragged);
     if (kernel->contracting) {
         int64_t at = 0;
         while (dot->lhs_contracting.items[at] != ragged) at++;
         const int64_t other = dot->rhs_contracting.items[at];
-        kernel->ragged_strides[kSideRight] = views[1].strides[other];
-        kernel->group_strides[kSideOut] = views[2].strides[0];
+        kernel->ragged_strides[CPU_DOT_RIGHT] = views[1].strides[other];
+        kernel->group_strides[CPU_DOT_OUT] = views[2].strides[0];
         rest.rhs_batch = without(arena, dot->rhs_batch, other);
         rest.rhs_contracting = without(arena, dot->rhs_contracting, other);
         views[1] = without_dimension(arena, views[1], other);
         views[2] = without_dimension(arena, views[2], 0);
     } else {
         const int64_t group = dot->rhs_group.items[0], place = free_place(dot, ragged);
-        kernel->ragged_strides[kSideOut] = views[2].strides[place];
-        kernel->group_strides[kSideRight] = views[1].strides[group];
+        kernel->ragged_strides[CPU_DOT_OUT] = views[2].strides[place];
+        kernel->group_strides[CPU_DOT_RIGHT] = views[1].strides[group];
         rest.rhs_batch = without(arena, dot->rhs_batch, group);
         rest.rhs_contracting = without(arena, dot->rhs_contracting, group);
         views[1] = without_dimension(arena, views[1], group);
@@ -578,10 +560,10 @@ static HloDotAttributes take_ragged(HloArena *arena, const HloDotAttributes *dot
 // Makes the ragged dimension that of the product; all other dimensions of its role become loops. Returns false if the
 // rest is not one product: the node then falls back to the evaluator.
 static bool fill_ragged(RaggedKernel *kernel, DotRoles *roles) {
-    DotDim step = {.size = 0};
+    CpuDotDim step = {.size = 0};
     for (int i = 0; i < 3; i++) step.strides[i] = kernel->ragged_strides[i];
-    DotKernel *dot = &kernel->dot;
-    const DotDim batch = take(&roles->batch, dot), n = take(&roles->n, dot);
+    CpuDotKernel *dot = &kernel->dot;
+    const CpuDotDim batch = take(&roles->batch, dot), n = take(&roles->n, dot);
     if (kernel->contracting) {
         if (roles->k.count) return false;  // sums over two dimensions: not one product
         fill_matmul(&dot->matmul, batch, take(&roles->m, dot), n, step);
@@ -614,7 +596,7 @@ HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *st
     kernel->out_bytes = node->results[0]->bytes;
     const HloDotAttributes rest = take_ragged(arena, dot, views, kernel);
     DotRoles roles = sort_roles(arena, &rest, views);
-    kernel->dot.outer = HLO_ARENA_NEW(arena, DotDim, roles.batch.count + roles.m.count + roles.n.count + 1);
+    kernel->dot.outer = HLO_ARENA_NEW(arena, CpuDotDim, roles.batch.count + roles.m.count + roles.n.count + 1);
     kernel->dot.matmul = (CpuMatmul){.lhs_type = types[0],
                                      .rhs_type = types[1],
                                      .out_type = types[2],

@@ -21,6 +21,7 @@
 
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/graph/match.h"
+#include "targets/cpu/lower/bands.h"
 #include "targets/cpu/lower/fallbacks.h"
 #include "targets/cpu/lower/fuse.h"
 
@@ -383,6 +384,7 @@ static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps
             HLO_TRY(hlo_status_at_instruction(lower_function(node)(lowering, node, &step), node->instruction));
         hlo_vector_push(lowering->arena, &steps->steps, step);
     }
+    if (!lowering->retry) cpu_lower_bands(lowering, steps);
     return HLO_SUCCESS;
 }
 
