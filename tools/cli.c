@@ -320,7 +320,7 @@ static HloStatus parse_and_run(void *argument) {
 static void print_complaint(const HloText *complaint) {
     HloText text = {0};
     hlo_text_printable(&text, complaint->data, complaint->length, true);
-    if (text.length) write_text(STDERR_FILENO, false, false, text.data, text.length);
+    if (text.length) write_text(STDERR_FILENO, true, false, text.data, text.length);
     hlo_text_free(&text);
 }
 

@@ -107,6 +107,11 @@ PY
     arguments=(emulate --help) && in_terminal
     check "a terminal of $columns columns: the help fits" test "$(longest)" -le "$columns"
 done
+columns=80
+arguments=(check "$SOURCE/examples/mlp_gradient_8192.hlo" --forbid all-reduce) && in_terminal
+check "bug: what a check and notes say on standard error was not broken at 80 columns" test "$(longest)" -le 80
+arguments=(sweep "$SOURCE/examples/mlp_gradient_8192.hlo" --on v5e-8 --mesh 'batch=*,model=*') && in_terminal
+check "bug: the rows of a sweep did not fit 80 columns" test "$(grep -c ' MFU .* %$' shown)" = 6
 arguments=(topology v5e-16 --mesh 2,2,4) && in_terminal
 check "bug: on a terminal a mesh has its shape, not one line" diff <(printf ' 0  1  2  3\n 4  5  6  7\n\n 8  9 10 11\n12 13 14 15\n') <(sed 's/^.*\[K//' shown)
 cat >long.hlo <<'HLO'

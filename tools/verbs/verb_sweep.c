@@ -208,8 +208,9 @@ static void write_row(HloJsonWriter *json, const Row *row, double tokens) {
     hlo_json_end_object(json);
 }
 
-static void print_row(CliContext *context, HloText *text, const Row *row, double tokens) {
-    hlo_text_format(text, "%-12s %-28s ", row->topology->name, row->mesh_text);
+// `widths` are those of the columns of names and of meshes.
+static void print_row(CliContext *context, HloText *text, const Row *row, const int *widths, double tokens) {
+    hlo_text_format(text, "%-*s  %-*s ", widths[0], row->topology->name, widths[1], row->mesh_text);
     emu_print_time_in_column(row->step_picoseconds, 12, text);
     hlo_text_format(text, "  %-4s %10s  %s %5.1f %%", fits(row) ? "fits" : "OOM",
                     cli_size(context, row->hbm_peak_bytes), emu_utilisation_name(row->names_scopes), 100 * row->mfu);
@@ -223,12 +224,19 @@ static HloStatus print_rows(Sweep *sweep) {
     HloText text = {0};
     HloJsonWriter json = {.text = &text, .lines = 1};
     const bool as_json = cli_flag(sweep->context, "json");
+    int widths[2] = {0};
+    for (int64_t i = 0; i < sweep->rows.count; ++i) {
+        const int name = (int)strlen(sweep->rows.items[i].topology->name),
+                  mesh = (int)strlen(sweep->rows.items[i].mesh_text);
+        if (name > widths[0]) widths[0] = name;
+        if (mesh > widths[1]) widths[1] = mesh;
+    }
     if (as_json) hlo_json_begin_array(&json);
     for (int64_t i = 0; i < sweep->rows.count; ++i) {
         if (as_json)
             write_row(&json, &sweep->rows.items[i], tokens);
         else
-            print_row(sweep->context, &text, &sweep->rows.items[i], tokens);
+            print_row(sweep->context, &text, &sweep->rows.items[i], widths, tokens);
     }
     if (as_json) {
         hlo_json_end_array(&json);
