@@ -201,6 +201,7 @@ static HloStatus run_partition(void *argument) {
     HLO_TRY(spmd_plan_new(request->arena, module, costs, request->options, &plan));
     HLO_TRY(spmd_partition_plan(plan, &request->result));
     if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options, request->arena));
+    HLO_TRY(spmd_number_devices(request->result, &mesh->order, request->arena));
     complete_layouts(request->result);
     // Before transfers overlap: this adds up all of them.
     if (request->costs.machine)

@@ -19,6 +19,8 @@ HloStatus spmd_author_partition(SpmdPartitioner *partitioner, const HloInstructi
 // Whether a collective's groups are of replicas: each partition works with its like, and sees parts of arrays as it
 // sees whole ones.
 bool spmd_is_across_replicas(const HloInstruction *op);
+// Whether an op speaks of devices by their numbers: a collective among partitions, a transfer, the device's own number.
+bool spmd_names_devices(const HloInstruction *op);
 // Marks every array inside of a manual region with its manual axes.
 void spmd_plan_manual(SpmdPlan *plan);
 // The boundary of a manual region, for one array.

@@ -123,8 +123,7 @@ bool spmd_is_across_replicas(const HloInstruction *op) {
            hlo_group_mode_of(op) == HLO_GROUPS_OF_REPLICAS;
 }
 
-// Whether an op speaks of devices itself.
-static bool names_devices(const HloInstruction *op) {
+bool spmd_names_devices(const HloInstruction *op) {
     if (hlo_is(op, HLO_OP_SEND) || hlo_is(op, HLO_OP_RECV)) return !HLO_ATTRIBUTES(op, Transfer)->is_host_transfer;
     return hlo_is(op, HLO_OP_PARTITION_ID) ||
            (hlo_op_is(op->opcode, HLO_OP_IS_COLLECTIVE) && !spmd_is_across_replicas(op));
@@ -134,7 +133,7 @@ static bool names_devices(const HloInstruction *op) {
 // computation that contains one. Leaving a region makes a value whole again.
 static bool tells_devices_apart(const Inward *inward, const HloInstruction *op) {
     if (hlo_custom_call_kind(op) == HLO_CALL_SHARD_TO_FULL) return false;
-    if (names_devices(op)) return true;
+    if (spmd_names_devices(op)) return true;
     for (int32_t i = 0; i < op->operand_count; i++)
         if (inward->tells_devices_apart[op->operands[i]->id]) return true;
     for (int32_t c = 0; spmd_is_flow_op(op->opcode) && c < op->called_count; c++) {

@@ -59,12 +59,13 @@ static void push_axis(SpmdMesh *mesh, int32_t axis, int64_t low, const int64_t *
 }
 
 HloStatus spmd_mesh_with_splits(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *splits,
-                                int64_t split_count, const SpmdMesh **result) {
+                                int64_t split_count, const SpmdDeviceOrder *order, const SpmdMesh **result) {
     assert(arena && axis_count >= 0 && split_count >= 0 && result);
     SpmdMesh *mesh = HLO_ARENA_NEW(arena, SpmdMesh, 1);
     HLO_TRY(check_axes(axes, axis_count, &mesh->device_count));
     mesh->axes = copy_axes(arena, axes, axis_count);
     mesh->axis_count = (int32_t)axis_count;
+    if (order) mesh->order = *order;
     int64_t low = mesh->device_count;
     for (int32_t axis = 0; axis < mesh->axis_count; axis++) {
         low /= axes[axis].size;
@@ -75,7 +76,7 @@ HloStatus spmd_mesh_with_splits(HloArena *arena, const SpmdMeshAxis *axes, int64
 }
 
 HloStatus spmd_mesh_new(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const SpmdMesh **mesh) {
-    return spmd_mesh_with_splits(arena, axes, axis_count, NULL, 0, mesh);
+    return spmd_mesh_with_splits(arena, axes, axis_count, NULL, 0, NULL, mesh);
 }
 
 // The number of devices that differ in these atoms.

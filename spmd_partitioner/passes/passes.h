@@ -38,6 +38,8 @@ void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limi
 // reduce-scatter, where the machine of `costs` takes less time for that because transfers run beside products. Without
 // a machine nothing changes. RESOURCE_EXHAUSTED when memory is short.
 HLO_NODISCARD HloStatus spmd_window_products(HloModule *module, const SpmdCosts *costs, HloArena *scratch);
+// Has a program that counts devices by their positions in a mesh of this order count them by their numbers.
+HLO_NODISCARD HloStatus spmd_number_devices(HloModule *module, const SpmdDeviceOrder *order, HloArena *scratch);
 // Splits all-gathers, all-reduces and permutes into start and done, so that computation runs beside them. The done
 // comes just before the first user. The start comes after the operand; that of a gather only as early as it must to
 // arrive in time. RESOURCE_EXHAUSTED when memory is short.

@@ -147,11 +147,6 @@ static const RefusedProgram programs[] = {
         "last_tile_dims={manual,replicated}}"
         "\n ROOT r = f32[4] negate(d)\n"),
      HLO_UNIMPLEMENTED, "%d: manual axes come after other axes in dimension 0"},
-    // an order of devices that is not a grid, of a sum
-    {ON(4,
-        " p = f32[8,2] parameter(0), sharding={devices=[2,1,2]0,3,1,2 last_tile_dims={unreduced}}\n"
-        " ROOT r = f32[8,2] negate(p)\n"),
-     HLO_UNIMPLEMENTED, "device order that the mesh cannot hold"},
     // several axes on one dimension of dynamic size
     {ON(4, " p = f32[<=8,4] parameter(0), sharding={devices=[2,2]<=[4]}\n ROOT r = f32[<=8,4] negate(p)\n"),
      HLO_UNIMPLEMENTED, "%p: dimension 0 has dynamic size and cannot be sharded"},
@@ -173,7 +168,8 @@ static const RefusedProgram programs[] = {
      "device 7 is repeated or out of range"},
     {ON(4,
         " p = f32[8,2] parameter(0), sharding={devices=[2,1,2]0,3,1,2 last_tile_dims={unreduced}}\n"
-        " q = f32[8,2] parameter(1), sharding={devices=[4,1]<=[4]}\n ROOT r = f32[8,2] add(p, q)\n"),
+        " q = f32[8,2] parameter(1), sharding={devices=[4,1]<=[4]}\n r = f32[8,2] add(p, q)\n"
+        " ROOT s = f32[8,2] add(q, r), sharding={devices=[4,1]<=[4]}\n"),
      HLO_UNIMPLEMENTED, "manual or unreduced subgroups with a device order that the mesh cannot hold"},
 };
 
