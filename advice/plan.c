@@ -210,11 +210,11 @@ static void cost_program(Planner *planner, const HloModule *module, SpmdSearchTr
     learn_seconds(&batch, now_seconds() - begin, started + 1);
 }
 
-// The cost of all layers: each has that by which one shorter program exceeds the other.
+// The cost of all layers: each has that by which one shorter program exceeds the other. More layers never need less.
 static int64_t extend(const Planner *planner, int64_t more, int64_t less) {
     const int64_t each = (more - less) / (LAYERS_MORE - LAYERS_LESS);
     const int64_t all = more + (planner->program->layers - LAYERS_MORE) * each;
-    return all > 0 ? all : more;
+    return all > more ? all : more;
 }
 
 // The same for a plan of which only the shorter program was costed, in proportion to the best plan.
@@ -333,6 +333,19 @@ static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
 }
 
 // ---- one mesh
+
+static double cost_of(const Candidate *candidate) {
+    return candidate->price * (double)candidate->plan.topology->chip_count * (double)candidate->plan.step_picoseconds *
+           1e-12 / 3600;
+}
+
+static bool better(const Planner *planner, const Candidate *a, const Candidate *b) {
+    if (a->plan.fits != b->plan.fits) return a->plan.fits;
+    if (planner->options->objective == ADVICE_LEAST_COST && cost_of(a) != cost_of(b)) return cost_of(a) < cost_of(b);
+    if (planner->objective == SPMD_SEARCH_MEMORY || !a->plan.fits)
+        return a->plan.hbm_peak_bytes < b->plan.hbm_peak_bytes;
+    return a->plan.step_picoseconds < b->plan.step_picoseconds;
+}
 
 // Prepares for trials on the mesh of a candidate.
 static void use_mesh(Planner *planner, const Candidate *candidate) {
@@ -564,6 +577,7 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
                                       .starts_only = starts_only};
     HLO_TRY(
         spmd_search(planner->arena, planner->remeshed ? planner->remeshed : planner->program->module, &search, &found));
+    const Candidate before = *candidate;
     candidate->plan.is_exact = found.is_exact && !planner->program->more;  // else the costs are estimates
     candidate->best = found.best;
     candidate->best_count = found.best_count;
@@ -571,25 +585,14 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
     candidate->is_closed = false;
     take_cost(planner, candidate, &found.best[0], true);
     if (!starts_only && !is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
+    // A search that ends early may not come to the plan that the first look found.
+    if (before.best && better(planner, &before, candidate)) *candidate = before;
     if (candidate->plan.fits && (!planner->best_step || candidate->plan.step_picoseconds < planner->best_step))
         planner->best_step = candidate->plan.step_picoseconds;
     return HLO_SUCCESS;
 }
 
 // ---- all of them
-
-static double cost_of(const Candidate *candidate) {
-    return candidate->price * (double)candidate->plan.topology->chip_count * (double)candidate->plan.step_picoseconds *
-           1e-12 / 3600;
-}
-
-static bool better(const Planner *planner, const Candidate *a, const Candidate *b) {
-    if (a->plan.fits != b->plan.fits) return a->plan.fits;
-    if (planner->options->objective == ADVICE_LEAST_COST && cost_of(a) != cost_of(b)) return cost_of(a) < cost_of(b);
-    if (planner->objective == SPMD_SEARCH_MEMORY || !a->plan.fits)
-        return a->plan.hbm_peak_bytes < b->plan.hbm_peak_bytes;
-    return a->plan.step_picoseconds < b->plan.step_picoseconds;
-}
 
 // Forgets meshes on which the program cannot be laid out, or for which there was no time; an error if that is so for
 // all.
@@ -619,29 +622,50 @@ static HloStatus look_at_all(Planner *planner, int64_t first) {
     return drop_refused(planner);
 }
 
-// Improves the plans of meshes in the order of their starts. After the first two, meshes that are far from the best
-// plan so far are left as they are; each may take half of the time that is left.
+// Whether two candidates differ in the names of axes only, and names are nothing to the program: what was timed for one
+// is known for the other.
+static bool are_twins(const Planner *planner, const Candidate *a, const Candidate *b) {
+    const AdvicePlanned *one = &a->plan, *other = &b->plan;
+    int64_t i = 0, k = 0;
+    if (!planner->is_nameless || one->topology != other->topology || one->repair != other->repair) return false;
+    for (;; ++i, ++k) {
+        while (i < one->axis_count && one->axes[i].size == 1) ++i;
+        while (k < other->axis_count && other->axes[k].size == 1) ++k;
+        if (i == one->axis_count || k == other->axis_count) return i == one->axis_count && k == other->axis_count;
+        if (one->axes[i].size != other->axes[k].size) return false;
+    }
+}
+
+// Improves the plans of meshes in the order of their starts. After the first two, of which one is not the other with
+// other names, meshes that are far from the best plan so far are left as they are; each may take half of the time that
+// is left.
 static HloStatus improve_some(Planner *planner) {
     const double kFar = 1.15;
     const int64_t count = planner->candidates.count;
     bool *done = HLO_ARENA_NEW(planner->arena, bool, count);
-    for (int64_t round = 0; round < count; ++round) {
+    int64_t improved = 0;
+    for (int64_t turn = 0; turn < count; ++turn) {
         Candidate *next = NULL;
         const Candidate *best = NULL;
+        bool is_twin = false;
         for (int64_t i = 0; i < count; ++i) {
             Candidate *one = &planner->candidates.items[i];
             if (!done[i] && (!next || better(planner, one, next))) next = one;
             if (!best || better(planner, one, best)) best = one;
         }
+        for (int64_t i = 0; i < count; ++i)
+            is_twin |= done[i] && are_twins(planner, next, &planner->candidates.items[i]);
         done[next - planner->candidates.items] = true;
         const bool near = (double)next->plan.step_picoseconds <= kFar * (double)best->plan.step_picoseconds ||
                           !best->plan.fits || planner->options->objective == ADVICE_LEAST_COST ||
                           planner->objective == SPMD_SEARCH_MEMORY;
-        if (next->plan.is_exact || (round >= 2 && !near)) continue;
+        const int64_t before = improved;
+        improved += !is_twin;
+        if (next->plan.is_exact || (before >= 2 && !near)) continue;
         const double now = now_seconds();
         if (is_spent(planner)) break;
-        planner->deadline = round + 1 < count ? now + (search_end(planner) - now) / 2 : search_end(planner);
-        HLO_TRY(plan_mesh(planner, next, false, round < 2 ? NULL : best));
+        planner->deadline = turn + 1 < count ? now + (search_end(planner) - now) / 2 : search_end(planner);
+        HLO_TRY(plan_mesh(planner, next, false, before < 2 ? NULL : best));
     }
     return HLO_SUCCESS;
 }

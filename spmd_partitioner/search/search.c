@@ -537,18 +537,24 @@ static HloStatus descend(Search *search, Plan *plan) {
     return HLO_SUCCESS;
 }
 
-// The choice that gives the axes of `mask` to dimension `dim`, or 0.
-static int32_t choice_with(const Search *search, const Group *group, int32_t dim, unsigned mask) {
+// The choice that gives the axes of `mask` to dimension `dim` and those of `other_mask` to `other`, or 0.
+static int32_t choice_with_both(const Search *search, const Group *group, int32_t dim, unsigned mask, int32_t other,
+                                unsigned other_mask) {
     const int64_t axes = search->options->mesh_axis_count;
     for (int32_t c = 0; c < group->open_count; c++) {
         bool same = true;
         for (int64_t a = 0; a < axes; a++) {
-            const bool given = (mask >> a & 1) && search->options->mesh[a].size > 1;
-            same &= group->choices[c * axes + a] == (given ? dim : -1);
+            const int32_t wanted = mask >> a & 1 ? dim : other_mask >> a & 1 ? other : -1;
+            same &= group->choices[c * axes + a] == (search->options->mesh[a].size > 1 ? wanted : -1);
         }
         if (same) return c;
     }
     return 0;
+}
+
+// The choice that gives the axes of `mask` to dimension `dim`, or 0.
+static int32_t choice_with(const Search *search, const Group *group, int32_t dim, unsigned mask) {
+    return choice_with_both(search, group, dim, mask, -1, 0);
 }
 
 // Every group's largest dimension over the axes of `mask`: all parameters in parts, as fully sharded data parallelism
@@ -563,6 +569,57 @@ static int32_t *shard_largest(const Search *search, unsigned mask) {
             if (!found || group->shape->dims[d] <= size) continue;
             size = group->shape->dims[d];
             choice[g] = found;
+        }
+    }
+    return choice;
+}
+
+// The dimension of a group that is of the class `root`, or -1.
+static int32_t dim_of_class(const Group *group, int32_t root) {
+    for (int32_t d = 0; d < group->shape->rank; d++)
+        if (group->roots[d] == root) return d;
+    return -1;
+}
+
+// The class of dimensions that most parameters have, by bytes: in a network of blocks, the features that are handed
+// from block to block. Dimensions of class `batch` do not count. -1 if there is none.
+static int32_t commonest_class(const Search *search, int32_t batch) {
+    int32_t found = -1;
+    double most = 0;
+    for (int64_t g = 0; g < search->groups.count; g++) {
+        for (int32_t d = 0; d < search->groups.items[g].shape->rank; d++) {
+            const int32_t root = search->groups.items[g].roots[d];
+            double bytes = 0;
+            for (int64_t h = 0; h < search->groups.count && root != batch; h++) {
+                const Group *group = &search->groups.items[h];
+                if (dim_of_class(group, root) >= 0 && dim_of_class(group, batch) < 0)
+                    bytes += (double)group->leaf_count * (double)hlo_shape_bytes(group->shape);
+            }
+            if (bytes <= most) continue;
+            most = bytes;
+            found = root;
+        }
+    }
+    return found;
+}
+
+// Data parallelism with parameters in parts beside tensor parallelism, as people write it: the class `batch` over the
+// axes of `data`; of each other parameter, the features that are handed from block to block over `data` too, and the
+// largest of its other dimensions over `tensor`.
+static int32_t *shard_both_ways(const Search *search, int32_t batch, unsigned data, unsigned tensor) {
+    int32_t *choice = copy_choice(search, NULL);
+    const int32_t features = commonest_class(search, batch);
+    for (int64_t g = 0; g < search->groups.count; g++) {
+        const Group *group = &search->groups.items[g];
+        const int32_t rows = dim_of_class(group, batch), handed_on = dim_of_class(group, features);
+        int64_t size = 0;
+        if (rows >= 0) choice[g] = choice_with(search, group, rows, data);
+        for (int32_t d = 0; d < group->shape->rank && rows < 0; d++) {
+            const int32_t both = handed_on < 0 ? choice_with(search, group, d, tensor)
+                                               : choice_with_both(search, group, handed_on, data, d, tensor);
+            if (d == handed_on || !both || group->shape->dims[d] <= size) continue;
+            size = group->shape->dims[d];
+            choice[g] = both;
         }
     }
     return choice;
@@ -590,15 +647,41 @@ static int32_t *read_start(const Search *search) {
     return choice;
 }
 
+// Starts from data parallelism over all axes but one, with parameters over both: `plans` shard one of `classes` each,
+// and the class of the fastest one is the batch. The better one is improved if it is near the best plan so far.
+static HloStatus search_both_ways(Search *search, const Plan *plans, const int32_t *classes, int64_t count,
+                                  Plan *best) {
+    const double kFar = 1.25;
+    const int64_t axes = search->options->mesh_axis_count;
+    const unsigned all = (1u << axes) - 1;
+    int64_t fastest = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (!plans[i].ruled_out && (plans[fastest].ruled_out || plans[i].cost.time < plans[fastest].cost.time))
+            fastest = i;
+    Plan *starts = HLO_ARENA_NEW(search->arena, Plan, axes);
+    for (int64_t a = 0; a < axes; a++)
+        starts[a].choice = shard_both_ways(search, classes[fastest], all & ~(1u << a), 1u << a);
+    if (axes > 1) HLO_TRY(evaluate_all(search, starts, axes));
+    int64_t first = 0;
+    for (int64_t a = 1; a < axes; a++)
+        if (better(search, &starts[a], &starts[first])) first = a;
+    if (axes < 2 || starts[first].ruled_out) return HLO_SUCCESS;
+    const bool near = !has_room(search, best) || (double)starts[first].cost.time <= kFar * (double)best->cost.time;
+    if (near && !search->options->starts_only) HLO_TRY(descend(search, &starts[first]));
+    if (better(search, &starts[first], best)) *best = starts[first];
+    return HLO_SUCCESS;
+}
+
 // Starts: nothing; every parameter whole; every parameter in parts, over each axis and over all; one group's dimension
-// over all axes, the best of which is data parallelism in most programs; the plan that the caller brings. The best few
-// are improved, the best one where the caller brings a plan. One that is far from the best when that has been improved
-// stays as it is.
+// over all axes, the best of which is data parallelism in most programs; that over all axes but one, and parameters
+// over both; the plan that the caller brings. The best few are improved, the best one where the caller brings a plan.
+// One that is far from the best when that has been improved stays as it is.
 static HloStatus search_from_starts(Search *search, Plan *best) {
     const double kFar = 1.1;
     const int64_t starts = search->options->start_count ? 1 : MORE_STARTS;
     const unsigned all = (1u << search->options->mesh_axis_count) - 1;
     HLO_VECTOR(Plan) candidates = {0};
+    HLO_VECTOR(int32_t) classes = {0};  // that the last candidates shard
     hlo_vector_push(search->arena, &candidates, *best);
     hlo_vector_push(search->arena, &candidates, ((Plan){.choice = keep_whole(search)}));
     for (unsigned mask = 1; mask <= all; mask++)
@@ -610,11 +693,15 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
             const Plan plan = {.choice = copy_choice(search, NULL)};
             plan.choice[g] = choice;
             hlo_vector_push(search->arena, &candidates, plan);
+            hlo_vector_push(search->arena, &classes, search->groups.items[g].roots[d]);
         }
     }
+    const int64_t parallel = candidates.count - classes.count;
     if (search->options->start_count)
         hlo_vector_push(search->arena, &candidates, ((Plan){.choice = read_start(search)}));
     HLO_TRY(evaluate_all(search, candidates.items, candidates.count));
+    const Plan *all_parallel =
+        hlo_arena_copy(search->arena, candidates.items + parallel, (size_t)classes.count * sizeof(Plan));
     for (int64_t count = 0; count < starts && count < candidates.count; count++) {
         int64_t first = 0;
         for (int64_t i = 1; i < candidates.count; i++)
@@ -628,7 +715,10 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
         if (!search->options->starts_only) HLO_TRY(descend(search, &start));
         if (better(search, &start, best)) *best = start;
     }
-    return HLO_SUCCESS;
+    // Once with the fastest of all, and once without those that were improved here.
+    if (!classes.count) return HLO_SUCCESS;
+    HLO_TRY(search_both_ways(search, candidates.items + parallel, classes.items, classes.count, best));
+    return search_both_ways(search, all_parallel, classes.items, classes.count, best);
 }
 
 // Choices of groups as those of the groups that these were split into. `from` has the old number by new one.

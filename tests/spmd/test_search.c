@@ -138,6 +138,33 @@ Test(search, a_small_space_is_searched_whole) {
     hlo_arena_free(arena);
 }
 
+// A network of blocks that hand features on: data parallelism over one axis with the weights' features over it too, and
+// the inner dimensions over the other axis. From single decisions each step on the way there is slower than none, and a
+// first look at a mesh improves nothing.
+Test(search, bug_fsdp_beside_tensor_parallelism_was_no_start) {
+    static const char blocks[] =
+        "ENTRY e {\n x = f32[16,8] parameter(0)\n w0 = f32[8,32] parameter(1)\n v0 = f32[32,8] parameter(2)\n"
+        " w1 = f32[8,64] parameter(3)\n v1 = f32[64,8] parameter(4)\n"
+        " a = f32[16,32] dot(x, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " b = f32[16,8] dot(a, v0), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " y = f32[16,8] add(x, b)\n"
+        " c = f32[16,64] dot(y, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " d = f32[16,8] dot(c, v1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT z = f32[16,8] add(y, d)\n}\n";
+    Wanted wanted = {
+        .shards = {"p0=data+model,?", "p0=data,?", "p1=data,model", "p2=model,data", "p3=data,model", "p4=model,data"}};
+    SpmdSearchOptions options = options_for(&wanted);
+    options.starts_only = true;
+    HloArena *arena = hlo_arena_new();
+    HloModule *module = parse(blocks);
+    SpmdSearchResult result;
+    must_succeed(spmd_search(arena, module, &options, &result));
+    cr_assert_not(result.is_exact);
+    cr_assert_eq(result.cost.time, 100 - 5 * 10, "%lld", (long long)result.cost.time);
+    hlo_module_free(module);
+    hlo_arena_free(arena);
+}
+
 Test(search, memory_comes_before_time) {
     Wanted wanted = {.memory_of_nothing = 10};
     SpmdSearchOptions options = options_for(&wanted);
