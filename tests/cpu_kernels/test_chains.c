@@ -2,6 +2,7 @@
 // Generated code for fused loops: the same bits as the interpreter gives, for random programs of all operations over
 // types, shapes, strides and forms of loops, on numbers at the ends of their types.
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -395,7 +396,7 @@ Test(cpu_chains, read_numbers_of_rows_where_they_are) {
 }
 
 // Sums the squares of rows' differences from a number of each row, which code adds up on the way.
-static void check_sums(CpuFeatures set, int64_t rows, int64_t length) {
+static void check_sums(CpuFeatures set, CpuReduceOp op, int64_t rows, int64_t length) {
     const int64_t dims[2] = {rows, length};
     const CpuIndexMap map = {0, (int64_t[]){length, 1}}, each = {0, (int64_t[]){1, 0}};
     const float zero = 0;
@@ -404,7 +405,7 @@ static void check_sums(CpuFeatures set, int64_t rows, int64_t length) {
     const CpuValue init = cpu_loop_constant(b, HLO_F32, &zero);
     const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map);
     const CpuValue d = cpu_loop_op(b, CPU_OP_SUBTRACT, x, cpu_loop_reduce(b, CPU_REDUCE_MAXIMUM, x, init), -1);
-    const CpuValue sum = cpu_loop_reduce(b, CPU_REDUCE_ADD, cpu_loop_op(b, CPU_OP_MULTIPLY, d, d, -1), init);
+    const CpuValue sum = cpu_loop_reduce(b, op, cpu_loop_op(b, CPU_OP_MULTIPLY, d, d, -1), init);
     const CpuValue most = cpu_loop_op(b, CPU_OP_MAXIMUM, cpu_loop_op(b, CPU_OP_MULTIPLY, d, sum, -1), x, -1);
     cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_MINIMUM, most, d, -1), &map);
     cpu_loop_store(b, kInputs + 1, sum, &each);
@@ -429,19 +430,20 @@ Test(cpu_chains, sum_rows_in_the_order_of_the_interpreter) {
     }
     for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
         for (int64_t length = 528; length < 3000 && levels_include((CpuFeatures)set); length += 496)
-            check_sums((CpuFeatures)set, 3, length);
+            check_sums((CpuFeatures)set, CPU_REDUCE_ADD, 3, length);
 }
 
 // Blocks of these rows are several rows, and their last vectors are parts of one.
-Test(cpu_chains, sum_several_rows_of_a_block) {
+Test(cpu_chains, reduce_several_rows_of_a_block) {
     static const int64_t kLengths[] = {100, 128, 129, 143, 176, 200, 255, 341, 512, 513, 1029};
+    static const CpuReduceOp kOps[] = {CPU_REDUCE_ADD, CPU_REDUCE_MAXIMUM, CPU_REDUCE_MINIMUM};
     for (int i = 0; i < kRoom; i++) {
-        const float number = (float)(i % 41) / 41 - (i % 3 == 0);
+        const float number = i % 311 == 7 ? NAN : i % 5 == 0 ? -0.0f : (float)(i % 41) / 41 - (i % 3 == 0);
         memcpy(inputs[0] + i * sizeof number, &number, sizeof number);
     }
     for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
         for (size_t i = 0; i < HLO_COUNT_OF(kLengths) && levels_include((CpuFeatures)set); i++)
-            check_sums((CpuFeatures)set, 9, kLengths[i]);
+            for (size_t k = 0; k < HLO_COUNT_OF(kOps); k++) check_sums((CpuFeatures)set, kOps[k], 9, kLengths[i]);
 }
 
 // Fills an input with numbers, or with numbers and NaNs, whose bits identify them.

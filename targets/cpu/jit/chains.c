@@ -340,13 +340,26 @@ static bool add_results(Chain *chain) {
     return true;
 }
 
-// Returns whether the value is the sum of a member over the block, whose lanes code can compute: over one leaf of the
-// reduction's tree, which has no part of a vector.
+// Returns the operation of a reduction whose lanes code can compute: a sum, a maximum or a minimum of f32; else
+// CPU_JIT_OP_COUNT.
+static CpuJitOp reduction_of(const CpuLoop *loop, const CpuLoopValue *value) {
+    static const struct {
+        CpuReduceOp reduce;
+        CpuJitOp op;
+    } kReductions[] = {{CPU_REDUCE_ADD, CPU_VALUE_ADD_F},
+                       {CPU_REDUCE_MAXIMUM, CPU_VALUE_MAXIMUM_F},
+                       {CPU_REDUCE_MINIMUM, CPU_VALUE_MINIMUM_F}};
+    for (size_t i = 0; value->kind == CPU_VALUE_REDUCE && i < HLO_COUNT_OF(kReductions); i++)
+        if (value->reduce == loop->kernels->reduce[kReductions[i].reduce][CPU_REGISTER_F32]) return kReductions[i].op;
+    return CPU_JIT_OP_COUNT;
+}
+
+// Returns whether the value is the sum of a member over the rows of a block, or the maximum or minimum, whose lanes
+// code can compute: rows are at most one leaf of the reduction's tree.
 static bool is_sum(const Chain *chain, CpuValue v) {
     const CpuLoop *loop = chain->loop;
     const CpuLoopValue *value = value_of(chain, v);
-    if (value->kind != CPU_VALUE_REDUCE || value->reduce != loop->kernels->reduce[CPU_REDUCE_ADD][CPU_REGISTER_F32])
-        return false;
+    if (reduction_of(loop, value) == CPU_JIT_OP_COUNT) return false;
     if (loop->reduced < kLeastReduced || (loop->reduced > CPU_REDUCE_CHUNK && !loop->phases)) return false;
     return lanes_of(loop) >= 8 && loop->mode == CPU_MODE_ROWS && member_of(chain, value->operands[0]) >= 0;
 }
@@ -425,9 +438,11 @@ static void make_block(Chain *chain) {
         store->width = value_of(chain, chain->lists[i])->width;
         store->address = (CpuJitAddress){.base = i, .moved = -1};
     }
-    if (chain->sum >= 0)
-        cpu_jit_effect(block, CPU_EFFECT_SUM)->operands[0] =
-            numbers[member_of(chain, value_of(chain, chain->sum)->operands[0])];
+    if (chain->sum < 0) return;
+    const CpuLoopValue *sum = value_of(chain, chain->sum);
+    CpuJitValue *effect = cpu_jit_effect(block, CPU_EFFECT_SUM);
+    effect->operands[0] = numbers[member_of(chain, sum->operands[0])];
+    effect->target = (int32_t)reduction_of(chain->loop, sum);
 }
 
 static void append(Maker *maker, const void *bytes, int64_t count) {
@@ -468,7 +483,11 @@ static const CpuLoopChain *emit(Chain *chain) {
     made->lanes = lanes_of(chain->loop);
     made->kernel_count = chain->kernel_count;
     made->sums = chain->sum >= 0;
-    if (chain->sum >= 0) hlo_vector_push(maker->scratch, &maker->sums, &chain->loop->values[chain->sum]);
+    if (chain->sum >= 0) {
+        made->sum_op = value_of(chain, chain->sum)->reduce_op;
+        made->sum_kernel = chain->loop->fold[value_of(chain, chain->sum)->partial];
+        hlo_vector_push(maker->scratch, &maker->sums, &chain->loop->values[chain->sum]);
+    }
     made->full = chain->level == CPU_LEVEL_FULL;
     const Placed placed = {made, offset};
     hlo_vector_push(maker->scratch, &maker->placed, placed);

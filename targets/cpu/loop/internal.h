@@ -97,10 +97,12 @@ typedef struct CpuLoopChain {
     const CpuValue *lists;  // the values whose elements are read, then those whose elements are written
     const bool *ones;       // by list: read as one element for all
     int list_count, read_count;
-    int lanes;         // at most CPU_CHAIN_LANES
-    bool sums;         // the last list is a reduction's CpuLoopValue.in_sums: parts are multiples of CPU_REDUCE_LANES
-    int kernel_count;  // that the code replaces
-    bool full;         // once per element, else once per kept index
+    int lanes;           // at most CPU_CHAIN_LANES
+    bool sums;           // the last list is a reduction's CpuLoopValue.in_sums: parts are multiples of CPU_REDUCE_LANES
+    CpuReduceOp sum_op;  // of these: a sum, a maximum or a minimum,
+    CpuBlockKernel *sum_kernel;  // and the operation on two of them
+    int kernel_count;            // that the code replaces
+    bool full;                   // once per element, else once per kept index
 } CpuLoopChain;
 enum { CPU_CHAIN_LISTS = 11, CPU_CHAIN_LANES = 16 };
 // The lanes of the tree in isa/loop_reduce.inc.

@@ -15,6 +15,7 @@
 //
 // Memory: a worker's scratch is [addresses of registers][registers]; partials are one block for all workers.
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
@@ -347,10 +348,12 @@ static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
 
 // ---- generated code
 
-// -0 is the identity of addition.
-#define NO_SUMS_8 -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f
-static const _Alignas(64) float kNoSums[CPU_REDUCE_LANES] = {NO_SUMS_8, NO_SUMS_8, NO_SUMS_8, NO_SUMS_8,
-                                                             NO_SUMS_8, NO_SUMS_8, NO_SUMS_8, NO_SUMS_8};
+// The identities of the operations whose lanes code computes: -0 is that of addition.
+#define EIGHT(x) x, x, x, x, x, x, x, x
+#define LANES(x) \
+    { EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x), EIGHT(x) }
+static const _Alignas(64) float kNoSums[CPU_REDUCE_COUNT][CPU_REDUCE_LANES] = {
+    [CPU_REDUCE_ADD] = LANES(-0.0f), [CPU_REDUCE_MAXIMUM] = LANES(-INFINITY), [CPU_REDUCE_MINIMUM] = LANES(INFINITY)};
 
 // The addresses of a chain's lists, and how far they advance per element.
 typedef struct ChainLists {
@@ -363,19 +366,23 @@ typedef struct ChainLists {
     float *sums;                     // of this row
 } ChainLists;
 
-// Lets code start from these sums, and write others.
-static void set_sums(const CpuLoopChain *chain, char **at, const float *from, float *to) {
-    at[chain->list_count - 1] = (char *)to;
-    at[chain->list_count] = (char *)(uintptr_t)from;
+// Lets code begin these sums.
+static void begin_sums(const CpuLoopChain *chain, char **at, float *sums) {
+    at[chain->list_count - 1] = (char *)sums;
+    at[chain->list_count] = (char *)(uintptr_t)kNoSums[chain->sum_op];
 }
 
-// Runs one vector, and adds `count` lanes of what its sum would get, from lane `first` on, to the sum's lanes from `at`
-// on.
+// Runs one vector, and combines `count` lanes of what its sum would get, from lane `first` on, with `sums`.
 static void run_part_of_vector(const CpuLoopChain *chain, char **at, int first, int64_t count, float *sums) {
     _Alignas(64) float lanes[CPU_REDUCE_LANES];
-    if (chain->sums) set_sums(chain, at, kNoSums, lanes);
+    if (!chain->sums) {
+        chain->run(at, chain->lanes);
+        return;
+    }
+    begin_sums(chain, at, lanes);
     chain->run(at, chain->lanes);
-    for (int i = 0; chain->sums && i < count; i++) sums[i] += lanes[first + i];
+    if (chain->sum_op != CPU_REDUCE_ADD) chain->sum_kernel(sums, sums, lanes + first, NULL, count, 0);
+    for (int i = 0; chain->sum_op == CPU_REDUCE_ADD && i < count; i++) sums[i] += lanes[first + i];
 }
 
 // Runs fewer elements than a vector has, on copies: nothing beyond an array's end may be read or written.
@@ -410,7 +417,8 @@ static void run_rest(const CpuLoopChain *chain, ChainLists *lists, int64_t whole
     const bool again = whole && !lists->in_place;
     float *sums = NULL;
     if (chain->sums) {
-        if (lists->at[chain->list_count] != (char *)lists->sums) memcpy(lists->sums, kNoSums, sizeof kNoSums);
+        if (lists->at[chain->list_count] != (char *)lists->sums)
+            memcpy(lists->sums, kNoSums[chain->sum_op], sizeof *kNoSums);
         sums = lists->sums + whole % CPU_REDUCE_LANES;
     }
     if (!again) run_chain_tail(chain, lists, rest, sums);
@@ -442,7 +450,7 @@ static void run_chain_part(const CpuLoopChain *chain, ChainLists *lists, int64_t
         if (lists->row_left > 0) continue;
         for (int i = 0; i < chain->list_count; i++) lists->at[i] += lists->skips[i];
         lists->row_left = lists->row;
-        if (chain->sums) set_sums(chain, lists->at, kNoSums, lists->sums += CPU_REDUCE_LANES);
+        if (chain->sums) begin_sums(chain, lists->at, lists->sums += CPU_REDUCE_LANES);
     }
 }
 
@@ -473,7 +481,7 @@ static bool has_results_in_place(const CpuLoopChain *chain, const ChainLists *li
 static void open_sums(Frame *frame, const CpuLoopChain *chain, ChainLists *lists) {
     assert(frame->kept_count <= CPU_CHAIN_ROWS);
     lists->sums = frame->sums[0];
-    set_sums(chain, lists->at, kNoSums, lists->sums);
+    begin_sums(chain, lists->at, lists->sums);
     lists->steps[chain->list_count - 1] = 0;
     if (frame->kept_count > 1) lists->row = lists->row_left = frame->loop->reduced;
 }
