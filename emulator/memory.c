@@ -36,6 +36,7 @@ struct Live {
     bool is_changed;         // by the body of a loop whose state it is
     bool in_vmem;
     bool in_result;  // in the memory of a result that is made later
+    bool is_copied;  // a result that is written after its kernel has run, from what that makes in another layout
     // Of a copy in another layout, which a kernel needs beside the array: the bytes of the latter; else 0.
     int64_t copied_bytes;
     Live *copy;  // the last copy that a kernel needed; NULL: none
@@ -570,6 +571,7 @@ static int64_t find_peak(const Liveness *liveness, const int64_t *alive, int64_t
 static void copy_result(Liveness *liveness, Live *result) {
     const HloShape *made = result->buffer.shape, *wanted = result->buffer.instruction->shape;
     if (!hlo_shape_is_array(wanted) || emu_same_minor(liveness->arena, liveness->chip, made, wanted)) return;
+    result->is_copied = true;
     result->buffer.shape = wanted;
     result->buffer.bytes = emu_hbm_bytes(liveness->chip, wanted);
     add_copy(liveness, result, made, result->first, result->last);
@@ -678,7 +680,10 @@ static int compare_sizes(const void *left, const void *right) {
 }
 
 static bool has_room(const Room *room, const Live *live) {
-    if (live->buffer.bytes > room->result->buffer.bytes || live->last >= room->result->first) return false;
+    const Live *result = room->result;
+    const bool is_later = result->is_copied && live->buffer.instruction != result->buffer.instruction;
+    const int64_t written = result->first + is_later;
+    if (live->buffer.bytes > result->buffer.bytes || live->last >= written) return false;
     for (int64_t i = 0; i < room->guests.count; i++)
         if (live->first <= room->guests.items[i]->last && room->guests.items[i]->first <= live->last) return false;
     return true;

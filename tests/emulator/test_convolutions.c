@@ -82,6 +82,14 @@ Test(emulator_convolutions, bug_groups_gradients_and_depthwise_ones_as_libtpu_co
     }
 }
 
+// bug: what a kernel reads was not put where its result will be, although the result is copied there after the kernel.
+Test(emulator_convolutions, bug_operands_are_where_copied_results_will_be) {
+    EmuReport *report =
+        simulated(CONVOLUTION("bf16", "16,112,112,64", "1,1,64,128", "16,112,112,128", "size=1x1", FORWARD), "v5p-8");
+    cr_assert_float_eq((double)report->temp_bytes, 49.0 * MIB, MIB);
+    emu_report_free(report);
+}
+
 // bug: the gradient of a pool had no copies of what it reads and makes.
 Test(emulator_convolutions, bug_select_and_scatter_copies_to_other_layouts) {
     static const char program[] =
