@@ -252,3 +252,14 @@ Test(bands, attention_equals_the_evaluator, .timeout = 300) {
         hlo_text_free(&message);
     }
 }
+
+// Each band of a perceptron's rows packed both matrices of weights again: a transformer block took a fifth longer.
+Test(bands, bug_layers_packed_their_weights_for_every_band) {
+    const char *program =
+        "HloModule m\nENTRY e {\n x = f32[512,384] parameter(0)\n w = f32[384,1536] parameter(1)\n"
+        " u = f32[1536,384] parameter(2)\n"
+        " h = f32[512,1536] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " t = f32[512,1536] tanh(h)\n"
+        " ROOT y = f32[512,384] dot(t, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n";
+    cr_expect_geq(temporaries_of(program), 512 * 1536 * 4);
+}

@@ -275,6 +275,13 @@ static bool may_sum(const Finder *finder, const CpuDotKernel *dot) {
            (finder->rows <= kMostAtOnce || cpu_matmul_depth_part(finder->lowering->features, &dot->matmul) > 0);
 }
 
+// Whether it costs little that every band reads, and packs, the operand without rows again: heads of attention are
+// narrow, layers are not.
+static bool rereads_little(const CpuDotKernel *dot, const Roles *roles) {
+    const int64_t other = roles->role == BAND_ROWS_M ? dot->n.size : dot->m.size;
+    return roles->role == BAND_ROWS_SUMMED || hlo_smaller(dot->k.size, other) <= 4 * kLeastRows;
+}
+
 // Whether the product goes through its array (left, right or result) row by row, and finds the roles.
 static bool find_roles(const Finder *finder, const CpuDotKernel *dot, int array, const CpuArray *shape, Roles *roles) {
     const int64_t all = finder->leads * finder->rows, keys = shape->elements / all;
@@ -286,7 +293,7 @@ static bool find_roles(const Finder *finder, const CpuDotKernel *dot, int array,
     for (int i = 0; i < 2; i++) {
         *roles = (array == CPU_DOT_OUT ? of_result : of_operand)[i];
         if (roles->role == BAND_ROWS_SUMMED && !may_sum(finder, dot)) continue;
-        if (covers_rows(finder, dot, array, roles, keys)) return true;
+        if (covers_rows(finder, dot, array, roles, keys) && rereads_little(dot, roles)) return true;
     }
     return false;
 }
