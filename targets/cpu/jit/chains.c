@@ -359,7 +359,10 @@ static CpuJitOp reduction_of(const CpuLoop *loop, const CpuLoopValue *value) {
 static bool is_sum(const Chain *chain, CpuValue v) {
     const CpuLoop *loop = chain->loop;
     const CpuLoopValue *value = value_of(chain, v);
-    if (reduction_of(loop, value) == CPU_JIT_OP_COUNT) return false;
+    const CpuJitOp op = reduction_of(loop, value);
+    // A maximum that keeps NaN and the order of zeros takes eight instructions of AVX2: the kernel takes less
+    // (measured).
+    if (op == CPU_JIT_OP_COUNT || (op != CPU_VALUE_ADD_F && lanes_of(loop) < 16)) return false;
     if (loop->reduced < kLeastReduced || (loop->reduced > CPU_REDUCE_CHUNK && !loop->phases)) return false;
     return lanes_of(loop) >= 8 && loop->mode == CPU_MODE_ROWS && member_of(chain, value->operands[0]) >= 0;
 }

@@ -323,34 +323,24 @@ static void emit_range(Registers *r, int32_t number, const CpuJitValue *value) {
 // blocks do. The results of both orders, "and"ed (or "or"ed), are right unless an operand is NaN. Then the first order
 // returned y and the second one x: where x is NaN the first result is replaced by the second, and after that, where y
 // is, the second by the first.
-static void put_both_orders(Registers *r, CpuJitOp op, int x, int y) {
-    const bool largest = op == CPU_VALUE_MAXIMUM_F;
+static void emit_vector_minmax(Registers *r, int32_t number, const CpuJitValue *value) {
+    if (has_masks(r)) {
+        emit_range(r, number, value);
+        return;
+    }
+    const bool largest = value->op == CPU_VALUE_MAXIMUM_F;
     const CpuX86Form extreme = {kNoPrefix, 1, 0, largest ? 0x5f : 0x5d}, compare = {kNoPrefix, 1, 0, 0xc2};
     const int first = r->temporary, second = first + 1, unordered = first + 2;
+    if (emit_minmax_of_constant(r, number, value)) return;
+    const int x = cpu_jit_in_register(r, value->operands[0]), y = cpu_jit_in_register(r, value->operands[1]);
     cpu_x86_vector(x86(r), extreme, first, x, cpu_x86_register(y));
     cpu_x86_vector(x86(r), extreme, second, y, cpu_x86_register(x));
     cpu_x86_vector_byte(x86(r), compare, unordered, x, cpu_x86_register(x), kUnordered);
     cpu_x86_vector_byte(x86(r), kBlend32, first, first, cpu_x86_register(second), unordered << 4);
     cpu_x86_vector_byte(x86(r), compare, unordered, y, cpu_x86_register(y), kUnordered);
     cpu_x86_vector_byte(x86(r), kBlend32, second, second, cpu_x86_register(first), unordered << 4);
-}
-
-// Writes to = the results of both orders as one.
-static void join_orders(Registers *r, CpuJitOp op, int to) {
-    const int first = r->temporary, second = first + 1;
-    cpu_x86_vector(x86(r), op == CPU_VALUE_MAXIMUM_F ? kAnd : kOr, to, first, cpu_x86_register(second));
-}
-
-static void emit_vector_minmax(Registers *r, int32_t number, const CpuJitValue *value) {
-    if (has_masks(r)) {
-        emit_range(r, number, value);
-        return;
-    }
-    if (emit_minmax_of_constant(r, number, value)) return;
-    const int x = cpu_jit_in_register(r, value->operands[0]);
-    put_both_orders(r, value->op, x, cpu_jit_in_register(r, value->operands[1]));
     cpu_jit_release(r, value);
-    join_orders(r, value->op, cpu_jit_hold(r, number));
+    cpu_x86_vector(x86(r), largest ? kAnd : kOr, cpu_jit_hold(r, number), first, cpu_x86_register(second));
 }
 
 // Follows IEEE 754-2019: the smaller of two zeros is -0, and NaN wins. vmaxss x, y returns y if either is NaN or both
@@ -612,12 +602,10 @@ static void emit_sum(Registers *r, const CpuJitValue *value) {
     const CpuJitOp op = (CpuJitOp)value->target;
     if (op == CPU_VALUE_ADD_F) {
         cpu_x86_vector(x86(r), kAdd, r->sum, r->sum, as_operand(r, value->operands[0]));
-    } else if (has_masks(r)) {
+    } else {
+        assert(has_masks(r));
         put_range(r, op, r->temporary, r->sum, as_operand(r, value->operands[0]));
         cpu_x86_vector(x86(r), kMove, r->sum, 0, cpu_x86_register(r->temporary));
-    } else {
-        put_both_orders(r, op, r->sum, cpu_jit_in_register(r, value->operands[0]));
-        join_orders(r, op, r->sum);
     }
     cpu_jit_release(r, value);
 }
