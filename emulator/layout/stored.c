@@ -23,11 +23,12 @@ static const HloShape *with_minor(HloArena *arena, const EmuChip *chip, const Hl
     return stored;
 }
 
-// Layouts with tiles or a memory space are a compiler's choice.
+// Layouts with tiles or a memory space are a TPU compiler's choice. A scheduled program without them was compiled for
+// another machine.
 static bool is_open(const HloInstruction *instruction) {
     const HloLayout *layout = instruction->shape->layout;
-    return !instruction->parent->module->is_scheduled && hlo_shape_is_array(instruction->shape) &&
-           instruction->shape->rank >= 2 && (!layout || (!layout->tile_count && !layout->memory_space));
+    return hlo_shape_is_array(instruction->shape) && instruction->shape->rank >= 2 &&
+           (!layout || (!layout->tile_count && !layout->memory_space));
 }
 
 // A select-and-scatter steps over its windows with the last dimension that these do not slide along in the lanes, and
