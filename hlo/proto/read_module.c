@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "hlo/ir/collective.h"
+#include "hlo/ir/propagation.h"
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
@@ -709,7 +710,7 @@ static HloStatus read_header(ModuleReader *reader, const FieldVector *fields) {
             default: break;
         }
     }
-    return HLO_SUCCESS;
+    return hlo_propagation_from_attributes(reader->module);
 }
 
 static HloStatus read_flags(ModuleReader *reader, const FieldVector *fields, int32_t number, HloBools *flags) {

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "hlo/ir/propagation.h"
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
@@ -286,10 +287,10 @@ static HloStatus write_module(void *argument) {
     for (int64_t i = 0; i < payloads.list.count; i++) {
         hlo_wire_bytes(text, 22, payloads.list.items[i], strlen(payloads.list.items[i]));
     }
-    hlo_arena_free(scratch);
     write_aliasing(text, module);
     write_stack(text, &module->stack);
-    write_key_values(text, 19, module->frontend_attributes);
+    write_key_values(text, 19, hlo_propagation_to_attributes(scratch, module));
+    hlo_arena_free(scratch);
     hlo_proto_write_recoveries(text, 20, module);
     write_rest(text, module->proto_rest);
     return hlo_text_status(text);

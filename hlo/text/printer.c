@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "hlo/ir/propagation.h"
+
 HloPrintOptions hlo_print_default(void) {
     return (HloPrintOptions){.print_metadata = true,
                              .number_operands = true,
@@ -257,7 +259,7 @@ static void print_donors(HloText *text, const HloModule *module) {
 }
 
 static void print_propagation(HloText *text, const char *name, HloBools bools) {
-    if (bools.count == 0 || (bools.count == 1 && !bools.items[0])) return;
+    if (!hlo_propagation_is_stated(bools)) return;
     hlo_text_string(text, name);
     hlo_printer_bools(text, bools);
 }

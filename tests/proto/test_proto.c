@@ -912,6 +912,26 @@ CaseTest(int *index, proto, schedules_name_every_instruction_once) {
     hlo_text_free(&bytes);
 }
 
+// bug: HloModuleProto has no field for what propagation may shard, and it was lost.
+Test(proto, bug_propagation_to_the_boundary_was_lost) {
+    const char *text =
+        "HloModule m, allow_spmd_sharding_propagation_to_parameters={false,true}, "
+        "allow_spmd_sharding_propagation_to_output={true}, frontend_attributes={k=\"v\"}\n\nENTRY e {\n"
+        "  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT r = f32[] add(p, q)\n}\n";
+    HloText bytes = {0};
+    HloModule *module = parse(text, strlen(text)), *again = NULL;
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    cr_assert_null(hlo_module_from_proto(bytes.data, bytes.length, &again));
+    HloText before = print(module), after = print(again);
+    cr_expect_str_eq(after.data, before.data);
+    cr_expect_eq(again->propagate_to_parameters.count, 2);
+    hlo_text_free(&before);
+    hlo_text_free(&after);
+    hlo_text_free(&bytes);
+    hlo_module_free(module);
+    hlo_module_free(again);
+}
+
 // Numbers may be packed, one a field, or both: protobuf lets writers choose, and joins the pieces.
 Test(proto, bug_literals_in_several_fields_counted_as_elided) {
     const char *text = "HloModule m\n\nENTRY e {\n  ROOT c = s32[3] constant({1, 2, 300})\n}\n";

@@ -524,6 +524,39 @@ Test(stablehlo_export, bug_all_to_all_among_everybody) {
     hlo_module_free(module);
 }
 
+// bug: what the header lets propagation shard was lost, so that a plan's results were gathered. A list that is no list
+// is refused.
+Test(stablehlo_export, bug_propagation_to_the_boundary_was_lost) {
+    static const char text[] =
+        "HloModule m, allow_spmd_sharding_propagation_to_parameters={false,true}, "
+        "allow_spmd_sharding_propagation_to_output={true}, num_partitions=2, frontend_attributes={k=\"v\"}\nENTRY main "
+        "{\n"
+        "  p = f32[4] parameter(0)\n  q = f32[4] parameter(1)\n  ROOT a = f32[4] add(p, q)\n}\n";
+    HloModule *module = NULL;
+    must(hlo_parse(text, strlen(text), NULL, &module), text);
+    HloText written = write_text(module, false, text);
+    HloModule *again[] = {read_text(written, text), through_bytecode(module, NULL, text)};
+    for (size_t i = 0; i < HLO_COUNT_OF(again); i++) {
+        cr_assert_eq(again[i]->propagate_to_parameters.count, 2);
+        cr_expect(!again[i]->propagate_to_parameters.items[0] && again[i]->propagate_to_parameters.items[1]);
+        cr_assert_eq(again[i]->propagate_to_output.count, 1);
+        cr_expect(again[i]->propagate_to_output.items[0]);
+        cr_expect_eq(again[i]->frontend_attributes.count, 1);
+        hlo_module_free(again[i]);
+    }
+    char *flag = strstr(written.data, "false,true");
+    cr_assert_not_null(flag, "%s", written.data);
+    memcpy(flag, "maybe", 5);
+    HloModule *refused = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(written.data, written.length, text, &refused);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(hlo_status_message(status), "maybe,true\" is not a list of true and false"), "%s",
+                       hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_text_free(&written);
+    hlo_module_free(module);
+}
+
 // StableHLO's reduce_scatter and collective_permute take one array; HLO's take several.
 Test(stablehlo_export, collectives_of_several_arrays_are_written_one_by_one) {
     static const char text[] =

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "hlo/ir/infer/support.h"
+#include "hlo/ir/propagation.h"
 #include "hlo/stablehlo/mlir/dialect.h"
 
 enum { DEEPEST_CALL = 200, MOST_ATTRIBUTES = 24 };
@@ -661,7 +662,8 @@ HloStatus mlir_export_module(const HloModule *module, HloArena *arena, MlirOpera
     HLO_TRY(make_function(&exporter, module->entry, true));
     MlirOperation *operation = new_operation(&exporter, "builtin.module");
     export_attribute(&place, operation, "sym_name", export_string(&place, module->name));
-    export_attribute(&place, operation, "mhlo.frontend_attributes", dictionary_of(&place, module->frontend_attributes));
+    export_attribute(&place, operation, "mhlo.frontend_attributes",
+                     dictionary_of(&place, hlo_propagation_to_attributes(arena, module)));
     export_attribute(&place, operation, "mhlo.num_partitions", export_i32(&place, module->num_partitions));
     export_attribute(&place, operation, "mhlo.num_replicas", export_i32(&place, module->replica_count));
     export_entry_layouts(&place, operation);

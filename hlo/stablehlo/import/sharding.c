@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/propagation.h"
 #include "hlo/proto/proto.h"
 #include "hlo/stablehlo/import/import.h"
 #include "hlo/text/text.h"
@@ -457,5 +458,5 @@ HloStatus import_meshes(Importer *importer, const MlirOperation *top) {
     }
     module->frontend_attributes = (HloKeyValues){attributes.items, attributes.count};
     hlo_text_free(&text);
-    return HLO_SUCCESS;
+    return hlo_propagation_from_attributes(module);
 }
