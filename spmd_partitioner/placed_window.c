@@ -96,8 +96,22 @@ static bool read_unwrapped(const HloInstruction *at, int64_t count, Progression 
            found->step >= 0;
 }
 
+// Whether the type holds all of the numbers: else they wrapped.
+static bool holds(HloType type, int64_t count, const Progression *p) {
+    int64_t last;
+    return !__builtin_mul_overflow(p->step, count - 1, &last) && !__builtin_add_overflow(last, p->first, &last) &&
+           hlo_type_holds(type, p->first) && hlo_type_holds(type, last);
+}
+
+static bool read_growing(const HloInstruction *at, int64_t count, Progression *found, int32_t depth);
+
 // Reads an array of `count` integers, in one dimension beside others of size 1.
 static bool read_progression(const HloInstruction *at, int64_t count, Progression *found, int32_t depth) {
+    return read_growing(at, count, found, depth) && holds(at->shape->type, count, found);
+}
+
+// The same, as if the type held all integers.
+static bool read_growing(const HloInstruction *at, int64_t count, Progression *found, int32_t depth) {
     if (!hlo_shape_is_array(at->shape) || !hlo_type_is_integer(at->shape->type) || hlo_shape_is_dynamic(at->shape) ||
         depth == 0)
         return false;

@@ -44,7 +44,7 @@ static int64_t find_gap(const uint8_t *needed, int64_t positions, int64_t global
 }
 
 uint8_t *spmd_need_table(HloArena *arena, int64_t positions, int64_t global) {
-    return global > MOST_NEEDED / positions ? NULL : HLO_ARENA_NEW(arena, uint8_t, positions * global);
+    return !global || global > MOST_NEEDED / positions ? NULL : HLO_ARENA_NEW(arena, uint8_t, positions * global);
 }
 
 SpmdNeed *spmd_need_new(HloArena *arena, int64_t positions, int64_t global, const uint8_t *needed, int64_t most_runs) {

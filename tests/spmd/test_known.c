@@ -3,6 +3,7 @@
 // select.
 #include <criterion/criterion.h>
 
+#include "hlo/base/text.h"
 #include "tests/spmd/check.h"
 #include "tests/support/cases.h"
 
@@ -72,6 +73,46 @@ CaseList(known, indices) {
 
 CaseTest(const int *number, known, indices) {
     expect_bytes(&programs[*number]);
+}
+
+// bug: the indices of a scatter were read as numbers that grow evenly where their type had wrapped: elements 128 and
+// 129 of 130 were written, of which an s8 holds none.
+Test(known, bug_indices_that_wrapped_were_rows_of_a_scatter) {
+    static const char *const indices[] = {
+        " i = s8[130,1] iota(), iota_dimension=0\n",
+        " n = u8[130,1] iota(), iota_dimension=0\n c = u8[] constant(127)\n b = u8[130,1] broadcast(c), dimensions={}\n"
+        " i = u8[130,1] add(n, b)\n",
+        " n = s16[130,1] iota(), iota_dimension=0\n i = s16[130,1] copy(n)\n",
+    };
+    for (size_t k = 0; k < HLO_COUNT_OF(indices); k++) {
+        HloText text = {0};
+        hlo_text_format(
+            &text,
+            "HloModule m, num_partitions=2\nset {\n a = f32[] parameter(0)\n ROOT b = f32[] parameter(1)\n}\n"
+            "ENTRY e {\n p = f32[260] parameter(0)\n u = f32[130] parameter(1), sharding={devices=[2]<=[2]}\n%s"
+            " ROOT r = f32[260] scatter(p, i, u), update_window_dims={}, inserted_window_dims={0}, "
+            "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=set, "
+            "sharding={devices=[2]<=[2]}\n}\n",
+            indices[k]);
+        check_partitioned(text.data, NULL, k);
+        hlo_text_free(&text);
+    }
+}
+
+// bug: a gather from an array without elements, whose indices are known, stopped at an assertion.
+Test(known, bug_nothing_is_gathered_from_nothing) {
+    check_partitioned(
+        "HloModule m, num_partitions=3\nENTRY e {\n p = f32[0,4] parameter(0), sharding={devices=[3,1]<=[3]}\n"
+        " i = s32[0,1] iota(), iota_dimension=0\n ROOT g = f32[0,4] gather(p, i), offset_dims={1}, "
+        "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={0,4}, "
+        "sharding={devices=[3,1]<=[3]}\n}\n",
+        NULL, 1);
+    check_partitioned(
+        "HloModule m, num_partitions=3\nENTRY e {\n p = f32[0,0] parameter(0), sharding={devices=[3,1]<=[3]}\n"
+        " i = u8[2,0] iota(), iota_dimension=1\n ROOT g = f32[0] gather(p, i), offset_dims={}, "
+        "collapsed_slice_dims={0,1}, start_index_map={1,0}, index_vector_dim=0, slice_sizes={0,0}, "
+        "sharding={devices=[3]<=[3]}\n}\n",
+        NULL, 1);
 }
 
 // max(0, 1 - |i - j / 2|) in an array of N x M, weights that interpolate between neighbours: %w.
