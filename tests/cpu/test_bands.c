@@ -263,3 +263,46 @@ Test(bands, bug_layers_packed_their_weights_for_every_band) {
         " ROOT y = f32[512,384] dot(t, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n";
     cr_expect_geq(temporaries_of(program), 512 * 1536 * 4);
 }
+
+// The products of some bands, or of all rows, have a last tile of one row, which is a product of a vector: it was added
+// up in another order than the same row in a tile of several.
+Test(bands, bug_rows_of_the_last_tile_had_other_bits, .timeout = 300) {
+    const AttentionCase cases[] = {{HLO_BF16, 3, 2, 65, 1447, 3, 17, false, false, true},
+                                   {HLO_BF16, 1, 8, 129, 700, 3, 65, false, true, true},
+                                   {HLO_F16, 1, 2, 257, 600, 40, 33, true, false, true}};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        HloText program = {0}, whole = {0};
+        append_program(&program, &cases[i], false, false);
+        append_program(&whole, &cases[i], false, true);
+        for (size_t level = 0; level < HLO_COUNT_OF(kLevels); level++)
+            compare(program.data, whole.data, kLevels[level]);
+        setenv("MESHLO_CPU_FEATURES", "", 1);
+        hlo_text_free(&program);
+        hlo_text_free(&whole);
+    }
+}
+
+// %e joined the group of the first scores as a producer of %p, which also needs what the sort makes of %l: the sort ran
+// before the group computed %l.
+Test(bands, bug_a_producer_was_read_before_its_group_ran, .timeout = 300) {
+    const char *program =
+        "HloModule m\nmax { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] maximum(a, b) }\n"
+        "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = pred[] compare(a, b), direction=LT }\n"
+        "ENTRY f {\n q = f32[9000,8] parameter(0)\n k = f32[30,8] parameter(1)\n v = f32[30,8] parameter(2)\n"
+        " x = f32[9000,8] parameter(3)\n y = f32[30,8] parameter(4)\n"
+        " first = f32[9000,30] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+        " second = f32[9000,30] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+        " low = f32[] constant(-inf)\n l = f32[9000] reduce(second, low), dimensions={1}, to_apply=max\n"
+        " ls = f32[9000,30] broadcast(l), dimensions={0}\n d = f32[9000,30] subtract(second, ls)\n"
+        " e = f32[9000,30] tanh(d)\n s = f32[9000] sort(l), dimensions={0}, to_apply=less\n"
+        " ss = f32[9000,30] broadcast(s), dimensions={0}\n g = f32[9000,30] add(e, first)\n"
+        " p = f32[9000,30] add(g, ss)\n"
+        " o = f32[9000,8] dot(p, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT r = (f32[9000,8], f32[9000,30]) tuple(o, e)\n}\n";
+    HloModule *module = compiled_must_parse(program);
+    HloText message = {0};
+    const CompiledCheck check = {.seed = 3, .threads = 2};
+    cr_expect(compiled_equals_eval(module, &check, &message), "%s", message.data);
+    hlo_module_free(module);
+    hlo_text_free(&message);
+}

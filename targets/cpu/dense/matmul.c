@@ -604,13 +604,24 @@ static bool is_exact(const CpuMatmul *mm, const char *lhs, const char *rhs) {
                                          (int64_t[]){mm->rhs_batch_stride, mm->rhs_k_stride, mm->rhs_n_stride});
 }
 
+// Whether all products that are computed for this one are of matrices, and not small: the last tile may be.
+static bool is_of_matrices(CpuFeatures features, const CpuMatmul *mm) {
+    MatmulJob job = {.mm = mm, .compute = cpu_matmul_compute_type(mm->lhs_type, mm->rhs_type, mm->out_type)};
+    int64_t m = mm->m, n = mm->n;
+    if (!cpu_tiles_are_chosen(features, mm) && !is_plain(&job)) {
+        choose_tiles(&job);
+        m -= (job.tiles_m - 1) * job.tile_m;
+        n -= (job.tiles_n - 1) * job.tile_n;
+    }
+    return m > 1 && n > 1 && (double)m * (double)n * (double)mm->k > CPU_GEMM_SMALL;
+}
+
 // Vectors are multiplied by other kernels, and products that are small do not count subnormal numbers as zero. All
 // other ways, tiles excepted, add up in one order (gemm.h). The choice between six passes and one depends on the
 // numbers.
 bool cpu_matmul_keeps_bits(CpuFeatures features, const CpuMatmul *mm, const CpuMatmul *part) {
     return cpu_matmul_compute_type(mm->lhs_type, mm->rhs_type, mm->out_type) == HLO_F32 &&
-           mm->precision != CPU_PRECISION_BF16_6 && part->m > 1 && part->n > 1 &&
-           (double)part->m * (double)part->n * (double)part->k > CPU_GEMM_SMALL &&
+           mm->precision != CPU_PRECISION_BF16_6 && is_of_matrices(features, mm) && is_of_matrices(features, part) &&
            cpu_tiles_are_chosen(features, mm) == cpu_tiles_are_chosen(features, part);
 }
 

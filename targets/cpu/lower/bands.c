@@ -73,7 +73,7 @@ typedef struct BandArray {
 // A group as one kernel.
 typedef struct BandKernel {
     int64_t leads, rows, bands;  // leads x rows are all rows; bands of one lead
-    int64_t least;               // rows of the smallest band
+    int64_t least, most;         // rows of the smallest band, and of the largest
     int64_t depth;               // with sums: the rows of all bands but a lead's last; else 0
     Member *members;
     int32_t member_count;
@@ -350,6 +350,22 @@ static int64_t inputs_place(const Finder *finder, const CpuStep *step) {
     return last;
 }
 
+// Returns where the first of the steps outside before `at` runs that read from members, from number `first` on;
+// INT64_MAX if none does.
+static int64_t readers_place(const Finder *finder, int64_t first, int64_t at) {
+    int64_t place = INT64_MAX;
+    for (int64_t i = first; i < finder->members.count; i++) {
+        const CpuStep *step = &finder->steps->steps.items[finder->members.items[i]];
+        for (int32_t k = 0; k < step->write_count; k++)
+            for (int32_t use = fact_of(finder, step->writes[k])->first; use >= 0; use = finder->uses.items[use].next) {
+                const int64_t reader = finder->uses.items[use].step;
+                if (reader < at && finder->group_of[reader] != finder->group)
+                    place = hlo_smaller(place, place_of(finder, reader));
+            }
+    }
+    return place;
+}
+
 static void add_member(Finder *finder, int64_t at, bool in_order) {
     const CpuStep *step = &finder->steps->steps.items[at];
     hlo_vector_push(finder->lowering->program->arena, &finder->members, at);
@@ -388,7 +404,9 @@ static void add_producers(Finder *finder, int64_t at) {
         const int64_t from = fact->writer, count = finder->members.count;
         if (from < 0 || finder->group_of[from] || finder->uses.items[fact->first].step < at) continue;
         add_producer(finder, from);
-        if (!loop_fits(finder, step)) drop_members(finder, count);  // it does not go through their results in order
+        // It may not go through their results in order, or need what another step computes from these.
+        if (!loop_fits(finder, step) || inputs_place(finder, step) >= readers_place(finder, count, at))
+            drop_members(finder, count);
     }
 }
 
@@ -400,7 +418,9 @@ static bool join(Finder *finder, int64_t at) {
     bool in_order = true;
     if (finder->group_of[at] || inputs_place(finder, step) >= finder->limit) return false;
     if (dot ? joining_array(finder, step, dot, &roles, &in_order) < 0 : !loop_fits(finder, step)) return false;
+    const int64_t count = finder->members.count;
     if (!dot) add_producers(finder, at);
+    finder->limit = hlo_smaller(finder->limit, readers_place(finder, count, at));
     add_member(finder, at, in_order);
     return true;
 }
@@ -634,14 +654,13 @@ static void choose_bands(const Maker *maker) {
     kernel->depth = depth_of(maker);
     kernel->bands = kernel->depth ? hlo_larger(1, (kernel->rows + kernel->depth / 2) / kernel->depth)
                                   : hlo_divide_up(kernel->rows, rows);
-    int64_t most = 0;
     kernel->least = kernel->rows;
     for (int64_t band = 0; band < kernel->bands; band++) {
         const int64_t count = first_row(kernel, band + 1) - first_row(kernel, band);
-        most = hlo_larger(most, count);
+        kernel->most = hlo_larger(kernel->most, count);
         kernel->least = hlo_smaller(kernel->least, count);
     }
-    lay_out(kernel, &slots, most);
+    lay_out(kernel, &slots, kernel->most);
 }
 
 // Whether every element that the kernel computes has the bits of the separate steps.
@@ -651,10 +670,12 @@ static bool keeps_bits(const Maker *maker) {
         const Member *member = &kernel->members[m];
         if (member->loop) continue;
         const CpuStep *step = &maker->finder->steps->steps.items[maker->finder->members.items[m]];
-        CpuMatmul part = member->matmul;
-        set_rows(member->role, &part, kernel->least);
-        if (!cpu_matmul_keeps_bits(maker->finder->lowering->features, &cpu_dot_kernel(step)->matmul, &part))
-            return false;
+        const CpuMatmul *whole = &cpu_dot_kernel(step)->matmul;
+        for (int i = 0; i < 2; i++) {
+            CpuMatmul part = member->matmul;
+            set_rows(member->role, &part, i ? kernel->most : kernel->least);
+            if (!cpu_matmul_keeps_bits(maker->finder->lowering->features, whole, &part)) return false;
+        }
     }
     return true;
 }
@@ -724,7 +745,8 @@ static bool find_place(Finder *finder) {
         inputs = hlo_larger(inputs, inputs_place(finder, &finder->steps->steps.items[member]));
         last = hlo_larger(last, place_of(finder, member) - kRoom / 2);
     }
-    finder->places[finder->group] = hlo_smaller(last, finder->limit - 1);
+    const int64_t readers = readers_place(finder, 0, finder->steps->steps.count);
+    finder->places[finder->group] = hlo_smaller(last, readers - 1);
     return inputs < finder->places[finder->group];
 }
 
