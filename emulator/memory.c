@@ -39,7 +39,7 @@ struct Live {
     bool is_copied;  // a result that is written after its kernel has run, from what that makes in another layout
     // Of a copy in another layout, which a kernel needs beside the array: the bytes of the latter; else 0.
     int64_t copied_bytes;
-    Live *copy;  // the last copy that a kernel needed; NULL: none
+    Live *copy;  // of what it has now, the last that a kernel needed, which leads to those before; NULL: none
 };
 
 typedef HLO_VECTOR(Live *) LiveVector;
@@ -230,6 +230,7 @@ static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
         if (initial.items[i]->buffer.kind == EMU_BUFFER_ARGUMENT || begins_shared(loop, &initial, i))
             leaves.items[i] = new_buffer(liveness, loop, hlo_shape_leaf(loop->shape, i), i);
         leaves.items[i]->is_changed = true;
+        leaves.items[i]->copy = NULL;
     }
     return leaves;
 }
@@ -375,21 +376,27 @@ static const HloInstruction *overwritten_operand(Liveness *liveness, const HloIn
     return NULL;
 }
 
+// The leaves of a value that is overwritten. Copies of what they had are none of what they get.
+static Leaves overwrite(Leaves leaves) {
+    for (int64_t i = 0; i < leaves.count; i++) leaves.items[i]->copy = NULL;
+    return leaves;
+}
+
 // The leaves of results that take over their operands' buffers: in-place updates, elementwise kernels, and all-reduces
 // operand by operand, as in XLA's buffer assignment.
 static Leaves in_place(Liveness *liveness, const HloInstruction *instruction) {
     const HloInstruction *overwritten = overwritten_operand(liveness, instruction);
-    if (overwritten) return *leaves_of(liveness, overwritten);
+    if (overwritten) return overwrite(*leaves_of(liveness, overwritten));
     const HloInstruction *array = updated_operand(instruction);
     if (array && leaves_of(liveness, array)->count == 1 && may_overwrite(liveness, array))
-        return *leaves_of(liveness, array);
+        return overwrite(*leaves_of(liveness, array));
     Leaves leaves = define(liveness, instruction);
     if (instruction->opcode != HLO_OP_ALL_REDUCE && instruction->opcode != HLO_OP_ALL_REDUCE_START) return leaves;
     for (int32_t i = 0; i < instruction->operand_count && i < leaves.count; i++) {
         const HloInstruction *operand = instruction->operands[i];
         if (leaves_of(liveness, operand)->count != 1 || !may_overwrite(liveness, operand)) continue;
         leaves.items[i]->buffer.bytes = 0;
-        leaves.items[i] = leaves_of(liveness, operand)->items[0];
+        leaves.items[i] = overwrite(*leaves_of(liveness, operand)).items[0];
     }
     return leaves;
 }
@@ -426,7 +433,14 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
     return in_place(liveness, instruction);
 }
 
-// Copies an operand of an instruction where it cannot be read as it is stored, unless the last copy will do.
+// The copy of an array in this layout that an earlier kernel needed; NULL if there is none.
+static Live *find_copy(const Liveness *liveness, const Live *live, const HloShape *wanted) {
+    Live *copy = live->copy;
+    while (copy && !emu_same_minor(liveness->arena, liveness->chip, copy->buffer.shape, wanted)) copy = copy->copy;
+    return copy;
+}
+
+// Copies an operand of an instruction where it cannot be read as it is stored, unless an earlier copy will do.
 static void copy_operand(Liveness *liveness, const HloInstruction *instruction, int32_t index) {
     const Leaves *read = leaves_of(liveness, instruction->operands[index]);
     if (read->count != 1 || !hlo_shape_is_array(read->items[0]->buffer.shape)) return;
@@ -437,10 +451,15 @@ static void copy_operand(Liveness *liveness, const HloInstruction *instruction, 
     const HloShape *stored = live->buffer.shape;
     const HloShape *wanted = emu_read_shape(liveness->arena, liveness->chip, instruction, index, stored);
     if (emu_same_minor(liveness->arena, liveness->chip, stored, wanted)) return;
-    if (live->copy && emu_same_minor(liveness->arena, liveness->chip, live->copy->buffer.shape, wanted))
-        live->copy->last = liveness->now;
-    else
-        live->copy = add_copy(liveness, live, wanted, liveness->now, liveness->now);
+    Live *copy = find_copy(liveness, live, wanted);
+    if (!copy) {
+        copy = add_copy(liveness, live, wanted, liveness->now, liveness->now);
+        copy->copy = live->copy;
+        live->copy = copy;
+    }
+    // The results of one kernel are not side by side in the plan's order, so `now` may go back.
+    if (copy->first > liveness->now) copy->first = liveness->now;
+    if (copy->last < liveness->now) copy->last = liveness->now;
 }
 
 // Keeps everything that a kernel reads alive until it has run. It is called for every kernel in order, so `last` ends

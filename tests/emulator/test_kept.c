@@ -213,6 +213,25 @@ Test(emulator_kept, bug_batches_in_lanes_are_copied_for_products) {
     cr_assert_eq(temporaries(program, "v5e-1"), 0, "all are in VMEM");
 }
 
+// bug: where products of two kernels share a copy, and one of the kernels has several results, the copy ended before it
+// began (an assertion failed in the plan of a U-Net).
+Test(emulator_kept, bug_copies_that_two_kernels_share_ended_before_they_began) {
+#define BATCH "bf16[8192,16,16]"
+#define PRODUCT "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}\n"
+    static const char program[] =
+        "HloModule t\nless { a = bf16[] parameter(0)\n b = bf16[] parameter(1)\n ROOT c = pred[] compare(a,b), "
+        "direction=LT }\nadd { a = bf16[] parameter(0)\n b = bf16[] parameter(1)\n ROOT c = bf16[] add(a,b) }\n"
+        "ENTRY e { v = " BATCH " parameter(0)\n w = " BATCH " parameter(1)\n u = " BATCH
+        " parameter(2)\n zero = bf16[] constant(0)\n a = " BATCH " dot(v,w), " PRODUCT " t = " BATCH
+        " exponential(a)\n s = bf16[8192,16] reduce(t,zero), dimensions={2}, to_apply=add\n sb = " BATCH
+        " broadcast(s), dimensions={0,1}\n g = " BATCH " divide(t,sb)\n x = " BATCH " dot(v,u), " PRODUCT " n = " BATCH
+        " sort(x), dimensions={2}, to_apply=less\n b = " BATCH " multiply(t,n)\n ROOT r = (" BATCH ", " BATCH
+        ") tuple(g,b) }";
+    cr_assert_geq(temporaries(program, "v5p-8"), 64 * MIB, "copies of v and of another operand");
+#undef PRODUCT
+#undef BATCH
+}
+
 // bug: a top-k and a gather of rows read arguments as they are, and not with the rows that they select from, or the
 // rows themselves, in the lanes.
 Test(emulator_kept, bug_arguments_of_topk_and_gather_are_copied) {
