@@ -342,7 +342,7 @@ static void walk_loop(Counter *counter, Node *node, double weight) {
     const bool was_visit = counter->is_visit;
     counter->meets_count = false;
     for (int64_t i = 0; i < 3 && known; i++) known = scalar(counter, loop->operands[i], 0, &bounds[i]);
-    int64_t span;
+    int64_t span = 0;
     known = known && bounds[2] > 0 && !__builtin_sub_overflow(bounds[1], bounds[0], &span);
     if (!known) {
         counter->is_complete = counter->is_complete && counter->multiplies && !node->multiplies;
