@@ -340,7 +340,8 @@ static void print_utilisation(const EmuReport *report, HloText *text) {
         hlo_text_string(text, "/s, ");
     }
     hlo_text_format(text, "%s %.1f %%", emu_utilisation_name(report->names_scopes), 100 * report->mfu);
-    if (report->hfu > report->mfu) hlo_text_format(text, ", with recomputation HFU %.1f %%", 100 * report->hfu);
+    const char *rest = report->recomputed_flops_per_device > 0 ? "with recomputation" : "of all products";
+    if (report->hfu > report->mfu) hlo_text_format(text, ", %s HFU %.1f %%", rest, 100 * report->hfu);
     if (report->tokens > 0 && step > 0) hlo_text_format(text, ", %.4g tokens/s", report->tokens / step);
 }
 

@@ -46,6 +46,19 @@ Test(model_work, bug_mfu_counted_what_several_devices_compute_alike) {
     emu_report_free(report);
 }
 
+// bug: the summary called work that devices do alike recomputation, in programs that recompute nothing.
+Test(model_work, bug_work_that_devices_do_alike_was_called_recomputation) {
+    EmuReport *report = simulate(
+        "HloModule m, num_partitions=8\nENTRY e {\n x = f32[256,256] parameter(0)\n ROOT y = f32[256,256] " SQUARE
+        "\n}\n");
+    HloText summary = {0};
+    emu_report_write_summary(report, &summary);
+    cr_expect_not_null(strstr(summary.data, ", of all products HFU "), "%s", summary.data);
+    cr_expect_null(strstr(summary.data, "with recomputation"), "%s", summary.data);
+    hlo_text_free(&summary);
+    emu_report_free(report);
+}
+
 // What runs more than once, in one of several branches, again for the backward pass, or for no result.
 Test(model_work, loops_branches_and_recomputed_products) {
     static const struct {
