@@ -327,6 +327,21 @@ static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
     }
 }
 
+// The table of a lookup, or the array that a slice at a variable index is taken from, gathered. Looked up where it is,
+// each device has a part of the result, and adding these up takes more messages than gathering a small table.
+static void consider_whole_table(Choice *choice, const SpmdAxes *factors) {
+    const SpmdRule *rule = choice->rule;
+    SpmdAxes *whole = NULL;
+    for (int64_t f = 0; f < rule->factors.count; f++) {
+        if (rule->factors.items[f].kind != SPMD_REDUCE || !rule->factors.items[f].blocked || !factors[f].count)
+            continue;
+        if (!whole)
+            whole = hlo_arena_copy(choice->partitioner->arena, factors, (size_t)rule->factors.count * sizeof(*factors));
+        whole[f] = (SpmdAxes){0};
+    }
+    if (whole) consider(choice, whole);
+}
+
 // The candidates that one tensor leads: it alone, with what the others add, with its unusable axes moved aside, and
 // with those of its windows too.
 static void consider_lead(Choice *choice, int32_t lead) {
@@ -402,10 +417,11 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(&choice, t, factors);
     spmd_rule_resolve(rule, partitioner->mesh, factors);
     if (agrees(&choice, factors)) {
-        // What is left to weigh is the sum of a product.
+        // What is left to weigh is the sum of a product or of a lookup.
         if (!spmd_partial_axes(rule, factors)) return factors;
         consider(&choice, factors);
         consider_uncontracted(&choice, factors);
+        consider_whole_table(&choice, factors);
         return choice.best;
     }
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--)

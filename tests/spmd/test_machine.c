@@ -135,6 +135,36 @@ Test(machine, messages_decide_sorts) {
     expect_collectives(text, &options, "1 all-gather");
 }
 
+// A ring adds up in twice the messages of a gather.
+static double ring_seconds(void *session, const HloInstruction *collective) {
+    const Links *links = session;
+    return seconds_on(session, collective) + (hlo_is(collective, HLO_OP_ALL_REDUCE) ? links->message : 0);
+}
+
+// bug: a slice at a variable index of a sharded array was added up from all devices whatever that took: on v4-16 a row
+// of 64 took 32 us, gathering all of them first 17.
+Test(machine, bug_lookups_did_not_weigh_gathering_the_table) {
+    static const char *const text[] = {
+        "HloModule m, num_partitions=8\nENTRY e {\n x = f32[64,16] parameter(0), sharding={devices=[8,1]<=[8]}\n"
+        " i = s32[] parameter(1), sharding={replicated}\n z = s32[] constant(0)\n"
+        " ROOT r = f32[1,16] dynamic-slice(x, i, z), dynamic_slice_sizes={1,16}, sharding={replicated}\n}\n",
+        "HloModule m, num_partitions=8\nENTRY e {\n x = f32[60,16] parameter(0), sharding={devices=[8,1]<=[8]}\n"
+        " i = s32[3,1] parameter(1), sharding={replicated}\n"
+        " ROOT r = f32[3,16] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+        "index_vector_dim=1, slice_sizes={1,16}, sharding={replicated}\n}\n"};
+    const Links bytes = {.message = 1e-12, .byte_of_two = 1e-9, .byte = 1e-9};
+    const Links latency = {.message = 1e-3, .byte_of_two = 1e-9, .byte = 1e-9};
+    for (size_t i = 0; i < HLO_COUNT_OF(text); i++) {
+        SpmdMachine machine = machine_of(&bytes);
+        machine.seconds = ring_seconds;
+        const SpmdOptions options = {.machine = &machine};
+        expect_collectives(text[i], &options, "1 all-reduce");
+        machine = machine_of(&latency);
+        machine.seconds = ring_seconds;
+        expect_collectives(text[i], &options, "1 all-gather");
+    }
+}
+
 static int closed_sessions;
 
 static void close_links(void *session) {
