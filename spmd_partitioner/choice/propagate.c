@@ -242,15 +242,26 @@ typedef struct Contest {
     const Merged *merged;  // by factor
 } Contest;
 
+// The axes that factors have in a tensor of the node: those that the op can do with. By others its arrays are gathered.
+static SpmdAtomSet usable(const Contest *contest, int32_t tensor) {
+    const SpmdTensor *dims = &contest->node->rule->tensors[tensor];
+    SpmdAtomSet axes = 0;
+    for (int32_t d = 0; d < dims->shape->rank; d++)
+        for (int32_t i = 0; i < dims->dims[d].count; i++)
+            axes |= spmd_axes_set(&contest->merged[dims->dims[d].items[i]].axes);
+    return axes;
+}
+
 // What it costs over the whole program to move a share of a node's tensor along `atoms`.
-static double moves(Work *work, const SpmdNode *node, int32_t tensor, SpmdTransferKind kind, SpmdAtomSet atoms,
+static double moves(Work *work, const Contest *contest, int32_t tensor, SpmdTransferKind kind, SpmdAtomSet atoms,
                     double share) {
+    const SpmdNode *node = contest->node;
     const SpmdArray *array = &work->plan->arrays.items[node->arrays[tensor]];
     const HloInstruction *op = node->rule->op;
     const double runs = tensor < node->rule->operand_count ? spmd_operand_moves(&work->consequences, op, tensor)
                                                            : spmd_runs(&work->consequences, op->parent);
-    return runs * spmd_transfer_price(work->plan->costs, kind, atoms,
-                                      spmd_part_bytes(&work->consequences, array, atoms) * share);
+    const double bytes = spmd_part_bytes(&work->consequences, array, atoms | ~usable(contest, tensor));
+    return runs * spmd_transfer_price(work->plan->costs, kind, atoms, bytes * share);
 }
 
 // What a factor's claim to its axes is worth: what follows if it gets them, and what the array that has them need not
@@ -263,8 +274,8 @@ static double worth(Work *work, const Contest *contest, int32_t factor) {
     const double shards = (double)spmd_axes_product(work->plan->mesh, &merged->axes);
     const double rest = 1 - 1 / shards;
     const SpmdAtomSet atoms = spmd_axes_set(&merged->axes);
-    const double exchanged = moves(work, node, contest->tensor, SPMD_TRANSFER_EXCHANGE, atoms, rest / shards);
-    const double gathered = moves(work, node, merged->tensor, SPMD_TRANSFER_GATHER, atoms, rest);
+    const double exchanged = moves(work, contest, contest->tensor, SPMD_TRANSFER_EXCHANGE, atoms, rest / shards);
+    const double gathered = moves(work, contest, merged->tensor, SPMD_TRANSFER_GATHER, atoms, rest);
     const int32_t number = (int32_t)(node - work->plan->nodes.items);
     return (gathered < exchanged ? gathered : exchanged) +
            spmd_consequences(&work->consequences, number, array, dim, &merged->axes);

@@ -184,3 +184,20 @@ CaseTest(const int *number, contests, of_sequences_and_weights_in_loops) {
     const int64_t shards = l->batched ? 2 : 4, part = (int64_t)l->batch * l->sequence * l->width * 4 / 4;
     if (l->exact) cr_expect_eq(bytes[0], 3 * 2 * part * (shards - 1), "%s: %lld bytes", l->name, (long long)bytes[0]);
 }
+
+// bug: a table that is sharded by m along its rows was priced as a quarter of it, though the lookup, whose result has m
+// along the sequence, needs all rows: it then was gathered by d too, 10,752 bytes.
+Test(contests, bug_axes_that_an_op_cannot_use_made_its_operand_cheap) {
+    static const SentBytes lookup = {
+        "a lookup before a projection",
+        "HloModule m, num_partitions=8\nENTRY e {\n i = s32[8,16] parameter(0), "
+        "sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}\n"
+        " t = f32[64,32] parameter(1), sharding={devices=[4,2]<=[2,4]T(1,0)}\n"
+        " w = f32[32,32] parameter(2), sharding={devices=[2,4]<=[8]}\n"
+        " g = f32[8,16,32] gather(t, i), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0}, "
+        "index_vector_dim=2, slice_sizes={1,32}\n"
+        " ROOT r = f32[8,16,32] dot(g, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}, "
+        "sharding={devices=[2,4,1]<=[8]}\n}\n",
+        6720};
+    expect_bytes(&lookup);
+}
