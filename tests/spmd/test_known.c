@@ -80,8 +80,9 @@ CaseTest(const int *number, known, indices) {
 Test(known, bug_indices_that_wrapped_were_rows_of_a_scatter) {
     static const char *const indices[] = {
         " i = s8[130,1] iota(), iota_dimension=0\n",
-        " n = u8[130,1] iota(), iota_dimension=0\n c = u8[] constant(127)\n b = u8[130,1] broadcast(c), dimensions={}\n"
-        " i = u8[130,1] add(n, b)\n",
+        (" n = u8[130,1] iota(), iota_dimension=0\n c = u8[] constant(127)\n b = u8[130,1] broadcast(c), "
+         "dimensions={}\n"
+         " i = u8[130,1] add(n, b)\n"),
         " n = s16[130,1] iota(), iota_dimension=0\n i = s16[130,1] copy(n)\n",
     };
     for (size_t k = 0; k < HLO_COUNT_OF(indices); k++) {
