@@ -85,9 +85,9 @@ HloStatus compile_stage_inline_calls(Compilation *compilation) {
 
 // For one device the stage simplify does the same. Einsums that a TPU compiler wrote as convolutions become dots, where
 // partitioning sends less for these, gathers of known rows become slices (simplify/gather.c), and components that count
-// become batching dimensions (simplify/batching.c). The canonical forms
-// of dots and convolutions are no part of this: they merge dimensions, which hides how these are sharded. Measured over
-// 127 programs they never send less, and more in four (benchmarks/measurements.md).
+// become batching dimensions (simplify/batching.c). The canonical forms of dots and convolutions are no part of this:
+// they merge dimensions, which hides how these are sharded. Measured over 127 programs they never send less, and more
+// in four (benchmarks/measurements.md).
 HloStatus compile_stage_simplify_whole(Compilation *compilation) {
     if (compilation->devices == 1) return HLO_SUCCESS;
     if (hlo_module_has(compilation->result->module, HLO_OP_CONVOLUTION))

@@ -94,7 +94,7 @@ static HloInstruction *move_component(HloInstruction *i, HloInstruction *indices
     if (!hlo_is(indices, HLO_OP_CONCATENATE)) return NULL;
     if (HLO_ATTRIBUTES(indices, Dimensions)->dimensions.items[0] != indexing->vector_dim) return NULL;
     int64_t component = 0;
-    for (int32_t o = 0; o < indices->operand_count; o++) {
+    for (int32_t o = 0; o < indices->operand_count && component < indexing->map.count; o++) {
         const int64_t array_dim = indexing->map.items[component];
         const int64_t index_dim = counted_dim(indices->operands[o], array, indexing, array_dim);
         component += indices->operands[o]->shape->dims[indexing->vector_dim];
