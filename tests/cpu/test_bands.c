@@ -220,7 +220,7 @@ CaseList(bands, attention) {
     return cases_numbered(HLO_COUNT_OF(kAttention));
 }
 
-CaseTest(const int *index, bands, attention, .timeout = 300) {
+CaseTest(const int *index, bands, attention) {
     check_case(&kAttention[*index], false, 0.125);
 }
 
@@ -234,12 +234,12 @@ CaseList(bands, gradients) {
     return cases_numbered(HLO_COUNT_OF(kGradients));
 }
 
-CaseTest(const int *index, bands, gradients, .timeout = 300) {
+CaseTest(const int *index, bands, gradients) {
     check_case(&kGradients[*index], true, 0.125);
 }
 
 // The smallest of the cases, since the evaluator is slow.
-Test(bands, attention_equals_the_evaluator, .timeout = 300) {
+Test(bands, attention_equals_the_evaluator) {
     for (int i = 0; i < 2; i++) {
         const AttentionCase c = {i ? HLO_BF16 : HLO_F32, 1, 2, 200, 700, 8, 8, i > 0, false, true};
         HloText program = {0}, message = {0};
@@ -266,7 +266,7 @@ Test(bands, bug_layers_packed_their_weights_for_every_band) {
 
 // The products of some bands, or of all rows, have a last tile of one row, which is a product of a vector: it was added
 // up in another order than the same row in a tile of several.
-Test(bands, bug_rows_of_the_last_tile_had_other_bits, .timeout = 300) {
+Test(bands, bug_rows_of_the_last_tile_had_other_bits) {
     const AttentionCase cases[] = {{HLO_BF16, 3, 2, 65, 1447, 3, 17, false, false, true},
                                    {HLO_BF16, 1, 8, 129, 700, 3, 65, false, true, true},
                                    {HLO_F16, 1, 2, 257, 600, 40, 33, true, false, true}};
@@ -284,7 +284,7 @@ Test(bands, bug_rows_of_the_last_tile_had_other_bits, .timeout = 300) {
 
 // %e joined the group of the first scores as a producer of %p, which also needs what the sort makes of %l: the sort ran
 // before the group computed %l.
-Test(bands, bug_a_producer_was_read_before_its_group_ran, .timeout = 300) {
+Test(bands, bug_a_producer_was_read_before_its_group_ran) {
     const char *program =
         "HloModule m\nmax { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] maximum(a, b) }\n"
         "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = pred[] compare(a, b), direction=LT }\n"
