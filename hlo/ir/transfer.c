@@ -86,14 +86,23 @@ HloStatus hlo_transfer_route(HloArena *arena, const HloInstruction *transfer, Hl
     return HLO_SUCCESS;
 }
 
+void hlo_pairs_print(HloText *text, const HloPairs *pairs) {
+    assert(text && pairs);
+    hlo_text_char(text, '{');
+    for (int64_t i = 0; i < pairs->count; i++) {
+        hlo_text_string(text, i ? ",{" : "{");
+        hlo_text_int64(text, pairs->items[i].source);
+        hlo_text_char(text, ',');
+        hlo_text_int64(text, pairs->items[i].target);
+        hlo_text_char(text, '}');
+    }
+    hlo_text_char(text, '}');
+}
+
 void hlo_transfer_set_pairs(HloInstruction *transfer, const HloPairs *pairs) {
     assert(is_transfer(transfer) && transfer->parent && pairs);
     HloText text = {0};
-    hlo_text_char(&text, '{');
-    for (int64_t i = 0; i < pairs->count; i++)
-        hlo_text_format(&text, "%s{%lld,%lld}", i ? "," : "", (long long)pairs->items[i].source,
-                        (long long)pairs->items[i].target);
-    hlo_text_char(&text, '}');
+    hlo_pairs_print(&text, pairs);
     hlo_instruction_set_frontend_attribute(transfer, pair_table,
                                            hlo_text_to_arena(transfer->parent->module->arena, &text));
 }

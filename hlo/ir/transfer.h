@@ -22,6 +22,9 @@ typedef struct HloTransferRoute {
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_transfer_route(HloArena *arena, const HloInstruction *transfer,
                                                       HloTransferRoute *route);
 
+// Appends pairs as HLO text has them: {{0,1},{1,2}}.
+HLO_EXPORT void hlo_pairs_print(HloText *text, const HloPairs *pairs);
+
 // Writes the pairs of a send or recv into that attribute; it copies them.
 HLO_EXPORT void hlo_transfer_set_pairs(HloInstruction *transfer, const HloPairs *pairs);
 

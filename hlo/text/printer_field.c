@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "hlo/ir/transfer.h"
 #include "hlo/text/printer.h"
 
 void hlo_printer_index(HloText *text, HloInts index) {
@@ -186,18 +187,6 @@ static void print_precisions(HloText *text, const HloPrecisions *precisions) {
     hlo_text_char(text, '}');
 }
 
-static void print_pairs(HloText *text, const HloPairs *pairs) {
-    hlo_text_char(text, '{');
-    for (int64_t i = 0; i < pairs->count; i++) {
-        hlo_text_string(text, i ? ",{" : "{");
-        hlo_text_int64(text, pairs->items[i].source);
-        hlo_text_char(text, ',');
-        hlo_text_int64(text, pairs->items[i].target);
-        hlo_text_char(text, '}');
-    }
-    hlo_text_char(text, '}');
-}
-
 static void print_ints_list(HloText *text, const HloIntsList *list) {
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < list->count; i++) {
@@ -274,7 +263,7 @@ static void print_value(HloText *text, const HloField *field, const void *value)
         case HLO_FIELD_INTS: hlo_printer_index(text, *(const HloInts *)value); break;
         case HLO_FIELD_INTS_LIST: print_ints_list(text, value); break;
         case HLO_FIELD_BOOL_LIST: hlo_printer_bools(text, *(const HloBools *)value); break;
-        case HLO_FIELD_PAIRS: print_pairs(text, value); break;
+        case HLO_FIELD_PAIRS: hlo_pairs_print(text, value); break;
         case HLO_FIELD_ACCURACY: hlo_printer_accuracy(text, *(const HloAccuracy *const *)value); break;
         case HLO_FIELD_LITERAL: print_shaped_literal(text, *(const HloLiteral *const *)value); break;
         case HLO_FIELD_REPLICA_GROUPS: hlo_replica_groups_print(text, *(const HloReplicaGroups *const *)value); break;

@@ -604,11 +604,10 @@ static int32_t commonest_class(const Search *search, int32_t batch) {
 }
 
 // Data parallelism with parameters in parts beside tensor parallelism, as people write it: the class `batch` over the
-// axes of `data`; of each other parameter, the features that are handed from block to block over `data` too, and the
-// largest of its other dimensions over `tensor`.
-static int32_t *shard_both_ways(const Search *search, int32_t batch, unsigned data, unsigned tensor) {
+// axes of `data`; of each other parameter, the class `features`, that of what is handed from block to block, over
+// `data` too, and the largest of its other dimensions over `tensor`.
+static int32_t *shard_both_ways(const Search *search, int32_t batch, int32_t features, unsigned data, unsigned tensor) {
     int32_t *choice = copy_choice(search, NULL);
-    const int32_t features = commonest_class(search, batch);
     for (int64_t g = 0; g < search->groups.count; g++) {
         const Group *group = &search->groups.items[g];
         const int32_t rows = dim_of_class(group, batch), handed_on = dim_of_class(group, features);
@@ -658,9 +657,10 @@ static HloStatus search_both_ways(Search *search, const Plan *plans, const int32
     for (int64_t i = 1; i < count; i++)
         if (!plans[i].ruled_out && (plans[fastest].ruled_out || plans[i].cost.time < plans[fastest].cost.time))
             fastest = i;
+    const int32_t batch = classes[fastest], features = commonest_class(search, batch);
     Plan *starts = HLO_ARENA_NEW(search->arena, Plan, axes);
     for (int64_t a = 0; a < axes; a++)
-        starts[a].choice = shard_both_ways(search, classes[fastest], all & ~(1u << a), 1u << a);
+        starts[a].choice = shard_both_ways(search, batch, features, all & ~(1u << a), 1u << a);
     if (axes > 1) HLO_TRY(evaluate_all(search, starts, axes));
     int64_t first = 0;
     for (int64_t a = 1; a < axes; a++)
