@@ -11,6 +11,7 @@
 // Small updates, like a row of a cache, stay as they are: they are written in place, and sent to all devices.
 #include <assert.h>
 
+#include "hlo/analysis/progression.h"
 #include "hlo/ir/instruction.h"
 #include "hlo/ir/literal.h"
 #include "spmd_partitioner/chain.h"
@@ -28,11 +29,6 @@ typedef struct Placed {
     const HloComputation *combiner;  // NULL: updates replace the old elements
     int64_t starts[INDICES], sizes[INDICES], strides[INDICES];
 } Placed;
-
-// Integers that grow evenly: first, first + step …
-typedef struct Progression {
-    int64_t first, step;
-} Progression;
 
 // Reads up to `count` integers that are known from a small array; how many there are, -1 if they are not known.
 static int64_t known_integers(const HloInstruction *at, int64_t *values, int64_t count, int32_t depth) {
@@ -65,71 +61,45 @@ static int64_t known_integers(const HloInstruction *at, int64_t *values, int64_t
     }
 }
 
-static bool read_progression(const HloInstruction *at, int64_t count, Progression *found, int32_t depth);
-
-// The sum, difference or product of two; only one of which may grow in a product.
-static bool combine(HloOpcode opcode, Progression a, Progression b, Progression *found) {
-    int64_t first = 0, step = 0, other = 0;
-    if (opcode == HLO_OP_MULTIPLY) {
-        if (a.step && b.step) return false;
-        const bool failed =
-            __builtin_mul_overflow(a.first, b.first, &first) || __builtin_mul_overflow(a.step, b.first, &step) ||
-            __builtin_mul_overflow(a.first, b.step, &other) || __builtin_add_overflow(step, other, &step);
-        *found = (Progression){first, step};
-        return !failed;
-    }
-    const bool failed =
-        opcode == HLO_OP_ADD
-            ? __builtin_add_overflow(a.first, b.first, &first) || __builtin_add_overflow(a.step, b.step, &step)
-            : __builtin_sub_overflow(a.first, b.first, &first) || __builtin_sub_overflow(a.step, b.step, &step);
-    *found = (Progression){first, step};
-    return !failed;
-}
+static bool read_progression(const HloInstruction *at, int64_t count, HloProgression *found, int32_t depth);
 
 // JAX counts negative indices from the end: select(i < 0, i + size, i). Those that are not negative stay.
-static bool read_unwrapped(const HloInstruction *at, int64_t count, Progression *found, int32_t depth) {
+static bool read_unwrapped(const HloInstruction *at, int64_t count, HloProgression *found, int32_t depth) {
     const HloInstruction *test = at->operands[0];
-    Progression zero;
+    HloProgression zero;
     return hlo_is(test, HLO_OP_COMPARE) && HLO_ATTRIBUTES(test, Compare)->direction == HLO_ComparisonDirection_LT &&
            test->operands[0] == at->operands[2] && read_progression(test->operands[1], count, &zero, depth) &&
-           !zero.first && !zero.step && read_progression(at->operands[2], count, found, depth) && found->first >= 0 &&
+           !zero.start && !zero.step && read_progression(at->operands[2], count, found, depth) && found->start >= 0 &&
            found->step >= 0;
 }
 
-// Whether the type holds all of the numbers: else they wrapped.
-static bool holds(HloType type, int64_t count, const Progression *p) {
-    int64_t last;
-    return !__builtin_mul_overflow(p->step, count - 1, &last) && !__builtin_add_overflow(last, p->first, &last) &&
-           hlo_type_holds(type, p->first) && hlo_type_holds(type, last);
-}
-
-static bool read_growing(const HloInstruction *at, int64_t count, Progression *found, int32_t depth);
+static bool read_growing(const HloInstruction *at, int64_t count, HloProgression *found, int32_t depth);
 
 // Reads an array of `count` integers, in one dimension beside others of size 1.
-static bool read_progression(const HloInstruction *at, int64_t count, Progression *found, int32_t depth) {
-    return read_growing(at, count, found, depth) && holds(at->shape->type, count, found);
+static bool read_progression(const HloInstruction *at, int64_t count, HloProgression *found, int32_t depth) {
+    return read_growing(at, count, found, depth) && hlo_progression_fits(*found, count, at->shape->type);
 }
 
 // The same, as if the type held all integers.
-static bool read_growing(const HloInstruction *at, int64_t count, Progression *found, int32_t depth) {
+static bool read_growing(const HloInstruction *at, int64_t count, HloProgression *found, int32_t depth) {
     if (!hlo_shape_is_array(at->shape) || !hlo_type_is_integer(at->shape->type) || hlo_shape_is_dynamic(at->shape) ||
         depth == 0)
         return false;
     int64_t value;
     if (hlo_shape_elements(at->shape) == 1) {
-        *found = (Progression){0, 0};
-        return known_integers(at, &found->first, 1, depth) == 1;
+        *found = (HloProgression){0, 0};
+        return known_integers(at, &found->start, 1, depth) == 1;
     }
     if (hlo_shape_elements(at->shape) != count) return false;
-    Progression b;
+    HloProgression b;
     switch (at->opcode) {
         case HLO_OP_IOTA:
-            *found = (Progression){0, 1};
+            *found = (HloProgression){0, 1};
             return at->shape->dims[HLO_ATTRIBUTES(at, Iota)->dimension] == count;
         case HLO_OP_CONSTANT:
             if (hlo_constant_literal(at)->elided) return false;
-            found->first = hlo_literal_get_int64(hlo_constant_literal(at), 0);
-            found->step = hlo_literal_get_int64(hlo_constant_literal(at), 1) - found->first;
+            found->start = hlo_literal_get_int64(hlo_constant_literal(at), 0);
+            found->step = hlo_literal_get_int64(hlo_constant_literal(at), 1) - found->start;
             for (int64_t i = 2; i < count; i++) {
                 value = hlo_literal_get_int64(hlo_constant_literal(at), i);
                 if (value - hlo_literal_get_int64(hlo_constant_literal(at), i - 1) != found->step) return false;
@@ -142,7 +112,8 @@ static bool read_growing(const HloInstruction *at, int64_t count, Progression *f
         case HLO_OP_SUBTRACT:
         case HLO_OP_MULTIPLY:
             return read_progression(at->operands[0], count, found, depth - 1) &&
-                   read_progression(at->operands[1], count, &b, depth - 1) && combine(at->opcode, *found, b, found);
+                   read_progression(at->operands[1], count, &b, depth - 1) &&
+                   hlo_progression_combine(at->opcode, *found, b, found);
         case HLO_OP_SELECT: return read_unwrapped(at, count, found, depth - 1);
         default: return false;
     }
@@ -163,11 +134,11 @@ static bool read_rows(const HloInstruction *at, Placed *placed) {
     const int64_t along = map.items[0];
     if (scatter->inserted_window_dims.items[0] != along || hlo_ints_contain(scatter->update_window_dims, along))
         return false;
-    Progression rows;
+    HloProgression rows;
     const int64_t count = update->dims[along];
     if (hlo_shape_elements(indices) != count || count < 2 || !read_progression(at->operands[1], count, &rows, DEPTH))
         return false;
-    placed->starts[along] = rows.first;
+    placed->starts[along] = rows.start;
     placed->sizes[along] = count;
     placed->strides[along] = rows.step;
     return rows.step > 0 && rows.step < at->shape->dims[along];

@@ -8,88 +8,55 @@
 // Positions are known where they are constants, counters, or sums and multiples of both.
 #include <assert.h>
 
+#include "hlo/analysis/progression.h"
 #include "hlo/pass/simplify/simplify.h"
-
-// Numbers in row-major order: start + k * step.
-typedef struct Progression {
-    int64_t start, step, count;
-} Progression;
 
 enum { MOST_LEVELS = 8 };
 
-static int64_t last_of(const Progression *p) {
-    return p->start + (p->count - 1) * p->step;
-}
-
-// Whether the type holds all of the numbers: else they wrapped.
-static bool fits(const Progression *p, HloType type) {
-    int64_t last;
-    if (__builtin_mul_overflow(p->step, p->count - 1, &last) || __builtin_add_overflow(last, p->start, &last))
-        return false;
-    const int bits = hlo_type_info(type)->bits;
-    const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
-    const int64_t most = bits >= 64 ? INT64_MAX : (INT64_C(1) << (bits - is_signed)) - 1;
-    const int64_t least = !is_signed ? 0 : bits >= 64 ? INT64_MIN : -most - 1;
-    return p->start >= least && p->start <= most && last >= least && last <= most;
-}
-
-static bool read_literal(const HloLiteral *literal, Progression *p) {
+static bool read_literal(const HloLiteral *literal, HloProgression *p) {
     if (!literal || literal->elided || !literal->data) return false;
+    const int64_t count = hlo_shape_elements(literal->shape);
     p->start = hlo_literal_get_int64(literal, 0);
-    if (p->count > 1 && __builtin_sub_overflow(hlo_literal_get_int64(literal, 1), p->start, &p->step)) return false;
-    if (!fits(p, literal->shape->type)) return false;
-    for (int64_t k = 2; k < p->count; k++)
+    if (count > 1 && __builtin_sub_overflow(hlo_literal_get_int64(literal, 1), p->start, &p->step)) return false;
+    if (!hlo_progression_fits(*p, count, literal->shape->type)) return false;
+    for (int64_t k = 2; k < count; k++)
         if (hlo_literal_get_int64(literal, k) != p->start + k * p->step) return false;
     return true;
 }
 
 // A counter along the only dimension that has more than one element, or zeros.
-static bool read_iota(const HloInstruction *x, Progression *p) {
+static bool read_iota(const HloInstruction *x, HloProgression *p) {
     const int64_t size = x->shape->dims[HLO_ATTRIBUTES(x, Iota)->dimension];
     p->step = size > 1;
-    return size == p->count || size == 1;
+    return size == hlo_shape_elements(x->shape) || size == 1;
 }
 
-static bool read_progression(const HloInstruction *x, int level, Progression *p);
-
-static bool read_pair(const HloInstruction *x, int level, Progression *p) {
-    Progression a, b;
-    if (!read_progression(x->operands[0], level, &a) || !read_progression(x->operands[1], level, &b)) return false;
-    switch (x->opcode) {
-        case HLO_OP_ADD:
-            return !__builtin_add_overflow(a.start, b.start, &p->start) &&
-                   !__builtin_add_overflow(a.step, b.step, &p->step);
-        case HLO_OP_SUBTRACT:
-            return !__builtin_sub_overflow(a.start, b.start, &p->start) &&
-                   !__builtin_sub_overflow(a.step, b.step, &p->step);
-        default: break;
-    }
-    const Progression *many = b.step ? &b : &a, *one = b.step ? &a : &b;
-    return one->step == 0 && !__builtin_mul_overflow(many->start, one->start, &p->start) &&
-           !__builtin_mul_overflow(many->step, one->start, &p->step);
-}
-
-static bool read_progression(const HloInstruction *x, int level, Progression *p) {
+// Reads an array of integers in row-major order.
+static bool read_progression(const HloInstruction *x, int level, HloProgression *p) {
     if (!hlo_shape_is_array(x->shape) || !hlo_type_is_integer(x->shape->type) || level == MOST_LEVELS) return false;
-    *p = (Progression){.count = hlo_shape_elements(x->shape)};
-    if (p->count < 1 || p->count > HLO_PASS_MANY) return false;
+    const int64_t count = hlo_shape_elements(x->shape);
+    if (count < 1 || count > HLO_PASS_MANY) return false;
+    *p = (HloProgression){0, 0};
+    HloProgression b;
     bool known = false;
     switch (x->opcode) {
         case HLO_OP_CONSTANT: known = read_literal(hlo_constant_literal(x), p); break;
         case HLO_OP_IOTA: known = read_iota(x, p); break;
         case HLO_OP_BROADCAST:
             known = hlo_shape_elements(x->operands[0]->shape) == 1 && read_progression(x->operands[0], level + 1, p);
-            p->count = hlo_shape_elements(x->shape);
             p->step = 0;
             break;
         case HLO_OP_RESHAPE:
         case HLO_OP_CONVERT: known = read_progression(x->operands[0], level + 1, p); break;
         case HLO_OP_ADD:
         case HLO_OP_SUBTRACT:
-        case HLO_OP_MULTIPLY: known = read_pair(x, level + 1, p); break;
+        case HLO_OP_MULTIPLY:
+            known = read_progression(x->operands[0], level + 1, p) && read_progression(x->operands[1], level + 1, &b) &&
+                    hlo_progression_combine(x->opcode, *p, b, p);
+            break;
         default: break;
     }
-    return known && fits(p, x->shape->type);
+    return known && hlo_progression_fits(*p, count, x->shape->type);
 }
 
 static bool contains(HloInts list, int64_t number) {
@@ -170,11 +137,12 @@ static HloInstruction *gather_of_rows(HloInstruction *i) {
     if (dimension < 0 || x->type != i->shape->type) return NULL;
     if (vector < indices->rank && indices->dims[vector] != 1) return NULL;
     const int64_t rows_rank = indices->rank - (vector < indices->rank), position = rows_position(i, rows_rank);
-    Progression rows;
+    HloProgression rows;
     if (position < 0 || !read_progression(i->operands[1], 0, &rows)) return NULL;
-    const int64_t last = last_of(&rows), size = x->dims[dimension];
+    const int64_t count = hlo_shape_elements(i->operands[1]->shape), last = rows.start + (count - 1) * rows.step;
+    const int64_t size = x->dims[dimension];
     if (rows.start < 0 || last < 0 || rows.start >= size || last >= size) return NULL;  // clamped
-    if (rows.step == 0 && rows.count > 1)
+    if (rows.step == 0 && count > 1)
         return repeat_row(i, slice_rows(i, dimension, rows.start, rows.start, 1), dimension);
     HloInstruction *made = rows.step < 0
                                ? reversed(i, slice_rows(i, dimension, last, rows.start, -rows.step), dimension)
