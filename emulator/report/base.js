@@ -20,10 +20,11 @@ const scaled = (value, units, step) => {
   return value.toFixed(digits) + " " + units[unit];
 };
 const time = value => scaled(value, ["ps", "ns", "µs", "ms", "s"], 1000);
-// For axes: without digits that say nothing.
-const tick = value => value === 0 ? "0" : time(value).replace(/\.?0+ /, " ");
 const bytes = value => scaled(value, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
 const amount = (value, unit) => scaled(value, ["", "k", "M", "G", "T", "P"].map(prefix => prefix + unit), 1000);
+// For axes: without zeros at the end of a fraction.
+const short = text => text.replace(/(\.\d*?)0+(?= |$)/, "$1").replace(/\.(?= |$)/, "");
+const tick = value => value === 0 ? "0" : short(time(value));
 const percent = value => (100 * value).toFixed(value >= 0.0995 ? 1 : 2) + " %";
 const escaped = text => text.replace(/[&<>"]/g, one => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[one]);
 

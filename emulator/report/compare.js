@@ -150,10 +150,10 @@ const drawMemory = () => {
     pen.strokeStyle = colour("line"); pen.fillStyle = colour("faint"); pen.textAlign = "right";
     for (let value = 0, step = 2 ** Math.ceil(Math.log2(top / 5)); value <= top; value += step) {
       pen.beginPath(); pen.moveTo(left, y(value)); pen.lineTo(width - 8, y(value)); pen.stroke();
-      pen.fillText(bytes(value).replace(/\.0+ /, " "), left - 6, y(value));
+      pen.fillText(short(bytes(value)), left - 6, y(value));
     }
     pen.textAlign = "left";
-    const ticks = niceStep(longest, Math.max(2, width / 160));
+    const ticks = niceStep(longest, Math.max(3, width / 130));
     for (let t = 0; x(t) + 60 < width; t += ticks) pen.fillText(tick(t), x(t), bottom + 12);
     reports.forEach(({ data }, index) => {
       pen.strokeStyle = hueOf(index); pen.lineWidth = 2; pen.beginPath();

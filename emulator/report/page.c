@@ -102,7 +102,8 @@ static const char kBody[] =
     "id=\"group\">\n<option value=\"opcode\">opcode</option><option value=\"bound\">unit</option>"
     "<option value=\"scope\">scope</option><option value=\"source\">source line</option>"
     "<option value=\"name\">operation</option></select></label>\n<input id=\"filter\" placeholder=\"filter\" "
-    "aria-label=\"filter\"></div></div>\n<div id=\"profile\"></div></section>\n"
+    "aria-label=\"filter\"></div></div>\n<p class=\"note\" id=\"profile-note\"></p><div "
+    "id=\"profile\"></div></section>\n"
     "<div class=\"split\"><section id=\"collectives-part\"><div class=\"head\"><h2>Collectives</h2></div>"
     "<p class=\"note\" id=\"collectives-note\"></p><div id=\"collectives\"></div></section>\n"
     "<section id=\"roofline-part\"><div class=\"head\"><h2>Roofline</h2></div><p class=\"note\">Kernels by arithmetic "
@@ -112,7 +113,7 @@ static const char kBody[] =
     "<p class=\"note\" id=\"shardings-note\"></p><div id=\"shardings\"></div></section>\n"
     "<section id=\"memory-part\"><div class=\"head\"><h2>Memory over time</h2></div>"
     "<div class=\"box\" id=\"memory\"></div><p class=\"note\" id=\"memory-key\"></p>\n"
-    "<div class=\"head\"><h2>Largest buffers</h2></div><div id=\"buffers\"></div></section>\n"
+    "<div class=\"head\"><h2>Largest buffers at the peak</h2></div><div id=\"buffers\"></div></section>\n"
     "<section id=\"links-part\"><div class=\"head\"><h2>Links</h2><div class=\"tools\" id=\"links-scale\"></div></div>"
     "<p class=\"note\" id=\"links-note\"></p><div id=\"links\"></div></section>\n"
     "</main><div id=\"tip\"></div>\n<script type=\"application/json\" id=\"data\">";

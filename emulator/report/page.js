@@ -245,7 +245,8 @@ const drawProfile = () => {
     group.time += total(op); group.count += op.count; group.flops += op.flops * op.count; group.bytes += op.bytes * op.count;
     groups.set(key, group);
   }
-  const rows = [...groups.values()];
+  const rows = [...groups.values()], shares = rows.reduce((sum, row) => sum + row.time, 0) / data.step;
+  byId("profile-note").textContent = shares > 1.0005 ? `Transfers run beside kernels: the shares add up to ${percent(shares)}.` : "";
   if (!rows.length) { byId("profile").replaceChildren(node("p", { class: "note" }, "nothing matches")); return; }
   table(byId("profile"), [
     [{ opcode: "opcode", bound: "unit", name: "operation", source: "source line", scope: "scope" }[by], row => row.key, null, "t"],
@@ -283,12 +284,13 @@ const drawCollectives = () => {
     ["rate", row => row.bytes / row.time * 1e12, (row, value) => amount(value, "B/s"), "n"],
   ], rows, rows.some(row => row.axes) ? 2 : 1, 20);
 };
+const ownerOf = ({ role, scope, source, loop }) =>
+  [role, role.includes(scope || source) ? "" : scope || source, loop && `in ${loop}`].filter(Boolean).join("; ");
 const drawBuffers = () => table(byId("buffers"), [
   ["buffer", row => row.name, null, "t"], ["size", row => row.bytes, (row, value) => bytes(value), "n"],
   ["of capacity", row => row.bytes / data.memory.capacity, (row, value) => withShare(value), "n"],
-  ["kind", row => row.kind], ["shape", row => row.shape, null, "k"],
-  ["padding", row => row.bytes - row.unpadded, (row, value) => value > 0 ? bytes(value) : "", "n"],
-  ["whose", row => row.scope || row.source, null, "t"],
+  ["kind", row => row.kind], ["whose", ownerOf, null, "t"],
+  ["shape", row => row.shape, null, "k"], ["padding", row => row.bytes - row.unpadded, (row, value) => value > 0 ? bytes(value) : "", "n"],
 ], data.buffers, 1, 15);
 
 const drawShardings = () => {
@@ -327,12 +329,12 @@ const drawRoofline = () => {
     pen.strokeStyle = colour("line"); pen.fillStyle = colour("faint");
     for (let power = Math.ceil(Math.log10(lowX)); 10 ** power <= highX; power++) {
       pen.beginPath(); pen.moveTo(x(10 ** power), 8); pen.lineTo(x(10 ** power), bottom); pen.stroke();
-      pen.textAlign = "center"; pen.fillText(power < 0 ? (10 ** power).toFixed(-power) : amount(10 ** power, "").replace(".000", ""), x(10 ** power), bottom + 11);
+      pen.textAlign = "center"; pen.fillText(power < 0 ? (10 ** power).toFixed(-power) : short(amount(10 ** power, "")), x(10 ** power), bottom + 11);
     }
     pen.textAlign = "right";
     for (let power = Math.ceil(Math.log10(lowY)); 10 ** power <= highY; power++) {
       pen.beginPath(); pen.moveTo(left, y(10 ** power)); pen.lineTo(width - 12, y(10 ** power)); pen.stroke();
-      if (power % 2 === 0) pen.fillText(amount(10 ** power, "").replace(/\.0+ /, " "), left - 6, y(10 ** power));
+      if (power % 2 === 0) pen.fillText(short(amount(10 ** power, "")), left - 6, y(10 ** power));
     }
     pen.textAlign = "left";
     pen.fillText("FLOP/s", 4, 12); pen.textAlign = "right"; pen.fillText("FLOP per byte of HBM traffic", width - 12, height - 6); pen.textAlign = "left";
@@ -370,10 +372,10 @@ const drawMemory = () => {
     pen.strokeStyle = colour("line"); pen.fillStyle = colour("faint"); pen.textAlign = "right";
     for (let value = 0; value <= top; value += step) {
       pen.beginPath(); pen.moveTo(left, y(value)); pen.lineTo(width - 8, y(value)); pen.stroke();
-      pen.fillText(bytes(value).replace(/\.0+ /, " "), left - 6, y(value));
+      pen.fillText(short(bytes(value)), left - 6, y(value));
     }
     pen.textAlign = "left";
-    const ticks = niceStep(data.step, Math.max(2, width / 160));
+    const ticks = niceStep(data.step, Math.max(3, width / 130));
     for (let t = 0; x(t) + 50 < width; t += ticks) pen.fillText(tick(t), x(t), bottom + 12);
     pen.beginPath(); pen.moveTo(x(0), bottom);
     start.forEach((t, i) => { pen.lineTo(x(i ? t : 0), y(held[Math.max(0, i - 1)])); pen.lineTo(x(i ? t : 0), y(held[i])); });

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/report.h"
 #include "emulator/report/parameters.h"
 #include "emulator/report/range.h"
 #include "hlo/base/map.h"
@@ -262,6 +263,8 @@ static void write_memory(Page *page) {
         hlo_json_member_int64(&page->writer, "unpadded", buffer->unpadded_bytes);
         hlo_json_member_string(&page->writer, "scope", buffer->op_name);
         hlo_json_member_string(&page->writer, "source", buffer->source);
+        hlo_json_member_string(&page->writer, "role", buffer->role);
+        hlo_json_member_string(&page->writer, "loop", buffer->loop);
         hlo_json_end_object(&page->writer);
     }
     hlo_json_end_array(&page->writer);
@@ -364,8 +367,9 @@ static void write_warnings(Page *page) {
     }
     if (*report->faults) {
         line.length = 0;
-        hlo_text_format(&line, "With the fault %s; a healthy slice takes %.3f ms.", report->faults,
-                        (double)report->healthy_step_picoseconds * 1e-9);
+        hlo_text_format(&line, "With the fault %s; a healthy slice takes ", report->faults);
+        emu_print_time(report->healthy_step_picoseconds, &line);
+        hlo_text_char(&line, '.');
         hlo_json_string(&page->writer, line.data);
     }
     if (page->op_count < report->op_count) {

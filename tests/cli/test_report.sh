@@ -90,6 +90,8 @@ check "report of a program that does not fit: says so" python3 -c "
 import subprocess, sys
 subprocess.run([sys.executable, 'read_page.py', 'large', 'alone'], check=True)
 assert 'does not fit' in open('large.html').read()"
+exits 0 "report with a fault" meshlo emulate "$SOURCE/examples/mlp_gradient_512.hlo" --on v5e-8 --fault straggler:3:1.5 --report fault.html
+check "bug: the healthy step was in ms on a page in µs" grep -qE 'a healthy slice takes [0-9.]+ (µ|\\u00b5)s\.' fault.html
 exits 0 "report of a comparison" meshlo compare "$SOURCE/examples/mlp_gradient_8192.hlo" hostile.hlo --on v2-8 --report comparison.html
 says out "step" "report of a comparison: the table is printed too"
 check "report of a comparison: its data, and text that is no markup" python3 -c "
@@ -133,6 +135,7 @@ addEventListener("load", () => setTimeout(() => {
   const failures = [], expect = (name, holds) => { if (!holds) failures.push(name); };
   timeline.canvas.redraw();  // a busy machine may not have drawn a frame yet
   expect("transfers narrower than a pixel are drawn", timeline.drawn.some(([left, , , , op]) => isNetwork(op) && left > 0.8 * innerWidth));
+  expect("shares of overlapping transfers are explained", byId("profile-note").textContent.includes("add up to"));
   document.querySelector("#profile th").click();
   expect("names are sorted from a to z", rows()[0] < rows()[5]);
   byId("filter").value = "all-"; byId("filter").oninput();
@@ -149,6 +152,11 @@ addEventListener("load", () => setTimeout(() => {
   const sums = [...document.querySelectorAll("#links tbody tr")].map(row => [...row.cells].map(cell => cell.textContent));
   const count = sums.reduce((sum, row) => sum + Number(row[1]), 0);
   expect("the links of all directions in a table", sums.length === 6 && count === data.links.directions.flatMap(expand).filter(load => load >= 0).length);
+  const scrolled = document.querySelector("#profile .scroll"), name = scrolled.querySelector("tbody td"), before = name.getBoundingClientRect().left;
+  scrolled.scrollLeft = 100;
+  expect("names stay where the numbers are scrolled", scrolled.scrollLeft > 0 && name.getBoundingClientRect().left === before);
+  expect("bug: ticks of 200 ps said 2 ps, and of 1.5 GiB 1.500 GiB", tick(200) === "200 ps" && short(bytes(1.5 * 2 ** 30)) === "1.5 GiB" && short(amount(1e4, "")) === "10 k");
+  expect("what the buffers are for", byId("buffers").textContent.includes("saved by the loop while.1"));
   expect("nothing is wider than the page", document.documentElement.scrollWidth <= innerWidth);
   document.body.append(node("p", { id: "driven" }, "driven: " + (failures.join("; ") || "works")));
 }, 300));
