@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command `meshlo`, the C library and its headers on Debian 12:
-#     docker build -t meshlo . && docker run --rm -v "$PWD:/work" meshlo emulate step.hlo --topology v5e-16
+#     docker build -t meshlo . && docker run --rm -v "$PWD:/work" meshlo emulate step.hlo --on v5e-16
 FROM debian:12-slim AS build
 COPY . /source
 WORKDIR /source

@@ -86,8 +86,8 @@ class Comparison:
     def __str__(self) -> str:
         table = [["", "step", "utilisation", "peak memory", "sent", "waiting for the network"]]
         for row in self.rows:
-            table.append([row["name"], time_text(row["step_seconds"]), f"{row['utilisation']} {row['mfu']:.1%}", size_text(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"),
-                          size_text(row["bytes"]), f"{row['exposed_seconds'] / row['step_seconds']:.1%}" if row["step_seconds"] else ""])
+            table.append([row["name"], time_text(row["step_seconds"]), f"{row['utilisation']} {100 * row['mfu']:.1f} %", size_text(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"),
+                          size_text(row["bytes"]), f"{100 * row['exposed_seconds'] / row['step_seconds']:.1f} %" if row["step_seconds"] else ""])
         return _grid(table)
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class Sweep:
     def __str__(self) -> str:
         table = [["slice", "mesh", "step", "utilisation", "peak memory", "sent"]]
         for row in self.rows:
-            table.append([row["on"], row["mesh"] or "the program's", time_text(row["step_seconds"]), f"{row['utilisation']} {row['mfu']:.1%}",
+            table.append([row["on"], row["mesh"] or "the program's", time_text(row["step_seconds"]), f"{row['utilisation']} {100 * row['mfu']:.1f} %",
                           size_text(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"), size_text(row["bytes"])])
         return _grid(table) + "".join(f"\n{one['on']} {one['mesh']}: {one['reason']}" for one in self.failures)
 

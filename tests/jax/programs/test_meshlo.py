@@ -266,7 +266,7 @@ def test_sweeps_try_every_mesh_of_every_slice():
     assert results.rows == sorted(results.rows, key=lambda row: row["step_seconds"]) and results.best == results.rows[0]
     one = meshlo.emulate(lowered(), "v5e-4", mesh="a=2,b=2", shard={1: P("a", None), 0: P(None, "b")})
     assert one.step_seconds in [row["step_seconds"] for row in results.rows if row["mesh"] == "a=2,b=2"]
-    assert "v5e-4" in str(results)
+    assert "v5e-4" in str(results) and " %" in str(results)
     with pytest.raises(meshlo.InvalidArgument, match="a=x"):
         meshlo.sweep(lowered(), on="v5e-4", mesh="a=x")
 
