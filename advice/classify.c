@@ -602,6 +602,7 @@ static AdviceKind kind_of(const AdviceFacts *facts, const SpmdCollective *collec
     if (!warned || disagrees(collective)) return kind;
     // What the program itself requests is no accident, and has no reason.
     if (!*collective->reason) return ADVICE_KIND_OTHER;
+    if (strstr(collective->reason, " of fft ")) return ADVICE_KIND_TRANSFORM;
     return is_permute ? ADVICE_KIND_NEIGHBOUR : ADVICE_KIND_PARTIAL;
 }
 

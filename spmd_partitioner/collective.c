@@ -88,7 +88,7 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
         if (reason->to) spmd_sharding_print(&text, partitioner->mesh, reason->to);
     } else {
         hlo_text_format(&text, "%s of %s %s", reason->what, hlo_op_text(reason->op->opcode), name_of(reason->op));
-        explain_shardings(partitioner->mesh, &text, reason);
+        if (!reason->is_own) explain_shardings(partitioner->mesh, &text, reason);
         explain_decision(partitioner, &text, reason, axes);
     }
     if (text.data)
@@ -101,6 +101,7 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
 static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason,
                            const SpmdAxes *axes) {
     HloText text = {0};
+    if (reason->is_own) return;
     if (sums(collective) && reason->summed) {
         hlo_text_format(&text, "keep ");
         spmd_axes_print(&text, partitioner->mesh, axes);
@@ -182,9 +183,8 @@ static HloInstruction *emit_reduce_scatter(SpmdPartitioner *partitioner, HloInst
     return emit_collective(partitioner, HLO_OP_REDUCE_SCATTER, shape, operand, reduction, axes, dim, reason);
 }
 
-// Exchanges blocks of dimension `dim`, whose size equals the group's.
-static HloInstruction *emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
-                                       const SpmdAxes *axes, const SpmdReason *reason) {
+HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
+                                     const SpmdAxes *axes, const SpmdReason *reason) {
     assert(operand->shape->dims[dim] == spmd_axes_product(partitioner->mesh, axes)); /* a block for each */
     return emit_collective(partitioner, HLO_OP_ALL_TO_ALL, operand->shape, operand, HLO_OPCODE_COUNT, axes, dim,
                            reason);
@@ -274,7 +274,7 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
         dims[at++] = i == step->target ? padded->shape->dims[i] / group : padded->shape->dims[i];
     }
     HloInstruction *split = spmd_emit_reshape(partitioner, padded, dims, rank + 1);
-    HloInstruction *exchanged = emit_all_to_all(partitioner, split, step->target, &step->axes, reason);
+    HloInstruction *exchanged = spmd_emit_all_to_all(partitioner, split, step->target, &step->axes, reason);
     at = 0;
     for (int64_t i = 0; i < rank; i++) {
         if (i == step->dim) order[at++] = step->target;
@@ -352,7 +352,8 @@ static HloInstruction *run_all_to_alls(SpmdPartitioner *partitioner, const SpmdL
     }
     HloInstruction *made = spmd_emit_reshape(partitioner, local->hlo, split, rank + count);
     made = spmd_emit_reshape(partitioner, spmd_emit_transpose(partitioner, made, order), dims, rank + 1);
-    made = spmd_emit_reshape(partitioner, emit_all_to_all(partitioner, made, 0, &axes, reason), apart, rank + count);
+    made =
+        spmd_emit_reshape(partitioner, spmd_emit_all_to_all(partitioner, made, 0, &axes, reason), apart, rank + count);
     at = 0;
     for (int64_t i = 0; i < rank; i++) {
         dims[i] = apart[count + i];

@@ -87,6 +87,9 @@ HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *ope
 // Joins the arrays of a group along `dim`.
 HloInstruction *spmd_emit_all_gather(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                      const SpmdAxes *axes, const SpmdReason *reason);
+// Exchanges blocks of dimension `dim`, whose size equals the group's: block i goes to the device at position i.
+HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
+                                     const SpmdAxes *axes, const SpmdReason *reason);
 // Sends from pairs[i].source to pairs[i].target; the pairs must live in the module's arena.
 HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *operand, HloPairs pairs,
                                   const SpmdReason *reason);

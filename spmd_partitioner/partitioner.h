@@ -36,6 +36,7 @@ typedef struct SpmdReason {
     const char *what;               // "operand 1", "result", "while carry 2"
     const SpmdSharding *from, *to;  // NULL where they do not say anything
     const HloInstruction *summed;   // of partial results: the op that sums over a sharded dimension
+    bool is_own;                    // the op itself moves elements between its parts: no annotation would spare it that
 } SpmdReason;
 
 struct SpmdPartitioner {

@@ -55,6 +55,11 @@ typedef struct SpmdOp {
     int64_t (*moved)(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors);
     void (*adjust)(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *local_operands,
                    const HloShape *local_result);
+    // Into how many exchanges of an operand's shard a choice goes that brings the axes of its dimension `from`, which
+    // the op needs whole, to dimension `to` of the result; 0 if there is none. NULL for ops with a partition function
+    // whose results take no axes aside (contraction.h).
+    int32_t (*exchanges)(const SpmdMesh *mesh, const SpmdRule *rule, const SpmdSharding *operand, int32_t from,
+                         int32_t to);
     // Propagation starts with the ops that determine how their operands are best sharded, as elementwise ones do. A dot
     // or a reduction only guesses, and takes part once everything certain has been propagated.
     bool is_certain;
@@ -77,6 +82,8 @@ void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor);
 // False for f8e8m0fnu, which has powers of two only: a device without a part of a sum has no value of that type to
 // contribute.
 bool spmd_type_has_zero(HloType type);
+// Maps the leading dimensions of all tensors to batch factors; the last `whole` dimensions have none.
+void spmd_rule_batches(SpmdRule *rule, int32_t whole);
 // The opcode of a reducer whose partial results a collective can combine (its order does not matter but for rounding);
 // HLO_OPCODE_COUNT for other computations.
 HloOpcode spmd_rule_combiner(const HloComputation *reducer);

@@ -208,8 +208,59 @@ static SpmdAxes axes_to_set_aside(const SpmdConsequences *consequences, const Sp
     return spmd_sharding_used(made->sharding) & spmd_axes_set(&axes) ? (SpmdAxes){0} : axes;
 }
 
+// Which dimension of the result of a transform gets the axes of dimension `from` of the operand: the one that sends
+// least, with what follows from it; -1 where gathering sends less.
+static int32_t best_exchange(SpmdConsequences *consequences, int32_t number, int32_t from, SpmdAxes *wanted) {
+    const SpmdNode *node = &consequences->plan->nodes.items[number];
+    const SpmdMesh *mesh = consequences->plan->mesh;
+    const int32_t result = spmd_rule_result(node->rule, 0);
+    const SpmdArray *operand = spmd_node_array(consequences, node, 0),
+                    *made = spmd_node_array(consequences, node, result);
+    const SpmdAxes *axes = &operand->sharding->dims[from];
+    const SpmdAtomSet atoms = spmd_axes_set(axes);
+    const double shards = (double)spmd_axes_product(mesh, axes), runs = spmd_runs(consequences, node->rule->op->parent);
+    const double bytes = spmd_part_bytes(consequences, operand, atoms) * (1 - 1 / shards);
+    SpmdCosts *costs = consequences->plan->costs;
+    const double gathered = spmd_transfer_price(costs, SPMD_TRANSFER_GATHER, atoms, bytes);
+    const double exchanged = spmd_transfer_price(costs, SPMD_TRANSFER_EXCHANGE, atoms, bytes / shards);
+    double best = 0;
+    int32_t best_dim = -1;
+    for (int32_t d = 0; d < made->sharding->rank; d++) {
+        const SpmdAxes all = with_axes(made, d, axes);
+        const int32_t times = spmd_op(node->rule->op->opcode)->exchanges(mesh, node->rule, operand->sharding, from, d);
+        const int64_t parts = spmd_axes_product(mesh, &all);
+        if (!times || !spmd_array_accepts(made, d, atoms, parts)) continue;
+        if (d != from && made->shape->dims[d] % parts) continue;
+        const double worth = runs * (gathered - times * exchanged) +
+                             spmd_consequences(consequences, number, node->arrays[result], d, axes);
+        if (worth <= best) continue;
+        best = worth;
+        best_dim = d;
+        *wanted = all;
+    }
+    return best_dim;
+}
+
+// The same for each dimension of the operand that has axes which the result does not have yet.
+static int32_t set_aside_by_exchanges(SpmdConsequences *consequences, int32_t number, SpmdAxes *wanted) {
+    const SpmdNode *node = &consequences->plan->nodes.items[number];
+    const SpmdArray *operand = spmd_node_array(consequences, node, 0);
+    const SpmdArray *made = spmd_node_array(consequences, node, spmd_rule_result(node->rule, 0));
+    if (!operand || !made || made->annotated || node->directions != SPMD_BOTH_WAYS) return -1;
+    for (int32_t d = 0; d < operand->sharding->rank; d++) {
+        const SpmdAxes *axes = &operand->sharding->dims[d];
+        if (!axes->count || node->rule->tensors[0].dims[d].count) continue;
+        if (spmd_sharding_used(made->sharding) & spmd_axes_set(axes)) continue;
+        const int32_t best = best_exchange(consequences, number, d, wanted);
+        if (best >= 0) return best;
+    }
+    return -1;
+}
+
 int32_t spmd_set_aside_dim(SpmdConsequences *consequences, int32_t number, SpmdAxes *wanted) {
     const SpmdNode *node = &consequences->plan->nodes.items[number];
+    if (node->rule && spmd_op(node->rule->op->opcode)->exchanges)
+        return set_aside_by_exchanges(consequences, number, wanted);
     const SpmdAxes axes = axes_to_set_aside(consequences, node);
     if (!axes.count) return -1;
     const SpmdMesh *mesh = consequences->plan->mesh;

@@ -406,13 +406,19 @@ static void run_stage(Work *work) {
 // looked at.
 static void undo_contractions(Work *work) {
     for (int64_t n = 0; n < work->plan->nodes.count && !work->status; n++) {
-        SpmdAxes axes;
-        int32_t dim = spmd_uncontracted_dim(&work->consequences, (int32_t)n, &axes);
-        if (dim < 0) dim = spmd_set_aside_dim(&work->consequences, (int32_t)n, &axes);
-        if (dim < 0) continue;
-        const SpmdNode *node = &work->plan->nodes.items[n];
-        offer(work, node->arrays[spmd_rule_result(node->rule, 0)], dim, &axes);
-        run_queue(work);
+        for (bool grew = true; grew && !work->status;) {
+            SpmdAxes axes;
+            int32_t dim = spmd_uncontracted_dim(&work->consequences, (int32_t)n, &axes);
+            if (dim < 0) dim = spmd_set_aside_dim(&work->consequences, (int32_t)n, &axes);
+            if (dim < 0) break;
+            const SpmdNode *node = &work->plan->nodes.items[n];
+            const int32_t array = node->arrays[spmd_rule_result(node->rule, 0)];
+            const SpmdAxes *now = &work->plan->arrays.items[array].sharding->dims[dim];
+            const int32_t before = now->count;
+            offer(work, array, dim, &axes);
+            grew = now->count > before;  // a transform of several dimensions sets the axes of each aside
+            run_queue(work);
+        }
     }
 }
 

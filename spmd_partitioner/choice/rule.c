@@ -110,6 +110,16 @@ void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) 
     for (int32_t i = 0; i < factors->count; i++) rule->factors.items[items[i]].exact = true;
 }
 
+void spmd_rule_batches(SpmdRule *rule, int32_t whole) {
+    int32_t result = spmd_rule_result(rule, 0);
+    int32_t batch = rule->tensors[result].shape->rank - whole;
+    assert(whole >= 0 && batch >= 0); /* of its dimensions */
+    for (int32_t d = 0; d < batch; d++) {
+        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, rule->tensors[result].shape->dims[d]);
+        for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) spmd_rule_map(rule, t, d, factor);
+    }
+}
+
 bool spmd_type_has_zero(HloType type) {
     return type != HLO_F8E8M0FNU;
 }

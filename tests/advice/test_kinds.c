@@ -70,6 +70,15 @@ static const Case cases[] = {
               "\n z = f32[] constant(0)\n s = f32[63,32] slice(x), slice={[0:63], [0:32]}\n ROOT p = f32[64,32] pad(s, "
               "z), padding=1_0x0_0, " ROWS_DATA "\n}\n",
      ADVICE_KIND_NEIGHBOUR, "data", ""},
+    {"a transform in four steps",
+     ADD_MESH "ENTRY e {\n x = c64[1024] parameter(0), sharding={devices=[4,2]<=[8] last_tile_dim_replicate}\n"
+              " ROOT f = c64[1024] fft(x), fft_type=FFT, fft_length={1024}, sharding={devices=[4,2]<=[8] "
+              "last_tile_dim_replicate}\n}\n",
+     ADVICE_KIND_TRANSFORM, "data", ""},
+    {"a transform of rows and columns",
+     ADD_MESH "ENTRY e {\n x = c64[64,32] parameter(0), " ROWS_DATA
+              "\n ROOT f = c64[64,32] fft(x), fft_type=FFT, fft_length={64,32}, " ROWS_DATA "\n}\n",
+     ADVICE_KIND_TRANSFORM, "data", ""},
     {"experts",
      ADD_MESH "ENTRY e {\n x = f32[8,32,16] parameter(0), sharding={devices=[1,4,1,2]<=[8] last_tile_dim_replicate}\n "
               "w = f32[8,16,64] parameter(1), sharding={devices=[4,1,1,2]<=[8] last_tile_dim_replicate}\n h = "

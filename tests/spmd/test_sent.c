@@ -202,7 +202,7 @@ static const SentBytes programs[] = {
      "HloModule m, num_partitions=4\nENTRY e {\n p = c64[6,16] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " f = c64[6,16] fft(p), fft_type=FFT, fft_length={16}\n n = c64[6,16] negate(f)\n"
      " ROOT t = c64[6,16] fft(n), fft_type=IFFT, fft_length={16}, sharding={devices=[1,4]<=[4]}\n}\n",
-     3 * 6 * 4 * 8},
+     2 * 3 * 2 * 4 * 8},
     {"a transform of one row",
      "HloModule m, num_partitions=4\nENTRY e {\n p = c64[1,16] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " f = c64[1,16] fft(p), fft_type=FFT, fft_length={16}\n n = c64[1,16] negate(f)\n"
