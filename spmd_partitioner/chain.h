@@ -44,7 +44,7 @@ void spmd_join_reversals(HloModule *module);
 // True if spmd_join_chains() would find something to do.
 bool spmd_has_chains(const HloModule *module);
 // Replaces each chain by one op of the same result. Intermediate arrays with a sharding of their own end a chain. Keeps
-// what becomes unused: it is not partitioned unless an option names it. Memory errors jump to hlo_protect().
+// what becomes unused: it is not partitioned. Memory errors jump to hlo_protect().
 void spmd_join_chains(HloModule *module);
 
 #endif

@@ -544,6 +544,7 @@ static HloStatus write_computation(SpmdPartitioner *partitioner, const HloComput
     partitioner->scope = &scope;
     scope.target->execution_thread = NULL;
     for (const HloInstruction *at = source->first; at; at = at->next) {
+        if (!partitioner->needed[at->id]) continue;
         HloStatus status = partition_instruction(partitioner, at);
         if (status) {
             partitioner->scope = outer;
@@ -607,6 +608,17 @@ static void set_boundary(const SpmdPlan *plan, HloModule *module) {
     spmd_boundary_write(plan, module);
 }
 
+// Marks what a computation needs: unused instructions are not partitioned. They would leave their operands in forms
+// that others then have for nothing, and choose for that reason.
+static void mark_needed(const HloComputation *computation, bool *needed) {
+    for (const HloInstruction *at = computation->last; at; at = at->previous) {
+        needed[at->id] = hlo_instruction_is_root(at) || hlo_is(at, HLO_OP_PARAMETER) ||
+                         at->control_predecessors.count || at->control_successors.count ||
+                         hlo_instruction_has_side_effect(at);
+        for (int64_t i = 0; i < at->users.count; i++) needed[at->id] |= needed[at->users.items[i]->id];
+    }
+}
+
 // *partitioned is an empty module, which gets the header of the source, the partitioned entry and all that it calls.
 HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     assert(plan && partitioned);
@@ -614,7 +626,9 @@ HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     SpmdPartitioner partitioner = {
         .arena = plan->arena, .plan = plan, .mesh = plan->mesh, .module = module, .next_channel = 1};
     int64_t leaves = 0;
+    partitioner.needed = HLO_ARENA_NEW(plan->arena, bool, plan->module->instruction_limit);
     for (int64_t c = 0; c < plan->computation_count; c++) {
+        mark_needed(plan->computations[c], partitioner.needed);
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
             leaves += hlo_shape_leaf_count(at->shape);
         }

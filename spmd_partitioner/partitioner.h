@@ -45,6 +45,7 @@ struct SpmdPartitioner {
     const SpmdMesh *mesh;
     HloModule *module;             // being written
     SpmdLocal **locals;            // by leaf number of the plan
+    bool *needed;                  // by source instruction id: whether anything that is kept uses it
     struct SpmdWritten **written;  // by source computation id: the partitioned forms of it, as a list
     HloComputation **clones;       // by source computation id: a plain copy (reducers, comparators), or NULL
     HloIntMap reducers;            // opcode, type -> computation

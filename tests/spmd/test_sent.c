@@ -74,7 +74,26 @@
     ")\n ROOT t = " Shape " reduce-window(p, z), window={" Window "}, to_apply=join, sharding={devices=" Devices \
     "}\n}\n"
 
+// Rows shifted to the next place, written as a pad and a slice, beside Unused users of the pad.
+#define SHIFTED_BY_PAD(Shape, Longer, Pad, Slice, Devices, Unused)                                      \
+    "HloModule m, num_partitions=8\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=" Devices \
+    "}\n z = f32[] constant(0)\n q = " Longer " pad(p, z), padding=" Pad "\n" Unused " a = " Shape      \
+    " slice(q), slice={" Slice "}\n ROOT t = " Shape " subtract(p, a), sharding={devices=" Devices "}\n}\n"
+
 static const SentBytes programs[] = {
+    // The pad by itself would be made by an all-to-all, but nothing needs it.
+    {"a shift by a shard, written as a pad",
+     SHIFTED_BY_PAD("f32[8,16]", "f32[9,16]", "1_0x0_0", "[0:8],[0:16]", "[8,1]<=[8]", ""), 16 * 4},
+    {"a shift by a shard, written as a pad, uneven",
+     SHIFTED_BY_PAD("f32[15,16]", "f32[17,16]", "2_0x0_0", "[0:15],[0:16]", "[8,1]<=[8]", ""), 2 * 16 * 4},
+    {"a shift by a shard, written as a pad, of one element",
+     SHIFTED_BY_PAD("f32[8,1]", "f32[9,1]", "1_0x0_0", "[0:8],[0:1]", "[8,1]<=[8]", ""), 4},
+    {"a shift by a shard, written as a pad, along two axes",
+     SHIFTED_BY_PAD("f32[8,16]", "f32[9,16]", "1_0x0_0", "[0:8],[0:16]", "[8,1]<=[2,4]T(1,0)", ""), 16 * 4},
+    {"a shift by a shard beside what nothing uses",
+     SHIFTED_BY_PAD("f32[8,16]", "f32[9,16]", "1_0x0_0", "[0:8],[0:16]", "[8,1]<=[8]",
+                    " n = f32[9,16] negate(q)\n w = f32[9,16] reverse(n), dimensions={0}\n"),
+     16 * 4},
     // Of 64 elements a device keeps an eighth: one exchange among all.
     {"axes of two dimensions to two others",
      "HloModule m, num_partitions=8\nENTRY e {\n p = s32[4,8,4,4] parameter(0), sharding={devices=[1,4,2,1]<=[8]}\n"
