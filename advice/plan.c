@@ -353,9 +353,11 @@ static void use_mesh(Planner *planner, const Candidate *candidate) {
     planner->program = &planner->programs[candidate->plan.repair];
     const EmuTopology *topology = planner->mesh->topology;
     const bool prices = target_spmd_machine(topology, &planner->machine);
+    const char *option = planner->options->kept_option;
     planner->compile = (CompileOptions){.spmd = {.mesh = planner->mesh->axes,
                                                  .mesh_axis_count = planner->mesh->axis_count,
-                                                 .shard_option = "--keep",  // those of the search are right
+                                                 // Those of the search are right.
+                                                 .shard_option = option ? option : "--keep",
                                                  .machine = prices ? &planner->machine : NULL,
                                                  .async = emu_topology_overlaps(topology)},
                                         .is_verified = true};

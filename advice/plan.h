@@ -48,6 +48,7 @@ typedef struct AdvicePlanOptions {
     const char *mesh;         // a pattern of advice_meshes(); NULL: the program's axes, else data=*,model=*
     const char *const *kept;  // shardings that the plan must have: "TARGET=SPEC" as in SpmdOptions.shards
     int64_t kept_count;
+    const char *kept_option;  // the option that the user gave them by, for errors; NULL: --keep
     AdviceObjective objective;
     const double *prices;   // by slice: of a chip an hour; for ADVICE_LEAST_COST, else may be NULL
     double budget_seconds;  // the search ends with the best so far; 0: 60

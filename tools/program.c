@@ -147,6 +147,14 @@ static void warn_of_groups(CliContext *context, const HloModule *module) {
     }
 }
 
+// Whether there is nothing but blanks.
+static bool is_empty(const HloFileContent *content) {
+    const char *text = content->data;
+    size_t at = 0;
+    while (at < content->size && strchr(" \t\r\n", text[at]) && text[at]) ++at;
+    return at == content->size;
+}
+
 // A parser would expect the first word of some format, which is not what the user needs to know.
 static HloStatus empty_program(CliContext *context, const char *path, HloFileContent *content) {
     hlo_file_content_free(content);
@@ -162,7 +170,7 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     cli_progress(context, "reading");
     context->stage = CLI_STAGE_PROGRAM;
     HLO_TRY(hlo_file_read(path, MAX_PROGRAM_BYTES, &content));
-    if (!content.size) return empty_program(context, path, &content);
+    if (is_empty(&content)) return empty_program(context, path, &content);
     const char *name = strcmp(path, "-") == 0 ? "<stdin>" : cli_printable(context, path);
     HloStatus status = parse_program(context, name, &content, module);
     if (!status) warn_of_groups(context, *module);

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from meshlo._library import InvalidArgument, c_string, ffi, lib, made, path_text, real_number, size_text, time_text, whole_number, written
+from meshlo._library import InvalidArgument, InvalidType, c_string, ffi, lib, made, path_text, real_number, size_text, time_text, whole_number, written
 from meshlo._machine import Topology
 from meshlo._program import Partitioned, load
 
@@ -254,8 +254,11 @@ def emulate(program: Any, on: str | Topology | None = None, *, mesh: Any = None,
     operations of the model in a step of all devices, for `mfu` (default: counted); `tokens` those of a step, for tokens a second.
     """
     where = _slice(on)
+    if not isinstance(overlap, (bool, type(None))):
+        raise InvalidType(f"overlap is True or False, not {overlap!r}")
     if overlap is None:
         overlap = where.overlaps
+    model_flops, tokens = real_number(model_flops, "model_flops"), real_number(tokens, "tokens")
     one = program if isinstance(program, Partitioned) else partition(
         program, mesh=mesh, shard=shard, num_partitions=num_partitions, overlap=overlap, on=where)
     return Emulation(one, where, faults, model_flops, tokens)

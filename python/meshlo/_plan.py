@@ -226,10 +226,10 @@ def plan(program: Any, on: str | Topology | Sequence[str | Topology] | None = No
     given = ffi.new("EmuTopology *[]", [where._topology for where in topologies])
     kept = shard_texts(keep)
     pattern, (keeps, strings) = c_string(mesh_text(mesh), "a mesh"), c_strings(kept, "a sharding")
-    prices = _prices(topologies, price, objective)
+    prices, option = _prices(topologies, price, objective), c_string("keep")
     options = ffi.new("AdvicePlanOptions *", {
         "topologies": ffi.cast("const EmuTopology *const *", given), "topology_count": len(topologies), "mesh": pattern,
-        "kept": keeps, "kept_count": len(kept), "objective": getattr(lib, _OBJECTIVES[objective]),
+        "kept": keeps, "kept_count": len(kept), "kept_option": option, "objective": getattr(lib, _OBJECTIVES[objective]),
         "prices": prices, "budget_seconds": budget, "progress": callback})
     report = made("AdvicePlan", lib.advice_plan_free, lib.advice_plan_new, one._module, options)
     if stopped:

@@ -103,6 +103,8 @@ class Program:
         data, name, is_compiled = _serialised(source)
         if name is not None:
             data = _read_file(name)
+        if not data.strip():
+            raise InvalidArgument(f"{name or 'the program'} is empty")
         self._module = _parse(data, name, sizes)
         if is_compiled:
             for field, count in _counts(source).items():
@@ -236,7 +238,8 @@ class SpmdArguments:
         if shards:
             self.options.shards, strings = c_strings(shards, "a sharding")
             self.options.shard_count = len(shards)
-            self._keep += strings
+            self.options.shard_option = option = c_string("shard")
+            self._keep += [option, *strings]
 
 
 def _axes(mesh: Any) -> list[tuple[str, int]]:

@@ -22,7 +22,7 @@ def _flatten(program: Program, inputs: Any) -> list[Any]:
         except ImportError as missing:
             raise InvalidArgument("inputs: without JAX, a flat list of arrays") from missing
         leaves = jax.tree_util.tree_leaves(inputs)
-    if program._kept is not None and len(leaves) > len(program._kept) and program._kept and program._kept[-1] < len(leaves):
+    if program._kept is not None and program.in_tree is not None and len(leaves) == program.in_tree.num_leaves:
         leaves = [leaves[index] for index in program._kept]
     return leaves
 

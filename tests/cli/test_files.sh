@@ -100,6 +100,9 @@ exits 3 "an empty program" meshlo convert empty.hlo
 says err "error: empty.hlo is empty" "an empty program: why"
 exits 3 "an empty standard input" bash -c '"$MESHLO" convert - </dev/null'
 says err "error: standard input is empty" "an empty standard input: why"
+printf ' \n\t\n' >empty.hlo
+exits 3 "bug: a program of blanks ended where a name was expected" meshlo convert empty.hlo
+says err "error: empty.hlo is empty" "bug: a program of blanks: why"
 exits 2 "a folder as program" meshlo convert folder
 : >empty.npy
 exits 2 "an empty array" meshlo run in.hlo --input p0=empty.npy

@@ -424,6 +424,15 @@ def test_helpers_for_test_suites_say_what_is_wrong(tmp_path):
     (lambda: meshlo.emulate(lowered(), "v9-8"), meshlo.InvalidArgument, "did you mean"),
     (lambda: meshlo.emulate(lowered(), "cpu:4"), meshlo.Unimplemented, "machine model"),
     (lambda: meshlo.run(lowered(), (W,)), meshlo.InvalidArgument, "2 arguments, not 1"),
+    (lambda: meshlo.run(lowered(), (W, X, W, X)), meshlo.InvalidArgument, "2 arguments, not 4"),  # the last two were left out
+    (lambda: meshlo.evaluate(lowered(), (W, X, W)), meshlo.InvalidArgument, "2 arguments, not 3"),
+    (lambda: meshlo.emulate(lowered(), "v2-8", tokens=-1), meshlo.InvalidArgument, "tokens is a number from 0 on"),  # was taken
+    (lambda: meshlo.emulate(lowered(), "v2-8", model_flops=float("nan")), meshlo.InvalidArgument, "model_flops is a number from 0 on"),
+    (lambda: meshlo.emulate(lowered(), "v2-8", overlap="no"), TypeError, "True or False, not 'no'"),  # was True
+    (lambda: meshlo.load(" \n"), meshlo.InvalidArgument, "^the program is empty$"),
+    (lambda: meshlo.load(b""), meshlo.InvalidArgument, "^the program is empty$"),
+    (lambda: meshlo.emulate(lowered(), "v2-8", mesh="d=8", shard={0: "q,-"}), meshlo.InvalidArgument, "^shard 'p0=q,-': "),  # was --shard
+    (lambda: meshlo.plan(lowered(), "v2-8", keep={9: "d,-"}), meshlo.InvalidArgument, "^keep 'p9=d,-': "),
     (lambda: meshlo.run(lowered(), (X, W)), meshlo.InvalidArgument, r"f32\[16,32\]"),
     (lambda: meshlo.run(lowered(), (W.astype(np.float64), X)), meshlo.InvalidArgument, "float64"),
     (lambda: meshlo.run(lowered(), (W, X), numerics="fast"), meshlo.InvalidArgument, "fast"),
@@ -477,7 +486,8 @@ def closed_bytes():
 STRANGE = [3, -1, 2.5, 1 << 70, float("nan"), "x y", "\0", b"\xff", [], {}, [None], {"": ""}, {3: 3}, (1, 2), Strange(), open(__file__),
            lambda: 3]
 CALLS = {
-    meshlo.emulate: dict(program=0, on="v2-8", mesh={"x": 8}, shard=None, num_partitions=0, faults=None),
+    meshlo.emulate: dict(program=0, on="v2-8", mesh={"x": 8}, shard=None, num_partitions=0, faults=None, overlap=None,
+                         model_flops=0, tokens=0),
     meshlo.partition: dict(program=0, mesh={"x": 8}, shard=None, num_partitions=0, on="v2-8"),
     meshlo.explain: dict(program=0, on="v2-8", mesh={"x": 8}, shard=None, num_partitions=0, budget=0),
     meshlo.compare: dict(alternatives=0, on="v2-8", mesh={"x": 8}, shard=None),
