@@ -3,15 +3,17 @@
 //
 // The search on one mesh is spmd_partitioner/search/search.h's; its cost is a trial (trial.h): the program partitioned
 // and emulated. Of a program with many equal layers two shorter ones are timed (repeats.h), from which the time of the
-// whole follows; the best plans of each mesh are then timed with the whole program. Each mesh of the pattern is
-// searched, on each slice, and gets an equal part of the time that is left. Where no start fits, the program is
-// repaired (repair.h), and each repair is a program of its own, with the same meshes. Reported is the plan with every
-// parameter's sharding written out, as it was partitioned, timed once more in that form.
+// whole follows; plans whose estimate is the best so far are timed with the whole program at once, and the best plans
+// of each mesh after its search. Each mesh of the pattern is searched, on each slice, and gets an equal part of the
+// time that is left. Where no start fits, the program is repaired (repair.h), and each repair is a program of its own,
+// with the same meshes. Reported is the plan with every parameter's sharding written out, as it was partitioned, timed
+// once more in that form.
 #include "advice/plan.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,6 +53,16 @@ typedef HLO_VECTOR(Candidate) Candidates;
 // Layers of the two shorter programs: few, since each trial times both.
 enum { LAYERS_MORE = 4, LAYERS_LESS = 2 };
 
+// A plan of which both the estimate and the cost of the whole program are known.
+typedef struct Checked {
+    const char *mesh;
+    const EmuTopology *topology;
+    AdviceRepair repair;
+    const uint64_t *resolved;  // as SpmdSearchTrial.resolved
+    double time, memory;       // of the whole program by the estimate
+} Checked;
+typedef HLO_VECTOR(Checked) CheckedPlans;
+
 typedef struct Planner {
     const HloModule *module;
     const AdvicePlanOptions *options;
@@ -62,18 +74,21 @@ typedef struct Planner {
     AdviceTrial trial;                         // the one that closes a plan
     const void *closed;                        // the candidate whose plan that is, or NULL
     bool whole;                                // time the whole program now
-    SpmdSearchCost reference, reference_less;  // of the best plan of this mesh that fits: estimate, and its shorter one
-    double deadline;                           // of the mesh that is searched now, by now_seconds()
-    bool is_stopped;                           // by the caller
-    const AdvicePlanned *mesh;                 // that is searched now
-    SpmdMachine machine;                       // of its slice
-    CompileOptions compile;                    // of the trials on it, without shards
-    HloStringMap known;                        // costs by mesh and shards
-    double begin, end;                         // of the budget
-    bool is_nameless;                          // neither the program nor the kept shardings name an axis
-    double whole_seconds;                      // that a trial of the whole program takes
-    bool must_run;                             // the next trials, even when the budget has ended
-    int64_t best_step;                         // so far, of what fits
+    SpmdSearchCost reference, reference_less;  // of the best plan of this mesh that fits, and its shorter one
+    CheckedPlans checked;                      // of all meshes
+    int64_t verified_step;           // the least of a checked plan that fits, on the slice of this mesh; 0: none
+    const EmuTopology *verified_on;  // that slice
+    double deadline;                 // of the mesh that is searched now, by now_seconds()
+    bool is_stopped;                 // by the caller
+    const AdvicePlanned *mesh;       // that is searched now
+    SpmdMachine machine;             // of its slice
+    CompileOptions compile;          // of the trials on it, without shards
+    HloStringMap known;              // costs by mesh and shards
+    double begin, end;               // of the budget
+    bool is_nameless;                // neither the program nor the kept shardings name an axis
+    double whole_seconds;            // that a trial of the whole program takes
+    bool must_run;                   // the next trials, even when the budget has ended
+    int64_t best_step;               // so far, of what fits
     SpmdSearchObjective objective;
     Candidates candidates;
 } Planner;
@@ -97,9 +112,9 @@ static void show_progress(Planner *planner) {
         planner->is_stopped = true;
 }
 
-// When the search must end: the plan is closed with two trials of the whole program.
+// When the search must end: the plan is closed with up to three trials of the whole program.
 static double search_end(const Planner *planner) {
-    return planner->end - 2 * planner->whole_seconds;
+    return planner->end - 3 * planner->whole_seconds;
 }
 
 static bool is_spent(const Planner *planner) {
@@ -230,6 +245,97 @@ static bool is_hopeless(const Planner *planner, SpmdSearchCost less) {
            (double)less.time > kHopeless * (double)planner->reference_less.time;
 }
 
+// The share of the parameters, by bytes, to which two plans give the same sharding.
+static double likeness(const Planner *planner, const uint64_t *one, const uint64_t *other) {
+    const HloInstructionVector *parameters = &planner->program->module->entry->parameters;
+    int64_t leaf = 0;
+    double same = 0, all = 0;
+    for (int64_t p = 0; p < parameters->count; ++p) {
+        const HloShape *shape = parameters->items[p]->shape;
+        const int64_t count = hlo_shape_leaf_count(shape);
+        for (int64_t i = 0; i < count; ++i, ++leaf) {
+            const double size = (double)hlo_shape_bytes(hlo_shape_leaf(shape, i));
+            if (!one[leaf] || !other[leaf]) continue;
+            all += size;
+            same += one[leaf] == other[leaf] ? size : 0;
+        }
+    }
+    return all > 0 ? same / all : 0;
+}
+
+// Corrects an estimate as that of the checked plan of this mesh that is most like it had to be, as far as it is.
+static SpmdSearchCost correct(const Planner *planner, SpmdSearchCost estimated, const uint64_t *resolved) {
+    const Checked *nearest = NULL;
+    double most = 0;
+    for (int64_t i = 0; resolved && i < planner->checked.count; ++i) {
+        const Checked *one = &planner->checked.items[i];
+        const AdvicePlanned *mesh = planner->mesh;
+        if (one->mesh != mesh->mesh || one->topology != mesh->topology || one->repair != mesh->repair) continue;
+        const double like = likeness(planner, resolved, one->resolved);
+        if (like <= most) continue;
+        nearest = one;
+        most = like;
+    }
+    if (!nearest) return estimated;
+    return (SpmdSearchCost){(int64_t)((double)estimated.time * (1 + most * (nearest->time - 1))),
+                            (int64_t)((double)estimated.memory * (1 + most * (nearest->memory - 1)))};
+}
+
+static void cost(void *argument, SpmdSearchTrial *trials, int64_t count);
+
+// Takes the cost of the whole program for an estimate. Where there is no time for it, the plan is ruled out if another
+// one is known to be good.
+static void check_estimate(Planner *planner, SpmdSearchTrial *trial, SpmdSearchCost estimated) {
+    SpmdSearchTrial whole = {.shards = trial->shards, .shard_count = trial->shard_count};
+    planner->whole = true;
+    cost(planner, &whole, 1);
+    planner->whole = false;
+    if (whole.status && !planner->verified_step && hlo_status_code(whole.status) == HLO_DEADLINE_EXCEEDED) {
+        hlo_status_free(whole.status);
+        return;
+    }
+    trial->status = whole.status;
+    if (whole.status) return;
+    trial->cost = whole.cost;
+    const bool fits = whole.cost.memory <= memory_limit(planner->mesh->topology);
+    if (fits && (!planner->verified_step || whole.cost.time < planner->verified_step))
+        planner->verified_step = whole.cost.time;
+    if (!trial->resolved || !estimated.time || !estimated.memory) return;
+    const Checked checked = {.mesh = planner->mesh->mesh,
+                             .topology = planner->mesh->topology,
+                             .repair = planner->mesh->repair,
+                             .resolved = trial->resolved,
+                             .time = (double)whole.cost.time / (double)estimated.time,
+                             .memory = (double)whole.cost.memory / (double)estimated.memory};
+    hlo_vector_push(planner->arena, &planner->checked, checked);
+}
+
+// Checks those estimates that are better than all plans that were checked before, the best one first, and corrects the
+// others. Peaks of memory can be elsewhere in few layers than in many: a search that believed the estimates would
+// follow them to where nothing fits.
+static void check_estimates(Planner *planner, SpmdSearchTrial **trials, int64_t count) {
+    const int64_t limit = memory_limit(planner->mesh->topology);
+    SpmdSearchCost *estimated = HLO_ARENA_NEW(planner->arena, SpmdSearchCost, count + 1);
+    bool *done = HLO_ARENA_NEW(planner->arena, bool, count + 1);
+    for (int64_t i = 0; i < count; ++i) {
+        estimated[i] = trials[i]->cost;
+        done[i] = trials[i]->status != NULL;
+    }
+    for (;;) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < count; ++i) {
+            if (done[i]) continue;
+            SpmdSearchCost *now = &trials[i]->cost;
+            *now = correct(planner, estimated[i], trials[i]->resolved);
+            if (now->memory > limit || (planner->verified_step && now->time >= planner->verified_step)) continue;
+            if (best < 0 || now->time < trials[best]->cost.time) best = i;
+        }
+        if (best < 0 || planner->objective != SPMD_SEARCH_TIME) return;
+        done[best] = true;
+        check_estimate(planner, trials[best], estimated[best]);
+    }
+}
+
 // Estimates the costs of the whole program from those of the two shorter ones.
 static void estimate(Planner *planner, SpmdSearchTrial **trials, int64_t count) {
     HloArena *arena = planner->arena;
@@ -254,6 +360,11 @@ static void estimate(Planner *planner, SpmdSearchTrial **trials, int64_t count) 
         if (trial->status) continue;
         trial->cost.time = extend(planner, trial->cost.time, less[i].time);
         trial->cost.memory = extend(planner, trial->cost.memory, less[i].memory);
+    }
+    check_estimates(planner, left, left_count);
+    for (int64_t i = 0; i < left_count; ++i) {
+        const SpmdSearchTrial *trial = left[i];
+        if (trial->status) continue;
         const bool fits = trial->cost.memory <= memory_limit(planner->mesh->topology);
         if (!fits || (planner->reference.time && trial->cost.time >= planner->reference.time)) continue;
         planner->reference = trial->cost;
@@ -339,12 +450,19 @@ static double cost_of(const Candidate *candidate) {
            1e-12 / 3600;
 }
 
-static bool better(const Planner *planner, const Candidate *a, const Candidate *b) {
+// Whether the numbers of a candidate are better, be they estimates or not.
+static bool looks_better(const Planner *planner, const Candidate *a, const Candidate *b) {
     if (a->plan.fits != b->plan.fits) return a->plan.fits;
     if (planner->options->objective == ADVICE_LEAST_COST && cost_of(a) != cost_of(b)) return cost_of(a) < cost_of(b);
     if (planner->objective == SPMD_SEARCH_MEMORY || !a->plan.fits)
         return a->plan.hbm_peak_bytes < b->plan.hbm_peak_bytes;
     return a->plan.step_picoseconds < b->plan.step_picoseconds;
+}
+
+// Whether a candidate is better. One that is known to fit is better than any estimate.
+static bool better(const Planner *planner, const Candidate *a, const Candidate *b) {
+    const bool a_fits = a->is_whole && a->plan.fits, b_fits = b->is_whole && b->plan.fits;
+    return a_fits != b_fits ? a_fits : looks_better(planner, a, b);
 }
 
 // Prepares for trials on the mesh of a candidate.
@@ -362,6 +480,8 @@ static void use_mesh(Planner *planner, const Candidate *candidate) {
                                                  .async = emu_topology_overlaps(topology)},
                                         .is_verified = true};
     planner->reference = planner->reference_less = (SpmdSearchCost){0, 0};
+    if (planner->verified_on != topology) planner->verified_step = 0;
+    planner->verified_on = topology;
 }
 
 // Takes the numbers of a plan, unless those that the candidate has are better.
@@ -381,7 +501,8 @@ static void take_cost(const Planner *planner, Candidate *candidate, const SpmdSe
 // Times the best plans of a candidate, at most `most`, with the whole program, and keeps the best.
 static HloStatus time_whole(Planner *planner, Candidate *candidate, int64_t most) {
     const int64_t count = candidate->best_count < most ? candidate->best_count : most;
-    if (candidate->is_whole) return HLO_SUCCESS;
+    if (candidate->is_whole && (most == 1 || candidate->is_closed || !planner->programs[candidate->plan.repair].more))
+        return HLO_SUCCESS;
     SpmdSearchTrial *trials = HLO_ARENA_NEW(planner->arena, SpmdSearchTrial, count);
     HloStatus first = NULL;
     bool any = false;
@@ -430,6 +551,16 @@ static HloStatus try_plan(Planner *planner, const Candidate *candidate) {
                             &planner->trial);
 }
 
+// Takes the numbers of the last whole trial.
+static void take_report(const Planner *planner, AdvicePlanned *plan) {
+    const EmuReport *report = planner->trial.report;
+    plan->step_picoseconds = report->step_picoseconds;
+    plan->hbm_peak_bytes = report->hbm_peak_bytes;
+    plan->mfu = report->mfu;
+    plan->names_scopes = report->names_scopes;
+    plan->fits = !emu_report_out_of_memory(report);
+}
+
 // Times the candidate with the sharding of every parameter given.
 static HloStatus time_closed(Planner *planner, Candidate *candidate) {
     AdvicePlanned *plan = &candidate->plan;
@@ -440,33 +571,93 @@ static HloStatus time_closed(Planner *planner, Candidate *candidate) {
     if (status && hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
     hlo_status_free(status);
     planner->result->result_count = boundary->result_count;
-    const EmuReport *report = planner->trial.report;
-    plan->step_picoseconds = report->step_picoseconds;
-    plan->hbm_peak_bytes = report->hbm_peak_bytes;
-    plan->mfu = report->mfu;
-    plan->names_scopes = report->names_scopes;
-    plan->fits = !emu_report_out_of_memory(report);
+    take_report(planner, plan);
     return HLO_SUCCESS;
 }
 
-// Writes out what propagation gave every parameter, so that the plan does not depend on it.
-static HloStatus close_plan(Planner *planner, Candidate *candidate) {
+// What the search decided for a parameter, "data,?"; NULL if it left the parameter to propagation.
+static const char *decided(const Candidate *candidate, int64_t parameter) {
+    for (int64_t i = 0; i < candidate->shard_count; ++i) {
+        char *end;
+        if (candidate->shards[i][0] != 'p') continue;
+        if (strtoll(candidate->shards[i] + 1, &end, 10) == parameter && end > candidate->shards[i] + 1 && *end == '=')
+            return end + 1;
+    }
+    return NULL;
+}
+
+// The specs of all parameters with what the search left open in a parameter that it decided kept whole.
+static const char *const *close_open(Planner *planner, const Candidate *candidate, const char *const *resolved,
+                                     int64_t count) {
+    const char **specs = hlo_arena_copy(planner->arena, resolved, (size_t)count * sizeof(*specs));
+    for (int64_t i = 0; i < count; ++i) {
+        const char *spec = *resolved[i] ? decided(candidate, i) : NULL;
+        if (!spec) continue;
+        char *closed = hlo_arena_text(planner->arena, spec);
+        for (char *at = closed; *at; ++at)
+            if (*at == '?') *at = '-';
+        specs[i] = closed;
+    }
+    return specs;
+}
+
+// Gives every parameter the sharding of `specs`.
+static void set_shards(Planner *planner, Candidate *candidate, const char *const *specs, int64_t count) {
     AdvicePlanned *plan = &candidate->plan;
     HloStringVector shards = {0};
-    HLO_TRY(try_plan(planner, candidate));
-    const SpmdBoundary *boundary = planner->trial.compiled->boundary;
-    const int64_t count = boundary->parameter_count;
-    HLO_TRY(write_specs(planner, plan, boundary->parameters, count, &plan->parameters));
     for (int64_t i = 0; i < count; ++i) {
-        if (!*plan->parameters[i]) continue;
-        const char *shard = hlo_arena_format(planner->arena, "p%lld=%s", (long long)i, plan->parameters[i]);
+        if (!*specs[i]) continue;
+        const char *shard = hlo_arena_format(planner->arena, "p%lld=%s", (long long)i, specs[i]);
         hlo_vector_push(planner->arena, &shards, shard);
     }
     for (int64_t i = 0; i < plan->inner_count; ++i) hlo_vector_push(planner->arena, &shards, plan->inner[i]);
+    plan->parameters = specs;
     candidate->shards = shards.items;
     candidate->shard_count = shards.count;
+}
+
+// Times the candidate with the sharding of `specs` for every parameter.
+static HloStatus close_with(Planner *planner, Candidate *candidate, const char *const *specs, int64_t count) {
+    set_shards(planner, candidate, specs, count);
     HLO_TRY(time_closed(planner, candidate));
     candidate->is_whole = candidate->is_closed = true;
+    return HLO_SUCCESS;
+}
+
+// Closes a plan with whole dimensions where the search left them open, and takes it if it is better than `candidate`,
+// the same plan closed otherwise, of which the trial is.
+static HloStatus close_whole(Planner *planner, Candidate *candidate, const Candidate *open, int64_t count) {
+    const CompileOptions compile = planner->compile;
+    AdviceTrial trial = planner->trial;
+    Candidate other = *open;
+    planner->trial = (AdviceTrial){0};
+    HloStatus status = close_with(planner, &other, close_open(planner, open, candidate->plan.parameters, count), count);
+    if (!status && better(planner, &other, candidate)) {
+        *candidate = other;
+    } else {
+        planner->compile = compile;
+        const AdviceTrial worse = planner->trial;
+        planner->trial = trial;
+        trial = worse;
+    }
+    advice_trial_free(&trial);
+    return status;
+}
+
+// Writes out the sharding of every parameter, so that the plan does not depend on propagation: what propagation gave
+// it; or, where the plan gets worse by that, with whole dimensions where the search left them open. An axis that
+// propagation gives to a parameter late is an annotation like others when it is written out, and can lead all astray.
+static HloStatus close_plan(Planner *planner, Candidate *candidate) {
+    HLO_TRY(try_plan(planner, candidate));
+    const SpmdBoundary *boundary = planner->trial.compiled->boundary;
+    const int64_t count = boundary->parameter_count;
+    const char *const *resolved;
+    Candidate open = *candidate;
+    open.is_whole = true;
+    take_report(planner, &open.plan);
+    HLO_TRY(write_specs(planner, &candidate->plan, boundary->parameters, count, &resolved));
+    HLO_TRY(close_with(planner, candidate, resolved, count));
+    if (better(planner, &open, candidate)) HLO_TRY(close_whole(planner, candidate, &open, count));
     planner->closed = candidate;
     return HLO_SUCCESS;
 }
@@ -553,6 +744,14 @@ static HloStatus lay_out(Planner *planner, Candidate *candidate) {
     return HLO_SUCCESS;
 }
 
+// Whether a plan on the mesh that is searched now was timed with the whole program.
+static bool was_checked(Planner *planner, const SpmdSearchTrial *plan) {
+    planner->whole = true;
+    const char *key = key_of(planner, plan);
+    planner->whole = false;
+    return hlo_string_map_get(&planner->known, key, strlen(key)) != NULL;
+}
+
 // Searches one mesh: only the starts for a first look at it. `example` has a plan to begin with, or is NULL.
 static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_only, const Candidate *example) {
     SpmdSearchResult found;
@@ -583,7 +782,7 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
     candidate->plan.is_exact = found.is_exact && !planner->program->more;  // else the costs are estimates
     candidate->best = found.best;
     candidate->best_count = found.best_count;
-    candidate->is_whole = !planner->program->more;
+    candidate->is_whole = !planner->program->more || was_checked(planner, &found.best[0]);
     candidate->is_closed = false;
     take_cost(planner, candidate, &found.best[0], true);
     if (!starts_only && !is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
@@ -652,7 +851,7 @@ static HloStatus improve_some(Planner *planner) {
         bool is_twin = false;
         for (int64_t i = 0; i < count; ++i) {
             Candidate *one = &planner->candidates.items[i];
-            if (!done[i] && (!next || better(planner, one, next))) next = one;
+            if (!done[i] && (!next || looks_better(planner, one, next))) next = one;
             if (!best || better(planner, one, best)) best = one;
         }
         for (int64_t i = 0; i < count; ++i)

@@ -12,21 +12,23 @@
 
 // ---- names of parameters
 
-// How many parameters a pattern names; 0 if not all of them are sharded as `spec` says.
-static int64_t count_alike(AdvicePlan *plan, const HloModule *module, const char *pattern, const char *spec) {
+// Whether a pattern names several parameters, and all of them are sharded alike.
+static bool names_alike(AdvicePlan *plan, const HloModule *module, const char *pattern) {
     const HloInstructionVector *parameters = &module->entry->parameters;
     const HloArenaMark mark = hlo_arena_mark(plan->arena);
+    const char *first = NULL;
     int64_t count = 0;
     bool alike = true;
     for (int64_t p = 0, leaf = 0; p < parameters->count && alike; ++p) {
         if (spmd_argument_matches(plan->arena, pattern, parameters->items[p])) {
-            alike = !strcmp(plan->best->parameters[leaf], spec);
-            count++;
+            const char *spec = plan->best->parameters[leaf];
+            if (!count++) first = spec;
+            alike = !strcmp(spec, first);
         }
         leaf += hlo_shape_leaf_count(parameters->items[p]->shape);
     }
     hlo_arena_reset(plan->arena, mark);
-    return alike ? count : 0;
+    return alike && count > 1;
 }
 
 void advice_plan_name(AdvicePlan *plan, const HloModule *module) {
@@ -35,11 +37,19 @@ void advice_plan_name(AdvicePlan *plan, const HloModule *module) {
         leaves += hlo_shape_leaf_count(module->entry->parameters.items[p]->shape);
     const char **names = HLO_ARENA_NEW(plan->arena, const char *, leaves + 1);
     const char **patterns = HLO_ARENA_NEW(plan->arena, const char *, leaves + 1);
+    HloStringMap alike = {0};  // whether the parameters of a pattern are
     for (int64_t i = 0; i < leaves; ++i) {
         names[i] = advice_parameter_name(plan->arena, module, i);
         const char *pattern = advice_name_pattern(plan->arena, names[i]);
-        const bool grouped = strchr(pattern, '*') && count_alike(plan, module, pattern, plan->best->parameters[i]) > 1;
-        patterns[i] = grouped ? pattern : names[i];
+        // Equal layers share few patterns, each of which is matched with all names once.
+        const size_t length = strlen(pattern);
+        bool *known = hlo_string_map_get(&alike, pattern, length);
+        if (!known) {
+            known = HLO_ARENA_NEW(plan->arena, bool, 1);
+            *known = strchr(pattern, '*') && names_alike(plan, module, pattern);
+            hlo_string_map_set(plan->arena, &alike, pattern, length, known);
+        }
+        patterns[i] = *known ? pattern : names[i];
     }
     plan->parameter_count = leaves;
     plan->names = names;

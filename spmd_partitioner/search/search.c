@@ -646,14 +646,14 @@ static int32_t *read_start(const Search *search) {
     return choice;
 }
 
-// Starts from data parallelism over all axes but one, with parameters over both: `plans` shard one of `classes` each,
-// and the class of the fastest one is the batch. The better one is improved if it is near the best plan so far.
-static HloStatus search_both_ways(Search *search, const Plan *plans, const int32_t *classes, int64_t count,
-                                  Plan *best) {
-    const double kFar = 1.25;
+// Costs the starts from data parallelism over all axes but one, with parameters over both: `plans` shard one of
+// `classes` each, and the class of the fastest one is the batch. *start is the best; ruled out if there is none.
+static HloStatus cost_both_ways(Search *search, const Plan *plans, const int32_t *classes, int64_t count, Plan *start) {
     const int64_t axes = search->options->mesh_axis_count;
     const unsigned all = (1u << axes) - 1;
     int64_t fastest = 0;
+    *start = (Plan){.ruled_out = true};
+    if (axes < 2 || !count) return HLO_SUCCESS;
     for (int64_t i = 1; i < count; i++)
         if (!plans[i].ruled_out && (plans[fastest].ruled_out || plans[i].cost.time < plans[fastest].cost.time))
             fastest = i;
@@ -661,20 +661,42 @@ static HloStatus search_both_ways(Search *search, const Plan *plans, const int32
     Plan *starts = HLO_ARENA_NEW(search->arena, Plan, axes);
     for (int64_t a = 0; a < axes; a++)
         starts[a].choice = shard_both_ways(search, batch, features, all & ~(1u << a), 1u << a);
-    if (axes > 1) HLO_TRY(evaluate_all(search, starts, axes));
-    int64_t first = 0;
-    for (int64_t a = 1; a < axes; a++)
-        if (better(search, &starts[a], &starts[first])) first = a;
-    if (axes < 2 || starts[first].ruled_out) return HLO_SUCCESS;
-    const bool near = !has_room(search, best) || (double)starts[first].cost.time <= kFar * (double)best->cost.time;
-    if (near && !search->options->starts_only) HLO_TRY(descend(search, &starts[first]));
-    if (better(search, &starts[first], best)) *best = starts[first];
+    HLO_TRY(evaluate_all(search, starts, axes));
+    for (int64_t a = 0; a < axes; a++)
+        if (!a || better(search, &starts[a], start)) *start = starts[a];
     return HLO_SUCCESS;
+}
+
+// Improves a start, unless a first look is enough, and takes it if it is the best then.
+static HloStatus improve_start(Search *search, Plan *start, Plan *best) {
+    if (!search->options->starts_only) HLO_TRY(descend(search, start));
+    if (better(search, start, best)) *best = *start;
+    return HLO_SUCCESS;
+}
+
+// Improves the better one of these starts if it is near the best plan so far.
+static HloStatus search_both_ways(Search *search, const Plan *plans, const int32_t *classes, int64_t count,
+                                  Plan *best) {
+    const double kFar = 1.25;
+    Plan start;
+    HLO_TRY(cost_both_ways(search, plans, classes, count, &start));
+    if (start.ruled_out) return HLO_SUCCESS;
+    const bool near = !has_room(search, best) || (double)start.cost.time <= kFar * (double)best->cost.time;
+    return near ? improve_start(search, &start, best) : HLO_SUCCESS;
+}
+
+// The best of plans.
+static Plan *best_of(const Search *search, Plan *plans, int64_t count) {
+    Plan *best = plans;
+    for (int64_t i = 1; i < count; i++)
+        if (better(search, &plans[i], best)) best = &plans[i];
+    return best;
 }
 
 // Starts: nothing; every parameter whole; every parameter in parts, over each axis and over all; one group's dimension
 // over all axes, the best of which is data parallelism in most programs; that over all axes but one, and parameters
-// over both; the plan that the caller brings. The best few are improved, the best one where the caller brings a plan.
+// over both, which is improved first if it is the best; the plan that the caller brings. The best few are improved, the
+// best one where the caller brings a plan.
 // One that is far from the best when that has been improved stays as it is.
 static HloStatus search_from_starts(Search *search, Plan *best) {
     const double kFar = 1.1;
@@ -699,24 +721,26 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
     const int64_t parallel = candidates.count - classes.count;
     if (search->options->start_count)
         hlo_vector_push(search->arena, &candidates, ((Plan){.choice = read_start(search)}));
+    // What people write by hand comes first: it is not to be lost where time is short.
+    HLO_TRY(evaluate_all(search, candidates.items + parallel, classes.count));
+    Plan both;
+    HLO_TRY(cost_both_ways(search, candidates.items + parallel, classes.items, classes.count, &both));
     HLO_TRY(evaluate_all(search, candidates.items, candidates.count));
     const Plan *all_parallel =
         hlo_arena_copy(search->arena, candidates.items + parallel, (size_t)classes.count * sizeof(Plan));
+    if (better(search, &both, best_of(search, candidates.items, candidates.count)))
+        HLO_TRY(improve_start(search, &both, best));
     for (int64_t count = 0; count < starts && count < candidates.count; count++) {
-        int64_t first = 0;
-        for (int64_t i = 1; i < candidates.count; i++)
-            if (better(search, &candidates.items[i], &candidates.items[first])) first = i;
-        Plan start = candidates.items[first];
+        Plan *first = best_of(search, candidates.items, candidates.count);
+        Plan start = *first;
         if (start.ruled_out || (count >= STARTS && !is_cheap(search, search->evaluated))) break;
         if (count && !is_cheap(search, search->evaluated) && has_room(search, best) &&
             (double)start.cost.time > kFar * (double)best->cost.time && search->options->objective == SPMD_SEARCH_TIME)
             break;
-        candidates.items[first].ruled_out = true;
-        if (!search->options->starts_only) HLO_TRY(descend(search, &start));
-        if (better(search, &start, best)) *best = start;
+        first->ruled_out = true;
+        HLO_TRY(improve_start(search, &start, best));
     }
     // Once with the fastest of all, and once without those that were improved here.
-    if (!classes.count) return HLO_SUCCESS;
     HLO_TRY(search_both_ways(search, candidates.items + parallel, classes.items, classes.count, best));
     return search_both_ways(search, all_parallel, classes.items, classes.count, best);
 }

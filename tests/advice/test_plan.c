@@ -128,6 +128,39 @@ Test(plan, bug_repairs_were_tried_after_the_end) {
 #undef LARGE
 }
 
+// The peak of two or four layers is in the wide product before them; that of 32 layers is at the end of the forward
+// pass, where all activations are in memory. What the search took for the fastest plan that fits needs 19.9 GB, and all
+// plans near it too: it said that nothing fits.
+Test(plan, bug_estimates_from_few_layers_led_to_plans_that_do_not_fit) {
+#define ROWS "f32[24576,8192] "
+#define FORWARD ", lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    enum { LAYERS = 32 };
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule deep\nENTRY main {\n x = " ROWS "parameter(0)\n");
+    for (int i = 0; i < LAYERS; i++) hlo_text_format(&text, " w%d = f32[8192,8192] parameter(%d)\n", i, i + 1);
+    hlo_text_format(&text,
+                    " u = f32[8192,65536] parameter(%d)\n v = f32[65536,8192] parameter(%d)\n"
+                    " a = f32[24576,65536] dot(x, u)" FORWARD " b = f32[24576,65536] sine(a)\n h0 = " ROWS
+                    "dot(b, v)" FORWARD,
+                    LAYERS + 1, LAYERS + 2);
+    for (int i = 0; i < LAYERS; i++)
+        hlo_text_format(&text, " d%d = " ROWS "dot(h%d, w%d)" FORWARD " h%d = " ROWS "sine(d%d)\n", i, i, i, i + 1, i);
+    hlo_text_format(&text, " g%d = " ROWS "cosine(h%d)\n", LAYERS, LAYERS);
+    for (int i = LAYERS - 1; i >= 0; i--)
+        hlo_text_format(&text,
+                        " m%d = " ROWS "multiply(g%d, h%d)\n g%d = " ROWS
+                        "dot(m%d, w%d), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n",
+                        i, i + 1, i, i, i, i);
+    hlo_text_format(&text, " ROOT r = (" ROWS ") tuple(g0)\n}\n");
+    Fixture fixture;
+    cr_assert_null(plan(&fixture, text.data, "v5e-4", (AdvicePlanOptions){.mesh = "data=4", .budget_seconds = 600}));
+    cr_expect(fixture.plan->best->fits, "%lld bytes", (long long)fixture.plan->best->hbm_peak_bytes);
+    hlo_text_free(&text);
+    tear_down(&fixture);
+#undef FORWARD
+#undef ROWS
+}
+
 static void expect_refused(const char *text, const char *slice, AdvicePlanOptions options, HloCode code,
                            const char *words) {
     Fixture fixture;
