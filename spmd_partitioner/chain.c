@@ -12,6 +12,8 @@
 //     updates at a known place           a select of the update, moved (placed_window.c)
 //     concatenate(v …, slice(x), v …)    a pad, where v … are arrays of one value: a shift as jnp and models write it
 //     slice(pad(x, v) + pad(y, w))       the sum of both slices, which are pads: the derivative of a sum of shifts
+//     several slices of that sum         slices of a pad of the sum, by what all pads have in common: filters that are
+//                                        applied along one dimension after the other
 // A slice with strides whose elements another one takes too goes the other way: it becomes a slice of that one. Every
 // second element from 0 on lies on the devices that hold the elements, and those from 2 on are the same, shifted by one
 // (a level of an associative scan). Slice by slice both would be moved.
@@ -353,6 +355,110 @@ static HloInstruction *split_part(HloInstruction *at, const Joined *part) {
     return first;
 }
 
+// Whether an array that several ops use is computed elementwise of nothing but pads and scalars, and only parts of it
+// are used; low and high get what all of the pads add at least.
+static bool is_used_in_parts(const HloInstruction *at, Joined *part) {
+    if (!spmd_is_link(at) || !spmd_is_elementwise(at) || hlo_instruction_is_root(at) || at->users.count < 2)
+        return false;
+    for (int64_t i = 0; i < at->users.count; i++)
+        if (!takes_part(at->users.items[i], part)) return false;
+    return true;
+}
+
+// Lowers part->low and part->high to what the pads below `at` add. False if there is something else below it.
+static bool find_common(const HloInstruction *at, Joined *part, int32_t depth) {
+    const HloLiteral *literal;
+    int64_t pads = 0;
+    if (value_of(at, &literal)) return !literal && spmd_is_link(at);
+    if (hlo_is(at, HLO_OP_PAD)) {
+        if (!is_of_pads(at, &pads, 1)) return false;
+        for (int32_t d = 0; d < at->shape->rank; d++) {
+            const HloPadDimension *pad = &HLO_ATTRIBUTES(at, Pad)->padding.items[d];
+            if (pad->low < part->low[d]) part->low[d] = pad->low < 0 ? 0 : pad->low;
+            if (pad->high < part->high[d]) part->high[d] = pad->high < 0 ? 0 : pad->high;
+        }
+        return true;
+    }
+    if (depth == 0 || !at->operand_count || !spmd_is_link(at) || !spmd_is_elementwise(at)) return false;
+    for (int32_t i = 0; i < at->operand_count; i++) {
+        const HloInstruction *operand = at->operands[i];
+        if (hlo_shape_is_scalar(operand->shape)) continue;
+        if (operand->users.count != 1 || !find_common(operand, part, depth - 1)) return false;
+    }
+    return true;
+}
+
+// Whether `at` takes a part of an array, as others do, that is computed of pads which have something in common.
+static bool has_common_padding(const HloInstruction *at, Joined *part) {
+    if (!at->operand_count || !hlo_shape_is_array(at->shape) || !takes_part(at, part)) return false;
+    const HloInstruction *whole = at->operands[0];
+    if (hlo_shape_is_dynamic(whole->shape) || !whole->operand_count || !is_used_in_parts(whole, part)) return false;
+    for (int32_t d = 0; d < at->shape->rank; d++) part->low[d] = part->high[d] = INT64_MAX;
+    if (!find_common(whole, part, MOST_DEPTH)) return false;
+    int64_t most = 0;
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        if (part->low[d] == INT64_MAX) return false;  // of scalars alone
+        if (part->low[d] > most) most = part->low[d];
+        if (part->high[d] > most) most = part->high[d];
+    }
+    return most > 0;
+}
+
+// What `at` is in the padding that all pads have in common, a scalar, if `dims` is NULL; else what it is without that
+// padding, with these dimensions. It comes before `end`.
+static HloInstruction *emit_without(HloInstruction *at, HloInstruction *end, const Joined *part, const int64_t *dims) {
+    HloArena *arena = at->parent->module->arena;
+    const int64_t rank = at->shape->rank;
+    const HloLiteral *literal;
+    if (hlo_shape_is_scalar(at->shape)) return at;
+    if (!dims && hlo_is(at, HLO_OP_PAD)) return at->operands[1];
+    HloInstruction *value = value_of(at, &literal);
+    if (!dims && value) return value;
+    const HloShape *shape = hlo_shape_array(arena, at->shape->type, dims, dims ? rank : 0);
+    HloInstruction **operands = HLO_ARENA_NEW(arena, HloInstruction *, at->operand_count), *made;
+    if (hlo_is(at, HLO_OP_PAD)) {
+        HloPadDimension *left = HLO_ARENA_NEW(arena, HloPadDimension, rank);
+        bool pads = false;
+        for (int64_t d = 0; d < rank; d++) {
+            left[d] = HLO_ATTRIBUTES(at, Pad)->padding.items[d];
+            left[d].low -= part->low[d];
+            left[d].high -= part->high[d];
+            pads |= left[d].low || left[d].high;
+        }
+        if (!pads) return at->operands[0];
+        HloPadAttributes attributes = {{left, rank}};
+        made = hlo_instruction_new(at->parent, HLO_OP_PAD, shape, at->operands, 2, &attributes, NULL);
+    } else {
+        for (int32_t i = 0; i < at->operand_count; i++)
+            operands[i] = value ? at->operands[i] : emit_without(at->operands[i], end, part, dims);
+        made = hlo_instruction_clone(at->parent, at, shape, operands, at->operand_count);
+    }
+    hlo_instruction_move_before(made, end);
+    return made;
+}
+
+// Pads what is computed of pads instead of these. What is new comes before the array, the first of it is returned.
+static HloInstruction *pad_later(HloInstruction *whole, const Joined *part) {
+    HloArena *arena = whole->parent->module->arena;
+    const int64_t rank = whole->shape->rank;
+    HloInstruction *before = whole->previous;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank);
+    HloPadDimension *padding = HLO_ARENA_NEW(arena, HloPadDimension, rank);
+    for (int64_t d = 0; d < rank; d++) {
+        padding[d] = (HloPadDimension){.low = part->low[d], .high = part->high[d]};
+        dims[d] = whole->shape->dims[d] - part->low[d] - part->high[d];
+    }
+    HloInstruction *operands[2] = {emit_without(whole, whole, part, dims), emit_without(whole, whole, part, NULL)};
+    HloPadAttributes attributes = {{padding, rank}};
+    HloInstruction *made = hlo_instruction_new(whole->parent, HLO_OP_PAD, whole->shape, operands, 2, &attributes, NULL);
+    hlo_instruction_move_before(made, whole);
+    hlo_instruction_copy_annotations(made, whole);
+    hlo_instruction_replace_uses(whole, made);
+    HloInstruction *first = before->next;
+    spmd_remove_unused(whole);
+    return first;
+}
+
 static Joined room_for(HloArena *arena, int64_t rank) {
     int64_t *room = HLO_ARENA_NEW(arena, int64_t, 5 * rank + 1);
     return (Joined){.low = room,
@@ -377,7 +483,7 @@ bool spmd_has_chains(const HloModule *module) {
             if (!may_end(at->opcode)) continue;
             Joined joined = room_for(scratch, hlo_shape_is_array(at->shape) ? at->shape->rank : 0);
             found = spmd_is_padded_window(at) || spmd_is_placed_window(at) || join(at, &joined) ||
-                    is_part_of_pads(at, &joined);
+                    is_part_of_pads(at, &joined) || has_common_padding(at, &joined);
         }
     }
     hlo_arena_free(scratch);
@@ -418,6 +524,10 @@ void spmd_join_chains(HloModule *module) {
             Joined joined = room_for(scratch, hlo_shape_is_array(at->shape) ? at->shape->rank : 0);
             if (is_part_of_pads(at, &joined)) {
                 next = split_part(at, &joined);
+                continue;
+            }
+            if (has_common_padding(at, &joined)) {
+                next = pad_later(at->operands[0], &joined);
                 continue;
             }
             HloInstruction *made = spmd_is_padded_window(at)   ? spmd_join_padded_window(at)

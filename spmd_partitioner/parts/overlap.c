@@ -8,8 +8,8 @@
 //     one by one: 47 elements in 16 permutes; together: 8 elements in one
 //
 // What all of them need is one window (spmd_emit_window()), of which each is a slice that every device takes for
-// itself. Along two sharded dimensions the second window is taken from the first one's result, so that corners come
-// with it.
+// itself; with strides (wavelets, sums of every second element) they have the same ones. Along two sharded dimensions
+// the second window is taken from the first one's result, so that corners come with it.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -35,11 +35,9 @@ static const Part *part_of(const SpmdPartitioner *partitioner, const HloInstruct
     return found ? (const Part *)(intptr_t)*found : NULL;
 }
 
-static bool has_strides(const HloInstruction *at) {
-    const HloInts strides = HLO_ATTRIBUTES(at, Slice)->strides;
-    for (int64_t d = 0; d < strides.count; d++)
-        if (strides.items[d] != 1) return true;
-    return false;
+// Elements from the first to the last of a shard of the slice.
+static int64_t reach(const HloInstruction *at, int32_t dim, int64_t shard) {
+    return (shard - 1) * spmd_slice_stride(at, dim) + 1;
 }
 
 // Whether a slice takes a part of a dimension that is sharded.
@@ -55,13 +53,15 @@ static int64_t positions_along(const SpmdPartitioner *partitioner, const Group *
 static bool is_near(const SpmdPartitioner *partitioner, const Group *group, const HloInstruction *at) {
     const HloInstruction *op = partitioner->op;
     const bool needed = at->users.count || hlo_instruction_is_root(at);
-    if (at == op || !hlo_is(at, HLO_OP_SLICE) || !needed || has_strides(at) || part_of(partitioner, at)) return false;
+    if (at == op || !hlo_is(at, HLO_OP_SLICE) || !needed || part_of(partitioner, at)) return false;
     if (partitioner->locals[partitioner->plan->first_leaf[at->id]]) return false;  // it was partitioned before
     if (!hlo_shape_equal(at->shape, op->shape, HLO_COMPARE_DIMS_ONLY)) return false;
     if (!spmd_sharding_equal(spmd_plan_array(partitioner->plan, at, 0)->sharding, group->sharding)) return false;
     for (int32_t d = 0; d < op->shape->rank; d++) {
+        if (spmd_slice_stride(at, d) != spmd_slice_stride(op, d)) return false;
         if (!is_windowed(group, op, d)) continue;
-        const int64_t shard = spmd_shard_size(op->shape->dims[d], positions_along(partitioner, group, d));
+        const int64_t shard =
+            spmd_shard_size(op->shape->dims[d], positions_along(partitioner, group, d)) * spmd_slice_stride(op, d);
         const int64_t distance =
             HLO_ATTRIBUTES(at, Slice)->starts.items[d] - HLO_ATTRIBUTES(op, Slice)->starts.items[d];
         if (distance >= shard || -distance >= shard) return false;
@@ -88,7 +88,7 @@ static Group collect(SpmdPartitioner *partitioner) {
     add(arena, &group, op);
     bool windowed = false;
     for (int32_t d = 0; d < op->shape->rank; d++) windowed |= is_windowed(&group, op, d);
-    if (!windowed || group.sharding->unreduced || has_strides(op)) return group;
+    if (!windowed || group.sharding->unreduced) return group;
     const HloInstructionVector *users = &op->operands[0]->users;
     for (int64_t i = 0; i < users->count; i++)
         if (is_near(partitioner, &group, users->items[i])) add(arena, &group, users->items[i]);
@@ -98,7 +98,8 @@ static Group collect(SpmdPartitioner *partitioner) {
 // What all slices of the group need along a dimension.
 static SpmdInterval hull(const SpmdPartitioner *partitioner, const Group *group, int32_t dim) {
     const int64_t size = spmd_shard_size(partitioner->op->shape->dims[dim], positions_along(partitioner, group, dim));
-    return (SpmdInterval){size, group->least[dim], 1, size + group->largest[dim] - group->least[dim], 1, 0};
+    const int64_t length = reach(partitioner->op, dim, size) + group->largest[dim] - group->least[dim];
+    return (SpmdInterval){size * spmd_slice_stride(partitioner->op, dim), group->least[dim], 1, length, 1, 0};
 }
 
 // The windows of the array that theirs is put together of (composed.h); NULL if it is not.
@@ -188,7 +189,7 @@ static bool overlap(SpmdPartitioner *partitioner, const SpmdAxes *factors, bool 
         const int64_t start = sharded ? starts[d] - part->least[d] : starts[d];
         const int64_t size =
             spmd_shard_size(shape->dims[d], spmd_axes_product(partitioner->mesh, &part->sharding->dims[d]));
-        made = spmd_emit_slice(partitioner, made, d, start, start + size, 1);
+        made = spmd_emit_slice(partitioner, made, d, start, start + reach(op, d, size), spmd_slice_stride(op, d));
     }
     spmd_define(partitioner, 0, made, part->sharding, 0, HLO_OPCODE_COUNT);
     return true;

@@ -19,4 +19,8 @@ bool spmd_overlap_composed(SpmdPartitioner *partitioner, const SpmdAxes *factors
 int64_t spmd_slices_cost(SpmdPartitioner *partitioner, const HloInstruction *const *slices, int64_t count,
                          const SpmdSharding *sharding, const SpmdAxes *factors);
 
+// Returns the stride of a slice along a dimension. One beyond the end takes the first element only, as does the
+// operand's size, which is returned then: it stays small enough to count with.
+int64_t spmd_slice_stride(const HloInstruction *op, int32_t dim);
+
 #endif

@@ -84,9 +84,7 @@ static void take_window(SpmdPartitioner *partitioner, Windowed *windowed, int32_
     windowed->operand.hlo = spmd_emit_window(partitioner, windowed->operand, dim, interval, fill, &windowed->reason);
 }
 
-// A stride beyond the end takes the first element only, as does the operand's size; it stays small enough to count
-// with.
-static int64_t stride_of(const HloInstruction *op, int32_t dim) {
+int64_t spmd_slice_stride(const HloInstruction *op, int32_t dim) {
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
     const int64_t stride = slice->strides.count ? slice->strides.items[dim] : 1;
     const int64_t size = op->operands[0]->shape->dims[dim];
@@ -98,7 +96,7 @@ static int64_t stride_of(const HloInstruction *op, int32_t dim) {
 static SpmdInterval slice_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
                                    int64_t size) {
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
-    const int64_t stride = stride_of(op, dim);
+    const int64_t stride = spmd_slice_stride(op, dim);
     (void)mesh;
     (void)axes;
     return (SpmdInterval){stride * size, slice->starts.items[dim], 1, size ? (size - 1) * stride + 1 : 0, 1, 0};
@@ -146,7 +144,7 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
     int64_t *starts = HLO_ARENA_NEW(arena, int64_t, rank), *limits = HLO_ARENA_NEW(arena, int64_t, rank);
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, rank);
     for (int32_t d = 0; d < rank; d++) {
-        strides[d] = stride_of(op, d);
+        strides[d] = spmd_slice_stride(op, d);
         if (moves(&windowed, d)) {
             take_window(partitioner, &windowed, d, slice_interval, NULL);
             limits[d] = windowed.operand.hlo->shape->dims[d];

@@ -80,7 +80,46 @@
     "}\n z = f32[] constant(0)\n q = " Longer " pad(p, z), padding=" Pad "\n" Unused " a = " Shape      \
     " slice(q), slice={" Slice "}\n ROOT t = " Shape " subtract(p, a), sharding={devices=" Devices "}\n}\n"
 
+// A filter along both dimensions of N x M, padded by one: rows are added up, then columns of what comes of them.
+#define SEPARABLE(N, M, Longer, Wider, Ends, Devices)                                                               \
+    "HloModule m, num_partitions=8\nENTRY e {\n p = f32[" N "," M "] parameter(0), sharding={devices=" Devices      \
+    "}\n z = f32[] constant(2)\n q = f32[" Longer "," Wider                                                         \
+    "] pad(p, z), padding=1_1x1_1\n"                                                                                \
+    " a = f32[" N "," Wider "] slice(q), slice={[0:" N "],[0:" Wider "]}\n b = f32[" N "," Wider                    \
+    "] slice(q), slice={[2:" Longer "],[0:" Wider "]}\n e = f32[" N "," Wider                                       \
+    "] exponential(b)\n"                                                                                            \
+    " c = f32[" N "," Wider "] add(a, e)\n l = f32[" N "," M "] slice(c), slice={[0:" N "],[0:" M "]}\n r = f32[" N \
+    "," M "] slice(c), slice={[0:" N "],[" Ends "]}\n ROOT t = f32[" N "," M                                        \
+    "] subtract(r, l), sharding={devices=" Devices "}\n}\n"
+
+// A wavelet of four elements at every second one of N, of which the first two follow the last (Longer).
+#define WAVELET(N, Longer, Half, Limits0, Limits1, Limits2, Limits3, Devices)                                  \
+    "HloModule m, num_partitions=8\nENTRY e {\n p = f32[" N ",3] parameter(0), sharding={devices=" Devices     \
+    "}\n h = f32[2,3] slice(p), slice={[0:2],[0:3]}\n q = f32[" Longer                                         \
+    ",3] concatenate(p, h), dimensions={0}\n"                                                                  \
+    " a = f32[" Half ",3] slice(q), slice={" Limits0 ",[0:3]}\n b = f32[" Half ",3] slice(q), slice={" Limits1 \
+    ",[0:3]}\n c = f32[" Half ",3] slice(q), slice={" Limits2 ",[0:3]}\n d = f32[" Half                        \
+    ",3] slice(q), slice={" Limits3 ",[0:3]}\n e = f32[" Half ",3] subtract(a, b)\n f = f32[" Half             \
+    ",3] multiply(c, d)\n ROOT t = f32[" Half ",3] add(e, f), sharding={devices=" Devices "}\n}\n"
+
 static const SentBytes programs[] = {
+    // Two elements of the next device.
+    {"a wavelet", WAVELET("32", "34", "16", "[0:31:2]", "[1:32:2]", "[2:33:2]", "[3:34:2]", "[8,1]<=[8]"), 2 * 3 * 4},
+    {"a wavelet of one result a device",
+     WAVELET("16", "18", "8", "[0:15:2]", "[1:16:2]", "[2:17:2]", "[3:18:2]", "[8,1]<=[8]"), 2 * 3 * 4},
+    {"a wavelet of two axes",
+     WAVELET("32", "34", "16", "[0:31:2]", "[1:32:2]", "[2:33:2]", "[3:34:2]", "[8,1]<=[2,4]T(1,0)"), 2 * 3 * 4},
+    {"a wavelet, uneven", WAVELET("30", "32", "15", "[0:29:2]", "[1:30:2]", "[2:31:2]", "[3:32:2]", "[8,1]<=[8]"),
+     2 * 3 * 4},
+    // A row up and one down, then a column to each side.
+    {"a filter along rows, then along columns", SEPARABLE("8", "16", "10", "18", "2:18", "[2,4]<=[8]"),
+     2 * (4 + 4) * 4},
+    {"a filter along rows, then along columns, uneven", SEPARABLE("7", "15", "9", "17", "2:17", "[2,4]<=[8]"),
+     2 * (4 + 4) * 4},
+    {"a filter along rows, then along columns, of one element", SEPARABLE("2", "4", "4", "6", "2:6", "[2,4]<=[8]"),
+     2 * (1 + 1) * 4},
+    {"a filter along rows, then along columns, of two axes",
+     SEPARABLE("8", "16", "10", "18", "2:18", "[1,8]<=[2,4]T(1,0)"), 2 * 8 * 4},
     // The pad by itself would be made by an all-to-all, but nothing needs it.
     {"a shift by a shard, written as a pad",
      SHIFTED_BY_PAD("f32[8,16]", "f32[9,16]", "1_0x0_0", "[0:8],[0:16]", "[8,1]<=[8]", ""), 16 * 4},
