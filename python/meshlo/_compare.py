@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from meshlo._emulate import Emulation, emulate, framed
-from meshlo._library import Error, InvalidArgument, InvalidType, c_string, c_strings, check, ffi, lib, path_text, size_text, text_of, time_text, written
+from meshlo._library import Error, InvalidArgument, InvalidType, Printed, c_string, c_strings, check, ffi, lib, path_text, size_text, text_of, time_text, written
 from meshlo._machine import Topology
 from meshlo._program import _axes, load, mesh_text
 
@@ -127,7 +127,7 @@ def _meshes(pattern: str | None, devices: int) -> list[str | None]:
     return [",".join(f"{text_of(axis.name)}={axis.size}" for axis in mesh.axes[0:mesh.count]) for mesh in meshes[0][0:count[0]]]
 
 
-class Sweep:
+class Sweep(Printed):
     """The results of `sweep()`, those that fit first, the fastest first. `rows` has the numbers, `str()` is a table, `failures` has what
     could not be emulated, with the reason."""
 

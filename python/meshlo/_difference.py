@@ -6,7 +6,7 @@ import json
 from typing import Any, Mapping, Sequence
 
 from meshlo._arrays import literal_of
-from meshlo._library import InvalidArgument, InvalidType, c_string, c_strings, ffi, lib, made, one_of, real_number, written
+from meshlo._library import InvalidArgument, InvalidType, Printed, c_string, c_strings, ffi, lib, made, one_of, real_number, written
 from meshlo._machine import Topology
 from meshlo._program import Program, SpmdArguments, load
 from meshlo._run import _NUMERICS, _flatten
@@ -50,7 +50,7 @@ def _way(program: Program, way: Any, what: str) -> tuple[Any, list[Any]]:
     return run, keep
 
 
-class Difference:
+class Difference(Printed):
     """The first instruction whose value differs. `str()` is a description, `bool()` says whether there is one.
 
     `name`, `opcode`, `shape`, `scope` and `source` are the instruction's; `place` names the loops, branches and calls around it

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from meshlo._library import InvalidArgument, InvalidType, c_string, ffi, lib, made, path_text, real_number, size_text, time_text, whole_number, written
+from meshlo._library import InvalidArgument, InvalidType, Printed, c_string, ffi, lib, made, path_text, real_number, size_text, time_text, whole_number, written
 from meshlo._machine import Topology
 from meshlo._program import Partitioned, load
 
@@ -145,13 +145,13 @@ class Emulation:
         """Shows the report in a notebook; outside of one, prints the table."""
         try:
             from IPython import get_ipython
-            from IPython.display import HTML, display
+            from IPython.display import display_html
         except ImportError:
             get_ipython = None
         if get_ipython is None or get_ipython() is None:
             print(self.summary())
             return
-        display(HTML(framed(self.html(), height)))
+        display_html(framed(self.html(), height), raw=True)
 
     def _repr_html_(self) -> str:
         """The report, for the last value of a notebook's cell."""
@@ -165,7 +165,7 @@ class Emulation:
         return f"<meshlo.Emulation on {self._topology.name}: {time_text(self.step_seconds)} a step, {size_text(self.hbm_peak)}{fits}>"
 
 
-class Explanation:
+class Explanation(Printed):
     """What the collectives of a partitioned program are for, what they cost, and what to change. `str()` is the table of
     `meshlo explain`; `as_dict()` has what its `--json` prints."""
 

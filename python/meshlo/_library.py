@@ -6,6 +6,7 @@ when Python drops its last reference. cffi releases the interpreter's lock durin
 """
 from __future__ import annotations
 
+import html
 import math
 import operator
 import os
@@ -175,6 +176,19 @@ def real_number(value: Any, what: str) -> float:
     if not 0 <= value < math.inf:
         raise InvalidArgument(f"{what} is a number from 0 on, not {value!r}")
     return float(value)
+
+
+def devices_text(count: int) -> str:
+    """A number of devices in words."""
+    return "1 device" if count == 1 else f"{count} devices"
+
+
+class Printed:
+    """A result that a notebook shows as print() does."""
+
+    def _repr_html_(self) -> str:
+        """The lines, for the last value of a notebook's cell."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def path_text(path: Any, what: str) -> str:

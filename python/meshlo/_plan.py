@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Mapping, Sequence
 
 from meshlo._emulate import Emulation, _slice, emulate
-from meshlo._library import InvalidArgument, InvalidType, c_string, c_strings, ffi, lib, made, one_of, real_number, size_text, text_of, time_text, written
+from meshlo._library import InvalidArgument, InvalidType, Printed, c_string, c_strings, ffi, lib, made, one_of, real_number, size_text, text_of, time_text, written
 from meshlo._machine import Topology
 from meshlo._program import Program, load, mesh_text, shard_texts
 
@@ -27,7 +27,7 @@ def _spec(text: str) -> Any:
     return PartitionSpec(*items)
 
 
-class Plan:
+class Plan(Printed):
     """A mesh, and a sharding of every argument. `str()` is the table of `meshlo plan`.
 
     `in_specs` and `out_specs` have the structure of the function's arguments and results, with a PartitionSpec for each array:

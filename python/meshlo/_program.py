@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any, Mapping
 
-from meshlo._library import (InvalidArgument, InvalidType, c_string, c_strings, check, ffi, lib, made, one_of, path_text, text_of, whole_number,
+from meshlo._library import (InvalidArgument, InvalidType, c_string, c_strings, check, devices_text, ffi, lib, made, one_of, path_text, text_of, whole_number,
                              written)
 from meshlo._machine import Topology
 
@@ -150,7 +150,7 @@ class Program:
         return written(lib.hlo_module_to_stablehlo_bytecode, self._module, ffi.NULL)
 
     def __repr__(self) -> str:
-        return f"<meshlo.Program {self.name!r} for {self.num_partitions} devices>"
+        return f"<meshlo.Program {self.name!r} for {devices_text(self.num_partitions)}>"
 
 
 def _print(module: Any) -> str:
@@ -344,4 +344,4 @@ class Partitioned:
         return ids
 
     def __repr__(self) -> str:
-        return f"<meshlo.Partitioned {text_of(self._module.name)!r} for {self.num_partitions} devices, {len(self.collectives)} collectives>"
+        return f"<meshlo.Partitioned {text_of(self._module.name)!r} for {devices_text(self.num_partitions)}, {len(self.collectives)} collectives>"

@@ -188,6 +188,11 @@ def test_a_notebook_shows_reports_and_comparisons_as_pages():
     for shown in (report, meshlo.compare({"a": sharded()}, on="v2-8")):
         frame = shown._repr_html_()
         assert frame.startswith("<iframe srcdoc=") and html.unescape(frame.split('"')[1]) == shown.html()
+    low = lowered()
+    for shown in (meshlo.explain(sharded(), on="v2-8"), meshlo.sweep(sharded(), on="v2-8"), meshlo.plan(low, on="v2-8", budget=0.1),
+                  meshlo.first_difference(low, (W, X), a="exact", b="tpu")):
+        assert html.unescape(shown._repr_html_()) == f"<pre>{shown}</pre>"
+    assert repr(meshlo.load(low)).endswith("for 1 device>")
 
 
 def test_profiles_are_read_by_jax_with_every_iteration(tmp_path):
