@@ -10,6 +10,7 @@
 
 #include "compile/resolve_layouts.h"
 #include "hlo/analysis/contents.h"
+#include "hlo/ir/custom_call.h"
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/verify/verify.h"
 
@@ -89,13 +90,25 @@ static bool is_result(const HloModule *module, const HloInstruction *at) {
     return false;
 }
 
+// JAX asks for the order of columns that the host's LAPACK wants; our routines take matrices in any order.
+static bool is_routine(const HloInstruction *at) {
+    return hlo_is(at, HLO_OP_CUSTOM_CALL) && hlo_custom_call_kind(at) == HLO_CALL_BATCHED;
+}
+
 static bool asks_for_order(const HloInstruction *at) {
-    return hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_CUSTOM_CALL);
+    return hlo_is(at, HLO_OP_COPY) || (hlo_is(at, HLO_OP_CUSTOM_CALL) && !is_routine(at));
+}
+
+static void forget_operand_layouts(HloInstruction *call) {
+    HloCustomCallAttributes attributes = *HLO_ATTRIBUTES(call, CustomCall);
+    attributes.operand_layouts = (HloShapes){0};
+    hlo_instruction_set_attributes(call, &attributes);
 }
 
 // Whether an instruction has the order that XLA's shape inference gives it: that of its operand, moved by a transpose.
 static bool derives_order(const HloInstruction *at) {
     if (asks_for_order(at) || !hlo_shape_is_array(at->shape) || !at->shape->layout) return false;
+    if (is_routine(at) || (hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT) && is_routine(at->operands[0]))) return true;
     const HloInts order = at->shape->layout->minor_to_major;
     for (int32_t k = 0; k < at->operand_count; k++) {
         const HloShape *from = at->operands[k]->shape;
@@ -142,6 +155,7 @@ void compile_forget_derived_layouts(HloModule *module, bool results) {
         for (HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
             const bool keeps = entry && (hlo_is(i, HLO_OP_PARAMETER) || (!results && is_result(module, i)));
             if (!keeps && !asks_for_order(i)) i->shape = in_default_order(module->arena, i->shape);
+            if (is_routine(i)) forget_operand_layouts(i);
         }
     }
 }

@@ -20,9 +20,9 @@ typedef struct CompileEntryLayouts {
 // Gives the arrays of a program that was not compiled before the default order of dimensions. Where HLO text names
 // another, it is what XLA's shape inference derives for a transpose and what follows it; XLA's layout assignment
 // forgets it as well (service/layout_assignment.cc), and StableHLO does not have it. Copies and custom calls, which ask
-// for an order, keep theirs, as do arguments and all of a program with fusions or bitcasts, where a compiler has
-// chosen. With `results`, the program's results get the default order too where it is derived, as JAX's executables
-// return them.
+// for an order, keep theirs (but LAPACK's routines, which are ours and take any), as do arguments and all of a program
+// with fusions or bitcasts, where a compiler has chosen. With `results`, the program's results get the default order
+// too where it is derived, as JAX's executables return them.
 void compile_forget_derived_layouts(HloModule *module, bool results);
 // Puts the layouts that the caller requests on the entry of the whole program, and records those that are open (module
 // attributes HLO_ARGUMENT_LAYOUT_MODES and HLO_RESULT_LAYOUT_MODES, which are removed). INVALID_ARGUMENT naming a shape

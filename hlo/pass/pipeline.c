@@ -21,6 +21,7 @@ static const char *const simplify[] = {
     "zero-sized-hlo-elimination",
     "algebraic-simplifier",
     "while-loop-simplifier",
+    "while-loop-state",
     "conditional-simplifier",
     "constant-folding",
     "reshape-mover",
@@ -32,6 +33,7 @@ static const char *const simplify[] = {
 static const char *const simplify_before_partitioning[] = {
     "tuple-simplifier",
     "algebraic-simplifier",
+    "while-loop-state",
     "constant-folding",
     "dce",
 };

@@ -360,6 +360,20 @@ Test(compile_pipeline, orders_that_xla_derives_are_forgotten) {
     }
 }
 
+// The order of columns in which JAX's HLO text calls the host's LAPACK is in its StableHLO too, where nothing reads it:
+// a gradient of `solve` took 1,375.3 and 1,376.9 us.
+Test(compile_pipeline, orders_of_the_hosts_lapack_are_forgotten) {
+    char *result = compiled_text(
+        "HloModule t, entry_computation_layout={(f32[4,4]{1,0})->(f32[4,4]{0,1}, s32[])}\n"
+        "ENTRY e {\n a = f32[4,4]{1,0} parameter(0)\n"
+        " ROOT r = (f32[4,4]{0,1}, s32[]) custom-call(a), custom_call_target=\"lapack_spotrf_ffi\", "
+        "operand_layout_constraints={f32[4,4]{0,1}}, api_version=API_VERSION_TYPED_FFI, backend_config={uplo = 76 : "
+        "ui8}\n}\n",
+        NULL);
+    cr_expect_null(strstr(result, "operand_layout_constraints"), "%s", result);
+    hlo_free(result);
+}
+
 // ---- dumps
 
 static bool exists(const char *folder, const char *name) {

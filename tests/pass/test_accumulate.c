@@ -105,3 +105,29 @@ Test(pass_accumulate, chains_keep_their_bits) {
         hlo_text_free(&text);
     }
 }
+
+#define SUM "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT r = f32[] add(a, b)\n}\n\n"
+#define SUM_AND(from, term)                                                                              \
+    "HloModule m\n\n" SUM "ENTRY main {\n  x = f32[4] parameter(0)\n  z = f32[] constant(" from          \
+    ")\n"                                                                                                \
+    "  s = f32[] reduce(x, z), dimensions={0}, to_apply=sum\n  n = f32[] constant(0)\n  t = f32[] " term \
+    "\n  ROOT r = f32[] sqrt(t)\n}\n"
+
+// sum(jnp.sum(g * g) for g in gradients) begins with 0 in StableHLO, but not in HLO text: 280 and 278 us a step.
+Test(pass_accumulate, a_sum_plus_zero_is_the_sum) {
+    const char *after = "HloModule m\n\n" SUM
+                        "ENTRY main {\n  x = f32[4] parameter(0)\n  z = f32[] constant(0)\n"
+                        "  s = f32[] reduce(x, z), dimensions={0}, to_apply=sum\n  ROOT r = f32[] sqrt(s)\n}\n";
+    check_pass("algebraic-simplifier,dce", SUM_AND("0", "add(n, s)"), after);
+    check_pass("algebraic-simplifier,dce", SUM_AND("0", "add(s, n)"), after);
+    check_same_at_the_ends("algebraic-simplifier,dce", SUM_AND("0", "add(s, n)"), 1);
+}
+
+// A sum that begins with -0 may be -0, which adding 0 makes 0.
+Test(pass_accumulate, a_sum_from_minus_zero_keeps_the_zero_that_is_added) {
+    check_pass("algebraic-simplifier,dce", SUM_AND("-0", "add(n, s)"),
+               "HloModule m\n\n" SUM
+               "ENTRY main {\n  n = f32[] constant(0)\n  x = f32[4] parameter(0)\n"
+               "  z = f32[] constant(-0)\n  s = f32[] reduce(x, z), dimensions={0}, to_apply=sum\n"
+               "  t = f32[] add(n, s)\n  ROOT r = f32[] sqrt(t)\n}\n");
+}

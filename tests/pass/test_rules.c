@@ -51,6 +51,13 @@ static const RuleCase rules[] = {
     {X("s32[3,4]") "  i = s32[4] iota(), iota_dimension=0\n  b = s32[3,4] broadcast(i), dimensions={1}\n"
          "  ROOT r = s32[3,4] add(x, b)\n",
      X("s32[3,4]") "  b = s32[3,4] iota(), iota_dimension=1\n  ROOT r = s32[3,4] add(x, b)\n"},
+    {X("s32[3,4]") "  i = s32[1,4,1] iota(), iota_dimension=1\n  r = s32[4] reshape(i)\n"
+         "  b = s32[3,4] broadcast(r), dimensions={1}\n  ROOT s = s32[3,4] add(x, b)\n",
+     X("s32[3,4]") "  b = s32[3,4] iota(), iota_dimension=1\n  ROOT r = s32[3,4] add(x, b)\n"},
+    STAYS(X("s32[2,2]") "  i = s32[1,4] iota(), iota_dimension=1\n  r = s32[2,2] reshape(i)\n"
+         "  ROOT s = s32[2,2] add(x, r)\n"),
+    {X("s32[]") P("s32[4]", "y", 1) "  a = s32[1] reshape(x)\n  ROOT r = s32[5] concatenate(a, y), dimensions={0}\n",
+     X("s32[]") P("s32[4]", "y", 1) SPLAT("s32[1]", "a", "x") "  ROOT r = s32[5] concatenate(a, y), dimensions={0}\n"},
     {X("s32[4,3]") "  i = s32[4,6] iota(), iota_dimension=0\n  b = s32[4,3] slice(i), slice={[0:4], [1:4]}\n"
          "  ROOT r = s32[4,3] add(x, b)\n",
      X("s32[4,3]") "  b = s32[4,3] iota(), iota_dimension=0\n  ROOT r = s32[4,3] add(x, b)\n"},

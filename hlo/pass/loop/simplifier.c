@@ -4,7 +4,7 @@
 //
 // There are five rewrites. A loop with a known trip count of zero or one becomes its initial state or its body. Users
 // after a loop read invariant elements from before it, and the counter of a counted loop as a constant. Unchanged
-// scalar constants become constants inside, where other rules see them. Elements on which neither users, nor the
+// constants become constants inside, where other rules see them (state.c). Elements on which neither users, nor the
 // condition, nor effects of the body depend, even through other elements in later iterations, are dropped
 // (live_elements() is a fixed point over iterations). The unroller below expands loops of a few small iterations
 // completely.
@@ -57,36 +57,6 @@ static bool read_counter_after(HloInstruction *loop) {
         if (user->opcode != HLO_OP_GET_TUPLE_ELEMENT || HLO_ATTRIBUTES(user, TupleIndex)->index != counted.index)
             continue;
         changed |= is_read(user) && hlo_pass_replace(user, hlo_pass_integer(user, user->shape->type, last));
-    }
-    return changed;
-}
-
-// Replaces invariant elements that start as scalar constants by constants inside the loop.
-static bool sink_constants(HloInstruction *loop) {
-    assert(hlo_is(loop, HLO_OP_WHILE));
-    bool changed = false;
-    if (loop->operands[0]->opcode != HLO_OP_TUPLE) return false;
-    for (int64_t called = 0; called < 2; called++) {
-        HloInstruction *parameter = hlo_pass_loop_parameter(loop, called);
-        for (int64_t i = parameter->users.count - 1; i >= 0; i--) {
-            HloInstruction *user = parameter->users.items[i];
-            int64_t index = HLO_ATTRIBUTES(user, TupleIndex)->index;
-            const HloInstruction *initial = loop->operands[0]->operands[index];
-            bool constant = initial->opcode == HLO_OP_CONSTANT && initial->shape->rank == 0;
-            if (!constant || user->sharding || !hlo_loop_element_is_invariant(loop, index)) continue;
-            // The body's root still passes the element on; other users read the constant.
-            HloInstruction *inside = NULL;
-            for (int64_t u = user->users.count - 1; u >= 0; u--) {
-                HloInstruction *reader = user->users.items[u];
-                if (reader == loop->called[1]->root) continue;
-                if (!inside) {
-                    inside = hlo_instruction_clone(user->parent, initial, initial->shape, NULL, 0);
-                    hlo_instruction_move_before(inside, user->parent->first);
-                }
-                hlo_instruction_replace_use(user, reader, inside);
-                changed = true;
-            }
-        }
     }
     return changed;
 }
@@ -144,46 +114,17 @@ static bool *live_elements(HloInstruction *loop, HloArena *scratch) {
     return live;
 }
 
-// Assigns the new numbers; elements keep their order.
-static void renumber(HloInstruction *tuple, const int64_t *new_index) {
-    for (int64_t u = 0; u < tuple->users.count; u++) {
-        HloTupleIndexAttributes attributes = {new_index[HLO_ATTRIBUTES(tuple->users.items[u], TupleIndex)->index]};
-        hlo_instruction_set_attributes(tuple->users.items[u], &attributes);
-    }
-}
-
-// Drops dead elements. The others keep their order; every get-tuple-element of the state, inside and outside, is
-// renumbered. At least one element stays, or the loop could not be expressed.
+// Drops dead elements; the others keep their order. At least one stays, or the loop could not be expressed.
 static bool drop_dead_state(HloInstruction *loop, const HloPassEnv *env) {
     assert(hlo_is(loop, HLO_OP_WHILE));
-    HloArena *arena = loop->parent->module->arena;
-    int64_t count = loop->shape->element_count, kept = 0;
-    if (hlo_instruction_is_root(loop)) return false;
-    for (int64_t u = 0; u < loop->users.count; u++) {
-        if (loop->users.items[u]->opcode != HLO_OP_GET_TUPLE_ELEMENT) return false;
-    }
-    bool *live = live_elements(loop, env->scratch);
-    int64_t *new_index = HLO_ARENA_NEW(env->scratch, int64_t, count);
-    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
-    HloInstruction **initial = HLO_ARENA_NEW(env->scratch, HloInstruction *, count);
-    HloInstruction **next = HLO_ARENA_NEW(env->scratch, HloInstruction *, count);
-    for (int64_t i = 0; i < count; i++) kept += live[i];
+    const int64_t count = loop->shape->element_count;
+    if (!hlo_pass_loop_may_renumber(loop)) return false;
+    const bool *live = live_elements(loop, env->scratch);
+    int64_t *elements = HLO_ARENA_NEW(env->scratch, int64_t, count), kept = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (live[i]) elements[kept++] = i;
     if (kept == count || kept == 0) return false;
-    kept = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (!live[i]) continue;
-        new_index[i] = kept;
-        shapes[kept] = loop->shape->elements[i];
-        initial[kept] = hlo_pass_loop_initial(loop, i);
-        next[kept++] = loop->called[1]->root->operands[i];
-    }
-    hlo_instruction_set_operands(loop->called[1]->root, next, kept);
-    hlo_pass_remove_unused(loop->called[0]);
-    hlo_pass_remove_unused(loop->called[1]);
-    renumber(loop, new_index);
-    renumber(hlo_pass_loop_parameter(loop, 0), new_index);
-    renumber(hlo_pass_loop_parameter(loop, 1), new_index);
-    hlo_pass_loop_set_state(loop, hlo_shape_tuple(arena, shapes, kept), hlo_pass_tuple(loop, initial, kept));
+    hlo_pass_loop_keep_elements(loop, elements, kept, env->scratch);
     return true;
 }
 
@@ -194,7 +135,7 @@ static bool simplify(HloInstruction *loop, const HloPassEnv *env) {
     if (!hlo_pass_is_plain_loop(loop)) return false;
     bool changed = read_invariants_before(loop);
     changed |= read_counter_after(loop);
-    changed |= sink_constants(loop);
+    changed |= hlo_pass_loop_sink_constants(loop);
     return drop_dead_state(loop, env) || changed;
 }
 

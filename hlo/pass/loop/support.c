@@ -57,6 +57,40 @@ void hlo_pass_loop_set_state(HloInstruction *loop, const HloShape *state, HloIns
     hlo_instruction_set_operand(loop, 0, initial);
 }
 
+bool hlo_pass_loop_may_renumber(const HloInstruction *loop) {
+    return only_taken_apart(loop);
+}
+
+// Assigns the new numbers to what takes the tuple apart.
+static void renumber(HloInstruction *tuple, const int64_t *new_index) {
+    for (int64_t u = 0; u < tuple->users.count; u++) {
+        HloTupleIndexAttributes attributes = {new_index[HLO_ATTRIBUTES(tuple->users.items[u], TupleIndex)->index]};
+        hlo_instruction_set_attributes(tuple->users.items[u], &attributes);
+    }
+}
+
+void hlo_pass_loop_keep_elements(HloInstruction *loop, const int64_t *elements, int64_t count, HloArena *scratch) {
+    assert(hlo_is(loop, HLO_OP_WHILE) && count > 0);
+    HloArena *arena = loop->parent->module->arena;
+    int64_t *new_index = HLO_ARENA_NEW(scratch, int64_t, loop->shape->element_count);
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
+    HloInstruction **initial = HLO_ARENA_NEW(scratch, HloInstruction *, count);
+    HloInstruction **next = HLO_ARENA_NEW(scratch, HloInstruction *, count);
+    for (int64_t i = 0; i < count; i++) {
+        new_index[elements[i]] = i;
+        shapes[i] = loop->shape->elements[elements[i]];
+        initial[i] = hlo_pass_loop_initial(loop, elements[i]);
+        next[i] = loop->called[1]->root->operands[elements[i]];
+    }
+    hlo_instruction_set_operands(loop->called[1]->root, next, count);
+    hlo_pass_remove_unused(loop->called[0]);
+    hlo_pass_remove_unused(loop->called[1]);
+    renumber(loop, new_index);
+    renumber(hlo_pass_loop_parameter(loop, 0), new_index);
+    renumber(hlo_pass_loop_parameter(loop, 1), new_index);
+    hlo_pass_loop_set_state(loop, hlo_shape_tuple(arena, shapes, count), hlo_pass_tuple(loop, initial, count));
+}
+
 // The calls are removed first, or else the removed loop would keep the computations alive.
 bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result) {
     assert(hlo_is(loop, HLO_OP_WHILE) && result);

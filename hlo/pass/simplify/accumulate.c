@@ -70,6 +70,11 @@ static bool adds_to_itself(const HloInstruction *update) {
     return false;
 }
 
+// Whether a reduction of floats adds up: as its initial value is among the terms, the sum is -0 only if that is.
+static bool adds_up(const HloInstruction *i) {
+    return i->operand_count == 2 && hlo_computation_binary_opcode(i->called[0]) == HLO_OP_ADD;
+}
+
 // Whether no element can be -0. Chains of sums are followed in a loop, since they may be long.
 static bool has_no_negative_zero(const HloInstruction *i, int *budget) {
     while ((*budget)-- > 0) {
@@ -86,6 +91,10 @@ static bool has_no_negative_zero(const HloInstruction *i, int *budget) {
             case HLO_OP_EXP:
             case HLO_OP_ABS: return true;
             case HLO_OP_CONVERT: return hlo_type_is_integer(i->operands[0]->shape->type);
+            case HLO_OP_REDUCE:
+                if (!adds_up(i)) return false;
+                i = i->operands[1];
+                break;
             case HLO_OP_ADD:
             case HLO_OP_PAD:
                 if (has_no_negative_zero(i->operands[1], budget) != (i->opcode == HLO_OP_ADD))
@@ -101,6 +110,11 @@ static bool has_no_negative_zero(const HloInstruction *i, int *budget) {
         }
     }
     return false;
+}
+
+bool hlo_simplify_has_no_negative_zero(const HloInstruction *value) {
+    int budget = SEARCH_BUDGET;
+    return has_no_negative_zero(value, &budget);
 }
 
 // The elements of x where the part is.
@@ -161,9 +175,8 @@ static HloInstruction *add_to_part(HloInstruction *i) {
     for (int k = 1; k >= 0; k--) {
         HloInstruction *sum = i->operands[1 - k], *base = sum;
         Sparse added, first;
-        int budget = SEARCH_BUDGET;
         if (sum == i->operands[k] || !read_sparse(i->operands[k], &added)) continue;
-        if (!has_no_negative_zero(sum, &budget)) {
+        if (!hlo_simplify_has_no_negative_zero(sum)) {
             if (!read_sparse(sum, &first)) continue;
             base = without_negative_zero(i, &first);
         }

@@ -38,9 +38,14 @@ static bool adds_nothing(const HloInstruction *value) {
     return !hlo_type_is_complex(value->shape->type) && hlo_pass_is_all(value, 0);
 }
 
+// x + 0 is x for floats too where x cannot be -0, as in a sum of sums that Python began with 0.
 static HloInstruction *add_nothing(HloInstruction *i) {
-    if (adds_nothing(i->operands[1])) return i->operands[0];
-    return adds_nothing(i->operands[0]) ? i->operands[1] : NULL;
+    for (int k = 1; k >= 0; k--) {
+        HloInstruction *x = i->operands[1 - k], *nothing = i->operands[k];
+        if (adds_nothing(nothing)) return x;
+        if (is_float(i) && hlo_pass_is_all(nothing, 0) && hlo_simplify_has_no_negative_zero(x)) return x;
+    }
+    return NULL;
 }
 
 // x + (-y) = x - y.

@@ -51,7 +51,7 @@ static bool may_fold(const HloInstruction *i) {
         // A repeated constant is already in its shortest form, but one that only gets dimensions of size 1 is the same
         // array.
         case HLO_OP_BROADCAST:
-            if (i->operands[0]->shape->rank == 0 || hlo_shape_is_dynamic(i->shape)) return false;
+            if (hlo_shape_is_dynamic(i->shape)) return false;
             if (hlo_shape_elements(i->shape) != hlo_shape_elements(i->operands[0]->shape)) return false;
             break;
         default: break;

@@ -23,13 +23,42 @@ static HloInstruction *reshape_twice(HloInstruction *i) {
     return x->opcode == HLO_OP_RESHAPE ? hlo_pass_reshape(i, x->operands[0], hlo_shape_dims(i->shape)) : NULL;
 }
 
-// A reshape of a splat is a broadcast: equal values have no order.
+// A reshape of a scalar or of a splat is a broadcast: equal values have no order.
 static HloInstruction *reshape_of_splat(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_RESHAPE));
     HloInstruction *x = i->operands[0];
-    if (x->opcode != HLO_OP_BROADCAST || x->operands[0]->shape->rank != 0) return NULL;
-    if (i->shape->rank == 0) return x->operands[0];
-    return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+    if (x->shape->rank) {
+        if (!hlo_pass_repeats_scalar(x)) return NULL;
+        x = x->operands[0];
+    }
+    if (i->shape->rank == 0) return x;
+    return hlo_pass_broadcast(i, x, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// A reshape of an iota that only adds or removes dimensions of size 1 is an iota.
+static HloInstruction *reshape_of_iota(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_RESHAPE));
+    const HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_IOTA || hlo_shape_is_dynamic(i->shape)) return NULL;
+    const int64_t counted = HLO_ATTRIBUTES(x, Iota)->dimension;
+    int64_t dimension = -1;
+    if (x->shape->dims[counted] < 2) return NULL;  // zeros
+    for (int64_t a = 0, b = 0; a < x->shape->rank || b < i->shape->rank;) {
+        if (a < x->shape->rank && x->shape->dims[a] == 1) {
+            a++;
+        } else if (b < i->shape->rank && i->shape->dims[b] == 1) {
+            b++;
+        } else {
+            if (a == x->shape->rank || b == i->shape->rank || x->shape->dims[a] != i->shape->dims[b]) return NULL;
+            if (a++ == counted) dimension = b;
+            b++;
+        }
+    }
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_IOTA,
+                                               .attributes = &(HloIotaAttributes){dimension},
+                                               .type = i->shape->type,
+                                               .dims = hlo_shape_dims(i->shape),
+                                               .has_dims = true});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -390,6 +419,7 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_RESHAPE, hlo_simplify_to_operand_of_same_dims},
     {HLO_OP_RESHAPE, reshape_twice},
     {HLO_OP_RESHAPE, reshape_of_splat},
+    {HLO_OP_RESHAPE, reshape_of_iota},
     {HLO_OP_TRANSPOSE, transpose_identity},
     {HLO_OP_TRANSPOSE, transpose_twice},
     {HLO_OP_TRANSPOSE, transpose_of_broadcast},

@@ -36,6 +36,9 @@ static inline bool hlo_simplify_is_exact(const HloInstruction *i) {
     return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
 }
 
+// True if no element can be -0, as far as a bounded search finds (accumulate.c).
+bool hlo_simplify_has_no_negative_zero(const HloInstruction *value);
+
 // Returns the same truth value in every element of the dims of `i`.
 static inline HloInstruction *hlo_simplify_pred_like(const HloInstruction *i, bool value) {
     return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
