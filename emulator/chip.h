@@ -41,12 +41,16 @@ typedef struct EmuChip {
     double fp8_flops_per_chip;
     int64_t vector_alus;          // vector instructions a core can start in one cycle
     double transcendental_scale;  // of the cost of exponentials, logarithms and roots in op_class.def
+    // Cycles of a copy into another layout, for each register of 1024 elements: of the smaller and of the larger of its
+    // two arrays, as padded; and of the larger, where both are in HBM and another dimension comes into the lanes.
+    double copy_least_cycles, copy_most_cycles, copy_turn_cycles;
     // Memory.
     int64_t hbm_bytes_per_device;
     int64_t hbm_reserved_bytes_per_device;
     double hbm_bytes_per_second_per_chip;
     int64_t vmem_bytes_per_core;
     int64_t vmem_scoped_bytes_per_core;     // of it, what the kernel that runs has for its blocks
+    int64_t cmem_bytes_per_chip;            // of a memory beside VMEM that both cores share; most chips have none
     int64_t tuple_table_granule_bytes;      // sizes of the tables of tuples are multiples of it (layout.h)
     double host_bytes_per_second_per_chip;  // to and from the host's memory (PCIe), each direction
     // Network; one direction each.
@@ -87,11 +91,14 @@ static inline int64_t emu_chip_capacity(const EmuChip *chip) {
     return chip->hbm_bytes_per_device - chip->hbm_reserved_bytes_per_device;
 }
 
-// The bytes of VMEM that one device has for arrays between kernels. A device of two cores has none: each core makes a
-// part of the result, which the other one reads through HBM [RT: programs compiled for v5p].
+// The bytes of VMEM that one device has for arrays between kernels, or of the common memory that v4 has for them. Other
+// devices of two cores have none: each core makes a part of the result, which the other one reads through HBM [RT:
+// programs compiled for v4 and v5p].
 static inline int64_t emu_chip_vmem(const EmuChip *chip) {
-    const int64_t bytes = chip->vmem_bytes_per_core - chip->vmem_scoped_bytes_per_core;
-    return bytes > 0 && chip->cores_per_chip == chip->devices_per_chip ? bytes : 0;
+    const bool has_common = chip->cmem_bytes_per_chip > 0;
+    const int64_t all = has_common ? chip->cmem_bytes_per_chip / chip->devices_per_chip : chip->vmem_bytes_per_core;
+    const int64_t bytes = all - chip->vmem_scoped_bytes_per_core;
+    return bytes > 0 && (has_common || chip->cores_per_chip == chip->devices_per_chip) ? bytes : 0;
 }
 
 // One number of a chip with its source, for tables in reports and docs.

@@ -50,6 +50,14 @@ static double vector_elements(const EmuChip *chip, const HloShape *shape) {
     return (double)emu_padded_bytes(chip, shape) * 8 / bits * parts;
 }
 
+double emu_copy_cycles(const EmuChip *chip, const HloShape *from, const HloShape *to, bool turns) {
+    assert(chip && from && to);
+    const double registers = 1024, a = vector_elements(chip, from) / registers,
+                 b = vector_elements(chip, to) / registers;
+    const double most = chip->copy_most_cycles + (turns ? chip->copy_turn_cycles : 0);
+    return chip->copy_least_cycles * fmin(a, b) + most * fmax(a, b);
+}
+
 // A product of complex numbers costs four real ones.
 static void add_product(Sum *sum, const HloInstruction *instruction) {
     const bool is_convolution = hlo_is(instruction, HLO_OP_CONVOLUTION);

@@ -78,6 +78,10 @@ HLO_EXPORT double emu_convolution_vector_operations(const EmuChip *chip, const H
 // the roles of rows and columns swapped where that is less.
 HLO_EXPORT double emu_product_seconds(const EmuChip *chip, const EmuProduct *product);
 
+// Cycles of the vector unit that a copy of an array from one layout into another takes. `turns`: both arrays are in
+// HBM, and another dimension comes into the lanes. Between arrays in VMEM copies cost next to nothing, and are none.
+HLO_EXPORT double emu_copy_cycles(const EmuChip *chip, const HloShape *from, const HloShape *to, bool turns);
+
 // The author's cost estimate of a custom call: the `cost_estimate` of a Pallas kernel's backend_config.
 typedef struct EmuCallEstimate {
     double flops;            // counted at the rate of the systolic arrays

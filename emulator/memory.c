@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/cost.h"
 #include "emulator/layout/layout.h"
 #include "emulator/layout/stored.h"
 #include "emulator/program.h"
@@ -37,9 +38,9 @@ struct Live {
     bool in_vmem;
     bool in_result;  // in the memory of a result that is made later
     bool is_copied;  // a result that is written after its kernel has run, from what that makes in another layout
-    // Of a copy in another layout, which a kernel needs beside the array: the bytes of the latter; else 0.
-    int64_t copied_bytes;
-    Live *copy;  // of what it has now, the last that a kernel needed, which leads to those before; NULL: none
+    const HloShape
+        *copied;  // of a copy in another layout, which a kernel needs beside the array: that array's; or NULL
+    Live *copy;   // of what it has now, the last that a kernel needed, which leads to those before; NULL: none
 };
 
 typedef HLO_VECTOR(Live *) LiveVector;
@@ -131,7 +132,7 @@ static Live *add_copy(Liveness *liveness, const Live *live, const HloShape *shap
     Live *copy = new_buffer(liveness, live->buffer.instruction, shape, live->buffer.leaf);
     copy->first = first;
     copy->last = last;
-    copy->copied_bytes = emu_hbm_bytes(liveness->chip, live->buffer.shape);
+    copy->copied = live->buffer.shape;
     return copy;
 }
 
@@ -608,15 +609,21 @@ static void mark_results(Liveness *liveness) {
     }
 }
 
-// Notes the traffic of copies for the kernels that need them: what is read or written in HBM beside the kernel's own.
+// Notes the copies for the kernels that need them: what is read or written in HBM beside the kernel's own, and the time
+// of the vector unit.
 static void note_copies(Liveness *liveness) {
     EmuProgram *program = liveness->program;
-    for (int64_t i = 0; i < liveness->plan->order_count; i++) program->copied_bytes[liveness->plan->order[i]->id] = 0;
+    for (int64_t i = 0; i < liveness->plan->order_count; i++)
+        program->copies[liveness->plan->order[i]->id] = (EmuCopies){0};
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
         const Live *live = liveness->buffers.items[i];
-        if (!live->copied_bytes || live->first >= liveness->plan->kernel_count) continue;
-        const double copy = live->in_vmem ? 0 : 2 * (double)live->buffer.bytes;
-        program->copied_bytes[liveness->plan->kernels[live->first].members[0]->id] += (double)live->copied_bytes + copy;
+        if (!live->copied || live->first >= liveness->plan->kernel_count) continue;
+        EmuCopies *copies = &program->copies[liveness->plan->kernels[live->first].members[0]->id];
+        const HloShape *from = live->copied, *to = live->buffer.shape;
+        copies->bytes += (double)emu_hbm_bytes(liveness->chip, from);
+        if (!live->in_vmem) copies->bytes += 2 * (double)live->buffer.bytes;
+        const bool turns = !live->in_vmem && !emu_same_lanes(liveness->arena, liveness->chip, from, to);
+        copies->cycles += emu_copy_cycles(liveness->chip, from, to, turns);
     }
 }
 

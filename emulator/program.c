@@ -24,7 +24,7 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
     program->kernel_of = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
     program->position_of = HLO_ARENA_NEW(arena, int64_t, module->instruction_limit);
     program->resident = HLO_ARENA_NEW(arena, bool, module->instruction_limit);
-    program->copied_bytes = HLO_ARENA_NEW(arena, double, module->instruction_limit);
+    program->copies = HLO_ARENA_NEW(arena, EmuCopies, module->instruction_limit);
     program->temp_peaks = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
     program->extra_bytes = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
     program->held = HLO_ARENA_NEW(arena, HloInstructionVector, module->computation_limit);

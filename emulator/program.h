@@ -6,6 +6,12 @@
 #include "emulator/fusion.h"
 #include "emulator/topology.h"
 
+// Copies into other layouts that run before or after a kernel.
+typedef struct EmuCopies {
+    double bytes;   // in HBM, read and written
+    double cycles;  // of the vector unit
+} EmuCopies;
+
 typedef struct EmuProgram {
     HloArena *arena;
     const HloModule *module;
@@ -19,7 +25,7 @@ typedef struct EmuProgram {
     int32_t *kernel_of;    // by instruction id
     int64_t *position_of;  // by instruction id: position in the order of its plan that was analysed last (memory.c)
     bool *resident;        // by instruction id: the array is in VMEM (memory.c) and its use costs no HBM traffic
-    double *copied_bytes;  // by instruction id, of a kernel: HBM traffic of copies into other layouts (memory.c)
+    EmuCopies *copies;     // by instruction id, of a kernel (memory.c)
     int64_t *temp_peaks;   // by computation id: most bytes of temporaries at a time; -1 until known
     // By computation id: bytes that the body of a loop holds all the time, since its transfers were started one
     // iteration ahead (pipelining.h).

@@ -20,6 +20,7 @@
 #include "emulator/simulate.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,11 +221,12 @@ static void count_recomputed(EmuReport *report, const EmuKernel *kernel, double 
 }
 
 // Adds copies of a kernel's arrays into other layouts, which run before it or after it.
-static void add_copies(EmuCost *cost, const EmuChip *chip, double bytes) {
+static void add_copies(EmuCost *cost, const EmuChip *chip, EmuCopies copies) {
     const double rate = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency / (double)chip->devices_per_chip;
-    if (bytes <= 0) return;
-    cost->read_bytes += bytes;
-    cost->picoseconds = emu_add(cost->picoseconds, emu_add(chip->op_picoseconds, emu_picoseconds(bytes / rate)));
+    if (copies.bytes <= 0) return;
+    const double seconds = fmax(copies.bytes / rate, copies.cycles / chip->clock_hz);
+    cost->read_bytes += copies.bytes;
+    cost->picoseconds = emu_add(cost->picoseconds, emu_add(chip->op_picoseconds, emu_picoseconds(seconds)));
 }
 
 // Runs a kernel of the device. `repeat` is the product of the trip counts of all enclosing loops: a body is timed once
@@ -236,7 +238,7 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     report->unknown_calls += cost.unknown;
     report->body_calls += cost.call == EMU_CALL_BODY;
     report->stated_calls += cost.call == EMU_CALL_STATED;
-    add_copies(&cost, &program->chip, program->copied_bytes[kernel->members[0]->id]);
+    add_copies(&cost, &program->chip, program->copies[kernel->members[0]->id]);
     if (cost.unknown) note_unknown_call(simulation, kernel);
     if (!cost.picoseconds) return;
     cost.picoseconds = emu_times(cost.picoseconds, simulation->slowness);

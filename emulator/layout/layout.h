@@ -41,9 +41,11 @@ HLO_EXPORT int64_t emu_tuple_table_bytes(const EmuChip *chip, const HloShape *sh
 // The bytes of one dense array in any memory, without tiles.
 HLO_EXPORT int64_t emu_unpadded_bytes(const HloShape *shape);
 
-// Whether the layout puts an array into VMEM, so that using it costs no HBM traffic.
+// Whether the layout puts an array into VMEM, or into the common memory of a v4 (3), so that using it costs no HBM
+// traffic.
 static inline bool emu_in_vmem(const HloShape *shape) {
-    return hlo_shape_memory_space(shape) == 1;
+    const int64_t space = hlo_shape_memory_space(shape);
+    return space == 1 || space == 3;
 }
 
 HLO_END_C

@@ -176,6 +176,12 @@ bool emu_same_minor(HloArena *arena, const EmuChip *chip, const HloShape *left, 
     return a.items[0] == b.items[0] && a.items[1] == b.items[1];
 }
 
+bool emu_same_lanes(HloArena *arena, const EmuChip *chip, const HloShape *left, const HloShape *right) {
+    if (left->rank != right->rank) return false;  // divided into groups
+    if (left == right || left->rank < 2) return true;
+    return order_of(arena, chip, left).items[0] == order_of(arena, chip, right).items[0];
+}
+
 static const HloShape *read_by_window(HloArena *arena, const EmuChip *chip, const HloInstruction *reader,
                                       const HloShape *stored) {
     const HloWindow *window = HLO_ATTRIBUTES(reader, Window)->window;
@@ -248,5 +254,8 @@ const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloIn
     if (hlo_is(reader, HLO_OP_TOPK)) return read_by_topk(arena, chip, stored);
     if (hlo_is(reader, HLO_OP_REDUCE_WINDOW)) return read_by_window(arena, chip, reader, stored);
     if (hlo_is(reader, HLO_OP_SELECT_AND_SCATTER)) return read_by_scatter(arena, chip, reader, stored);
-    return hlo_is(reader, HLO_OP_CONVOLUTION) ? read_by_convolution(arena, chip, reader, stored) : stored;
+    if (!hlo_is(reader, HLO_OP_CONVOLUTION)) return stored;
+    // Another dimension comes into the sublanes while the kernel reads, but not into the lanes.
+    const HloShape *wanted = read_by_convolution(arena, chip, reader, stored);
+    return emu_same_lanes(arena, chip, stored, wanted) ? stored : wanted;
 }

@@ -32,5 +32,7 @@ const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloIn
 // Whether two shapes of an array have the same two minor dimensions, in their layouts or those that are chosen for
 // them.
 bool emu_same_minor(HloArena *arena, const EmuChip *chip, const HloShape *left, const HloShape *right);
+// Whether two shapes of an array have the same dimension in the lanes.
+bool emu_same_lanes(HloArena *arena, const EmuChip *chip, const HloShape *left, const HloShape *right);
 
 #endif

@@ -68,7 +68,7 @@ static const char kLayers[] = "HloModule layers\n" CONDITION("more")
                            " ROOT g = f32[512,512] get-tuple-element(second), index=1\n}\n";
 
 Test(buffers, those_in_loops_are_listed) {
-    EmuReport *report = simulated(kLayers, "v4-8");  // without VMEM for arrays
+    EmuReport *report = simulated(kLayers, "v5p-8");  // without VMEM for arrays
     expect_whole_peak(report);
     const EmuBufferUse *product = with_role(report, "recomputed for the backward pass", "second");
     cr_assert_not_null(product, "buffers that live in the second loop are listed");
@@ -85,7 +85,7 @@ Test(buffers, those_in_loops_are_listed) {
 
 // The curve has the first, the middle and the last of the iterations of a loop, in order of time.
 Test(buffers, the_curve_shows_what_loops_hold) {
-    EmuReport *report = simulated(kLayers, "v4-8");
+    EmuReport *report = simulated(kLayers, "v5p-8");
     int64_t highest = 0, changes = 0;
     for (int64_t i = 0; i < report->memory_count; i++) {
         if (i) cr_expect_gt(report->memory[i].start, report->memory[i - 1].start);
@@ -227,10 +227,12 @@ Test(buffers, small_arrays_between_kernels_are_in_vmem) {
         {"tpu7x-2", 16384, "", "negate(u)", true},  // 32 MiB of 48
         {"tpu7x-2", 32768, "", "negate(u)", false},
         {"v5e-1", 65536, "", "negate(u)", false},
-        {"v4-8", 16384, "", "negate(u)", false},  // all of its VMEM is the kernels' own
+        {"v5p-8", 16384, "", "negate(u)", false},  // each core makes a part
         {"v2-8", 1024, "", "negate(u)", false},
         {"v6e-1", 16384, ", is_scheduled=true", "negate(u)", false},  // its layouts say where arrays are
         {"v6e-1", 16384, "", "custom-call(y), custom_call_target=\"k\"", false},
+        {"v4-8", 16384, "", "negate(u)", true},  // 32 MiB of the cores' common memory
+        {"v4-8", 65536, "", "negate(u)", false},
     };
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
         EmuReport *report = between(cases[i].spec, cases[i].rows, cases[i].header, cases[i].reader);

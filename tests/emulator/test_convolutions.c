@@ -15,7 +15,7 @@
 #define FORWARD "dim_labels=b01f_01io->b01f"
 #define SAME3 "size=3x3 pad=1_1x1_1"
 
-// `microseconds` are the estimated cycles of the kernels, less their copies, over the clock.
+// `microseconds` are the estimated cycles of the kernels and copies over the clock.
 typedef struct Stated {
     const char *name, *text, *slice;
     double mib, microseconds;
@@ -24,35 +24,39 @@ typedef struct Stated {
 static const Stated stated[] = {
     {"stem of 32 features",
      CONVOLUTION("bf16", "64,224,224,3", "3,3,3,32", "64,112,112,32", "size=3x3 stride=2x2 pad=0_1x0_1", FORWARD),
-     "v6e-1", 98, 219},
+     "v6e-1", 98, 788},
     {"stem with a batch of 128",
      CONVOLUTION("bf16", "128,224,224,3", "7,7,3,64", "128,112,112,64", "size=7x7 stride=2x2 pad=2_3x2_3", FORWARD),
      "v6e-1", 0, 513},
+    {"stem with a batch of 128 on two cores",
+     CONVOLUTION("bf16", "128,224,224,3", "7,7,3,64", "128,112,112,64", "size=7x7 stride=2x2 pad=2_3x2_3", FORWARD),
+     "v5p-8", 0, 0},
+    {"3x3 of 64 on v4", CONVOLUTION("bf16", "64,56,56,64", "3,3,64,64", "64,56,56,64", SAME3, FORWARD), "v4-8", 0, 493},
     {"stem in f32",
      CONVOLUTION("f32", "64,224,224,3", "7,7,3,64", "64,112,112,64", "size=7x7 stride=2x2 pad=2_3x2_3", FORWARD),
-     "v6e-1", 392, 0},
+     "v6e-1", 392, 1351},
     {"32 groups of 4",
      CONVOLUTION("bf16", "32,56,56,128", "3,3,4,128", "32,56,56,128", SAME3, FORWARD ", feature_group_count=32"),
-     "v6e-1", 196, 561},
+     "v6e-1", 196, 1595},
     {"32 groups of 8",
      CONVOLUTION("bf16", "32,28,28,256", "3,3,8,256", "32,28,28,256", SAME3, FORWARD ", feature_group_count=32"),
-     "v6e-1", 49, 145},
+     "v6e-1", 49, 422},
     {"8 groups of 32",
      CONVOLUTION("bf16", "32,28,28,256", "3,3,32,256", "32,28,28,256", SAME3, FORWARD ", feature_group_count=8"),
-     "v6e-1", 49, 117},
+     "v6e-1", 49, 246},
     {"4 groups of 128",
      CONVOLUTION("bf16", "32,28,28,512", "3,3,128,512", "32,28,28,512", SAME3, FORWARD ", feature_group_count=4"),
-     "v6e-1", 0, 77},
+     "v6e-1", 0, 142},
     {"depthwise",
      CONVOLUTION("bf16", "32,28,28,256", "7,7,1,256", "32,28,28,256", "size=7x7 pad=3_3x3_3",
                  FORWARD ", feature_group_count=256"),
      "v6e-1", 0, 356},
     {"depthwise of wide images",
      CONVOLUTION("bf16", "32,112,112,96", "3,3,1,96", "32,112,112,96", SAME3, FORWARD ", feature_group_count=96"),
-     "v6e-1", 196, 544},
-    {"3x3 of 64", CONVOLUTION("bf16", "64,56,56,64", "3,3,64,64", "64,56,56,64", SAME3, FORWARD), "v6e-1", 0, 130},
+     "v6e-1", 196, 1765},
+    {"3x3 of 64", CONVOLUTION("bf16", "64,56,56,64", "3,3,64,64", "64,56,56,64", SAME3, FORWARD), "v6e-1", 0, 258},
     {"3x3 of wide images", CONVOLUTION("bf16", "16,112,112,64", "3,3,64,64", "16,112,112,64", SAME3, FORWARD), "v6e-1",
-     49, 0},
+     49, 464},
     {"gradient of a kernel",
      CONVOLUTION("bf16", "64,56,56,64", "64,56,56,64", "3,3,64,64", "size=56x56 pad=1_1x1_1",
                  "dim_labels=f01b_i01o->01bf"),
@@ -64,19 +68,20 @@ static const Stated stated[] = {
     {"gradient of a stem",
      CONVOLUTION("bf16", "64,224,224,3", "64,112,112,64", "7,7,3,64", "size=112x112 pad=2_3x2_3 rhs_dilate=2x2",
                  "dim_labels=f01b_i01o->01bf"),
-     "v6e-1", 196, 0},
+     "v6e-1", 196, 1190},
 };
 
 // bug: groups had no copies of what they read and make, and shared products that they do not share; kernel gradients
 // were padded to the lanes at each position of their window, depthwise convolutions computed by the systolic arrays,
-// and stems made with the features in the lanes where the batch fills them.
+// and stems made with the features in the lanes where the batch fills them. Copies took the time of their bytes only, and
+// an operand was copied to have another dimension in the sublanes.
 Test(emulator_convolutions, bug_groups_gradients_and_depthwise_ones_as_libtpu_compiles_them) {
     for (size_t i = 0; i < sizeof stated / sizeof *stated; i++) {
         EmuReport *report = simulated(stated[i].text, stated[i].slice);
         cr_expect_float_eq((double)report->temp_bytes / MIB, stated[i].mib, 0.01 * stated[i].mib + 0.1, "%s: %.1f MiB",
                            stated[i].name, (double)report->temp_bytes / MIB);
         const double ratio = (double)report->step_picoseconds / 1e6 / stated[i].microseconds;
-        cr_expect(stated[i].microseconds == 0 || (ratio > 0.5 && ratio < 2.5), "%s: %.2f of the time", stated[i].name,
+        cr_expect(stated[i].microseconds == 0 || (ratio > 0.5 && ratio < 2), "%s: %.2f of the time", stated[i].name,
                   ratio);
         emu_report_free(report);
     }
@@ -130,7 +135,7 @@ Test(emulator_convolutions, bug_schedules_of_other_machines_have_layouts_of_thei
     for (int scheduled = 0; scheduled < 2; scheduled++) {
         text.length = 0;
         hlo_text_format(&text, "HloModule t%s\n%s", scheduled ? ", is_scheduled=true" : "", program);
-        EmuReport *report = simulated(text.data, "v4-8");
+        EmuReport *report = simulated(text.data, "v5p-8");
         times[scheduled] = report->step_picoseconds;
         cr_expect_gt(report->temp_bytes, 0);
         emu_report_free(report);

@@ -159,7 +159,7 @@ Test(memory_proto, has_the_peak_of_the_report) {
                       " b = f32[512,512] dot(x,a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
                       " c = f32[512,512] dot(b,a), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
                       " ROOT r = (f32[512,512], f32[512,512]) tuple(b,c)\n}\n",
-                      "v4-8");
+                      "v5p-8");
     cr_expect_geq(temporaries, 3);
 }
 
@@ -189,7 +189,7 @@ Test(memory_proto, of_many_calls) {
                         " c = f32[256,256] dot(b,a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
                         " ROOT d = f32[256,256] dot(c,b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n");
     }
-    const int64_t temporaries = check_program(text.data, "v4-8");
+    const int64_t temporaries = check_program(text.data, "v5p-8");
     cr_expect(temporaries > 20000 && temporaries < 30000, "%lld", (long long)temporaries);
     hlo_text_free(&text);
 }

@@ -482,17 +482,17 @@ Test(emulator_simulate, cheap_functions_are_made_twice) {
                  " d = f32[4096,4096] dot(w, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
                  " ROOT t = (f32[4096,4096], f32[4096,4096]) tuple(c, d) }",
                  cases[i].function);
-        EmuReport *report = simulated(text, "v4-8");
+        EmuReport *report = simulated(text, "v5p-8");
         cr_assert_eq(report->hbm_bytes_per_device, cases[i].arrays * 4096.0 * 4096 * 4, "%s: %g arrays",
                      cases[i].function, report->hbm_bytes_per_device / (4096.0 * 4096 * 4));
         emu_report_free(report);
     }
 }
 
-// Checks the number of kernels of a program on a v4, which keeps no arrays in VMEM, and the arrays of 4096 x 4096
+// Checks the number of kernels of a program on a v5p, which keeps no arrays in VMEM, and the arrays of 4096 x 4096
 // floats that they move.
 static void expect_kernels(const char *text, int64_t kernels, double arrays) {
-    EmuReport *report = simulated(text, "v4-8");
+    EmuReport *report = simulated(text, "v5p-8");
     cr_expect_eq(report->op_count, kernels, "%lld kernels, %lld expected:\n%s", (long long)report->op_count,
                  (long long)kernels, text);
     cr_expect_float_eq(report->hbm_bytes_per_device / (arrays * 4096 * 4096 * 4), 1, 1e-4,
@@ -580,7 +580,7 @@ Test(emulator_simulate, narrow_arrays_are_kept) {
         " d = bf16[4096,128] dot(n, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
         " f = bf16[4096,128] dot(n, c), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
         " ROOT t = (bf16[4096,128], bf16[4096,128]) tuple(d, f) }",
-        "v4-8");  // without VMEM for arrays
+        "v5p-8");  // without VMEM for arrays
     cr_assert_eq(report->temp_bytes, 4096 * 4096 * 2);
     emu_report_free(report);
 }
@@ -688,13 +688,13 @@ Test(emulator_simulate, memory_adds_up) {
         " f = f32[1024,1024] dot(d, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
         " g = f32[1024,1024] dot(f, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
         " ROOT t = (f32[1024,1024]) tuple(g) }",
-        "v4-8");  // without VMEM for arrays
+        "v5p-8");  // without VMEM for arrays
     const int64_t matrix = 4 << 20;
     cr_assert_eq(report->argument_bytes, 2 * matrix);
-    cr_assert_eq(report->output_bytes, matrix + 512);  // with the table of the tuple
+    cr_assert_eq(report->output_bytes, matrix + 32);  // with the table of the tuple
     cr_assert_eq(report->alias_bytes, matrix);
     cr_assert_eq(report->temp_bytes, 3 * matrix);  // c, d and f while the third product runs
-    cr_assert_eq(report->hbm_peak_bytes, 5 * matrix + 512);
+    cr_assert_eq(report->hbm_peak_bytes, 5 * matrix + 32);
     cr_assert_not(emu_report_out_of_memory(report));
     HloText text = {0};
     emu_report_write_out_of_memory(report, &text);
