@@ -151,23 +151,6 @@ static const char *target_of(const Search *search, int64_t leaf) {
     return advice_parameter_name(search->arena, search->request->module, leaf);
 }
 
-// "params['wq'] (and 63 others)" for people.
-static const char *list_of(const Search *search, const int32_t *leaves, int64_t count) {
-    HloText text = {0};
-    const char *last = NULL;
-    int64_t shown = 0, patterns = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const char *pattern = advice_name_pattern(search->arena, target_of(search, leaves[i]));
-        if (last && !strcmp(last, pattern)) continue;
-        last = pattern;
-        patterns++;
-        if (shown == 3) continue;
-        hlo_text_format(&text, "%s%s", shown++ ? ", " : "", pattern);
-    }
-    if (patterns > shown) hlo_text_format(&text, " and %lld more", (long long)(patterns - shown));
-    return hlo_text_to_arena(search->arena, &text);
-}
-
 // Whether every parameter of this name pattern is among these.
 static bool covers(const Search *search, const char *pattern, const int32_t *leaves, int64_t count) {
     const SpmdBoundary *boundary = search->request->compiled->boundary;
@@ -180,12 +163,33 @@ static bool covers(const Search *search, const char *pattern, const int32_t *lea
     return true;
 }
 
-// Values of --shard for these parameters, a pattern where it names them all.
+// The name of one of these parameters; the pattern of equal layers where it names no other parameters.
+static const char *name_among(const Search *search, const int32_t *leaves, int64_t count, int64_t at) {
+    const char *name = target_of(search, leaves[at]), *pattern = advice_name_pattern(search->arena, name);
+    return strcmp(name, pattern) != 0 && covers(search, pattern, leaves, count) ? pattern : name;
+}
+
+// "params['wq'] (and 63 others)" for people.
+static const char *list_of(const Search *search, const int32_t *leaves, int64_t count) {
+    HloText text = {0};
+    const char *last = NULL;
+    int64_t shown = 0, names = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const char *name = name_among(search, leaves, count, i);
+        if (last && !strcmp(last, name)) continue;
+        last = name;
+        names++;
+        if (shown == 3) continue;
+        hlo_text_format(&text, "%s%s", shown++ ? ", " : "", name);
+    }
+    if (names > shown) hlo_text_format(&text, " and %lld more", (long long)(names - shown));
+    return hlo_text_to_arena(search->arena, &text);
+}
+
+// Values of --shard for these parameters.
 static void add_shards(Search *search, Change *change, const int32_t *leaves, int64_t count, const char *spec) {
     for (int64_t i = 0; i < count; i++) {
-        const char *name = target_of(search, leaves[i]), *pattern = advice_name_pattern(search->arena, name);
-        const bool grouped = strcmp(name, pattern) != 0 && covers(search, pattern, leaves, count);
-        const char *shard = hlo_arena_format(search->arena, "%s=%s", grouped ? pattern : name, spec);
+        const char *shard = hlo_arena_format(search->arena, "%s=%s", name_among(search, leaves, count, i), spec);
         bool seen = false;
         for (int64_t k = 0; k < change->shards.count; k++) seen |= !strcmp(change->shards.items[k], shard);
         if (!seen) hlo_vector_push(search->arena, &change->shards, shard);

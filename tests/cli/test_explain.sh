@@ -98,3 +98,5 @@ for form in ulysses.mlir ulysses.hlo; do
     exits 0 "explain: sequence parallelism: $form: in words" meshlo explain $form
     check "explain: sequence parallelism: $form: no warning" bash -c "! grep -q warning out"
 done
+exits 0 "changes of two parameters" meshlo explain "$SOURCE/examples/mlp_gradient_512.hlo" --on v5e-8
+says out "shard params[1][0] as P(None, None)" "bug: a change of params[1][0] was said to be one of params[*][*]"
