@@ -446,8 +446,8 @@ static void copy_operand(Liveness *liveness, const HloInstruction *instruction, 
     const Leaves *read = leaves_of(liveness, instruction->operands[index]);
     if (read->count != 1 || !hlo_shape_is_array(read->items[0]->buffer.shape)) return;
     Live *live = read->items[0];
-    const bool takes_any =
-        hlo_is(instruction, HLO_OP_DOT) || hlo_is(instruction, HLO_OP_GATHER) || hlo_is(instruction, HLO_OP_TOPK);
+    const bool takes_any = hlo_is(instruction, HLO_OP_DOT) || hlo_is(instruction, HLO_OP_GATHER) ||
+                           hlo_is(instruction, HLO_OP_TOPK) || hlo_is(instruction, HLO_OP_SORT);
     if (takes_any && live->buffer.kind != EMU_BUFFER_ARGUMENT) return;  // kernels make it so
     const HloShape *stored = live->buffer.shape;
     const HloShape *wanted = emu_read_shape(liveness->arena, liveness->chip, instruction, index, stored);
@@ -463,6 +463,16 @@ static void copy_operand(Liveness *liveness, const HloInstruction *instruction, 
     if (copy->last < liveness->now) copy->last = liveness->now;
 }
 
+// A stable sort of one array also sorts the positions of its elements, which nothing reads afterwards. Such a result is
+// in HBM [RT].
+static void add_positions(Liveness *liveness, const HloInstruction *instruction) {
+    if (!hlo_is(instruction, HLO_OP_SORT) || instruction->operand_count != 1) return;
+    if (!HLO_ATTRIBUTES(instruction, Sort)->is_stable || !hlo_shape_is_array(instruction->shape)) return;
+    HloShape *positions = hlo_arena_copy(liveness->arena, instruction->shape, sizeof(*positions));
+    positions->type = HLO_S32;
+    new_buffer(liveness, instruction, positions, 0)->is_pinned = true;
+}
+
 // Keeps everything that a kernel reads alive until it has run. It is called for every kernel in order, so `last` ends
 // as the latest.
 static void touch(Liveness *liveness, const HloInstruction *instruction) {
@@ -474,8 +484,9 @@ static void touch(Liveness *liveness, const HloInstruction *instruction) {
             leaves->items[j]->is_pinned |= pins;
         }
     }
-    for (int32_t i = 0; liveness->chip && i < instruction->operand_count && i < 2; i++)
-        copy_operand(liveness, instruction, i);
+    if (!liveness->chip) return;
+    for (int32_t i = 0; i < instruction->operand_count && i < 2; i++) copy_operand(liveness, instruction, i);
+    add_positions(liveness, instruction);
 }
 
 // The shape of a parameter of the entry with its layout: the module's, which is what callers see, or its own.
@@ -707,7 +718,8 @@ static int compare_sizes(const void *left, const void *right) {
 
 static bool has_room(const Room *room, const Live *live) {
     const Live *result = room->result;
-    const bool is_later = result->is_copied && live->buffer.instruction != result->buffer.instruction;
+    const bool is_made_in_it = live->copied && live->buffer.instruction == result->buffer.instruction;
+    const bool is_later = result->is_copied && !is_made_in_it;
     const int64_t written = result->first + is_later;
     if (live->buffer.bytes > result->buffer.bytes || live->last >= written) return false;
     for (int64_t i = 0; i < room->guests.count; i++)

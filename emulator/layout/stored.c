@@ -135,12 +135,18 @@ static const HloShape *made_by_gather(HloArena *arena, const EmuChip *chip, cons
     return with_minor(arena, chip, shape, minor, minor == last ? last - 1 : last);
 }
 
-// A top-k compares whole registers: the rows that it selects from are in the lanes, where they fill them.
-static const HloShape *read_by_topk(HloArena *arena, const EmuChip *chip, const HloShape *stored) {
+// A top-k and a sort along the last dimension compare whole registers: rows are in the lanes, where they fill them.
+static const HloShape *with_rows_in_lanes(HloArena *arena, const EmuChip *chip, const HloShape *stored) {
     const int64_t last = stored->rank - 1;
     if (last < 1 || stored->dims[last - 1] < 2 || emu_batch_fills_lanes(stored->dims[last], stored->dims[last - 1]))
         return stored;
     return with_minor(arena, chip, stored, last - 1, last);
+}
+
+static bool sorts_rows(const HloInstruction *sort) {
+    if (!hlo_is(sort, HLO_OP_SORT) || sort->operand_count != 1) return false;
+    const HloInts dims = HLO_ATTRIBUTES(sort, Sort)->dimensions;
+    return dims.count == 1 && dims.items[0] == sort->shape->rank - 1;
 }
 
 // A result of a product with a batch, which leads its dimensions, or one of the same size that follows in its kernel.
@@ -157,6 +163,7 @@ const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKe
     if (!is_open(root)) return root->shape;
     if (hlo_is(root, HLO_OP_SELECT_AND_SCATTER)) return read_by_scatter(arena, chip, root, root->shape);
     if (hlo_is(root, HLO_OP_GATHER) && is_result(root)) return made_by_gather(arena, chip, root, root->shape);
+    if (sorts_rows(root) && is_result(root)) return with_rows_in_lanes(arena, chip, root->shape);
     const int64_t elements = hlo_shape_elements(root->shape);
     for (int64_t m = 0; kernel->kind == EMU_OP_MATRIX && m < kernel->member_count; m++) {
         const HloInstruction *member = kernel->members[m];
@@ -251,7 +258,7 @@ const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloIn
         return with_lanes_of(arena, chip, stored, labels->kernel_output_feature, labels->kernel_input_feature);
     }
     if (hlo_is(reader, HLO_OP_GATHER)) return read_by_gather(arena, chip, reader, stored);
-    if (hlo_is(reader, HLO_OP_TOPK)) return read_by_topk(arena, chip, stored);
+    if (hlo_is(reader, HLO_OP_TOPK) || sorts_rows(reader)) return with_rows_in_lanes(arena, chip, stored);
     if (hlo_is(reader, HLO_OP_REDUCE_WINDOW)) return read_by_window(arena, chip, reader, stored);
     if (hlo_is(reader, HLO_OP_SELECT_AND_SCATTER)) return read_by_scatter(arena, chip, reader, stored);
     if (!hlo_is(reader, HLO_OP_CONVOLUTION)) return stored;

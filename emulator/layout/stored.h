@@ -11,8 +11,9 @@
 //   dot           reads and makes arrays without its batch in the lanes
 //   gather        reads arrays in whose lanes it chooses no rows, and makes rows in the lanes
 //   top-k         reads the rows that it selects from in the lanes
+//   sort          reads and makes rows in the lanes, too, if there is one array
 //
-// Of the last three only arguments and results are copied, since other arrays are made as they are read.
+// Of the last four only arguments and results are copied, since other arrays are made as they are read.
 //
 // Arrays between kernels are kept so. Arguments and results of the entry, whose layouts are those that pad least, are
 // copied (libtpu 0.0.42; docs/machine-model.md).

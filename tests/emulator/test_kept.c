@@ -277,3 +277,28 @@ Test(emulator_kept, bug_one_of_several_results_is_not_written_over) {
     cr_assert_geq(temporaries(program, "v4-8"), 2 * 256 * MIB);
     cr_assert_lt(temporaries(program, "v4-8"), 3 * 256 * MIB);
 }
+
+// The text of a sort of rows of a shape.
+#define SORT(type, shape, dim, stable)                                                          \
+    "HloModule t\nc { a = " type "[] parameter(0)\n b = " type                                  \
+    "[] parameter(1)\n ROOT l = pred[] compare(a, b), "                                         \
+    "direction=LT }\nENTRY e { x = " type "[" shape "] parameter(0)\n ROOT s = " type "[" shape \
+    "] sort(x), dimensions={" dim "}, is_stable=" stable ", to_apply=c }"
+
+// bug: stable sorts took no memory. libtpu sorts the positions with the elements; where the rows are sorted in the
+// lanes and copied to the result, the positions are where this will be, if they fit.
+Test(emulator_kept, bug_stable_sorts_made_no_positions) {
+    static const struct {
+        const char *text;
+        double mib;
+    } cases[] = {
+        {SORT("s32", "4194304", "0", "true"), 16},  {SORT("s32", "4194304", "0", "false"), 0},
+        {SORT("bf16", "16,65536", "1", "true"), 4}, {SORT("f32", "1024,1024", "1", "true"), 0},
+        {SORT("bf16", "256,4096", "1", "true"), 4},
+    };
+    static const char *const slices[] = {"v4-8", "v5e-1", "v6e-1"};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++)
+        for (size_t s = 0; s < HLO_COUNT_OF(slices); s++)
+            cr_expect_float_eq((double)temporaries(cases[i].text, slices[s]) / MIB, cases[i].mib, 0.1, "case %zu on %s",
+                               i, slices[s]);
+}

@@ -549,8 +549,8 @@ Test(emulator_simulate, bug_kernels_depended_on_the_order_of_results) {
     "HloModule t\n" SUM                                                                                         \
     "c { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT l = pred[] compare(x, y), direction=LT }\n"     \
     "ENTRY e { a = " FULL " parameter(0)\n z = f32[] constant(0)\n m = " FULL                                   \
-    " sort(a), dimensions={1}, to_apply=c\n r = f32[4096] reduce(m, z), dimensions={1}, to_apply=s\n u = " FULL \
-    " negate(m)\n v = " FULL " sine(u)\n w = " FULL " sort(u), dimensions={1}, to_apply=c\n ROOT t = "
+    " sort(a), dimensions={0}, to_apply=c\n r = f32[4096] reduce(m, z), dimensions={1}, to_apply=s\n u = " FULL \
+    " negate(m)\n v = " FULL " sine(u)\n w = " FULL " sort(u), dimensions={0}, to_apply=c\n ROOT t = "
     expect_kernels(SORTS "(f32[4096], " FULL ", " FULL ") tuple(r, v, w) }", 3, 2 + 3 + 2);
     expect_kernels(SORTS "(" FULL ", " FULL ", f32[4096]) tuple(v, w, r) }", 3, 2 + 3 + 2);
 #undef SORTS
