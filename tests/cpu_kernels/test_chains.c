@@ -591,6 +591,33 @@ Test(cpu_chains, compute_functions_with_the_bits_of_the_interpreter) {
         }
 }
 
+// A chain of dependent operations takes several vectors at once, as long as there are so many.
+Test(cpu_chains, take_several_vectors_with_the_bits_of_the_interpreter) {
+    const CpuIndexMap map = {1, (int64_t[]){1}};
+    HloArena *memory = hlo_arena_new();
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < kRoom; k++) memcpy(inputs[i] + k * 4, &(float){(float)((k * 37 + i) % 201 - 100) / 64}, 4);
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
+        for (int64_t elements = 72; elements < 160 && levels_include((CpuFeatures)set);
+             elements += elements % 8 ? 1 : 5) {
+            CpuLoopBuilder *b =
+                cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 1, .dims = &elements}, (CpuFeatures)set);
+            const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map), y = cpu_loop_load(b, 1, HLO_F32, &map);
+            CpuValue p = y;
+            for (int i = 0; i < 5; i++) {
+                const float term = 0.25f * (float)i - 0.6f;
+                p = cpu_loop_op(b, CPU_OP_MULTIPLY, p, x, -1);
+                p = cpu_loop_op(b, CPU_OP_ADD, p, cpu_loop_constant(b, HLO_F32, &term), -1);
+            }
+            cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_LT, p, y, -1), &map);
+            cpu_loop_store(b, kInputs + 1, p, &map);
+            CpuLoop *loop = NULL;
+            cr_assert_null(cpu_loop_finish(b, &loop));
+            check_bits(loop, memory, cpu_features_name((CpuFeatures)set));
+        }
+    hlo_arena_free(memory);
+}
+
 CaseList(cpu_chains, have_the_bits_of_the_interpreter) {
     return cases_numbered(kFormCount);
 }

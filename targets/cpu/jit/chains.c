@@ -13,7 +13,8 @@
 // The code reads and writes arrays where they are, also those whose rows are apart in memory or begin anywhere (slices,
 // rows that are broadcast, one number for each row), one row after the other; positions in a row or of rows are in
 // tables. On x86-64 a chain may end with the sum of each row: the code then has the lanes of the reduction's tree in
-// registers, and the interpreter adds these up.
+// registers, and the interpreter adds these up. With AVX2 the operations of chains in which many depend on each other
+// are those of two to four vectors by turns, so that the processor need not wait for results.
 //
 // Steps between two kernels that do not depend on the chain (e above, if it came second) move in front of it. Registers
 // were assigned for the steps as they were (loop/plan.c), so a chain ends where that order matters: where a moved step
@@ -91,8 +92,8 @@ typedef struct Maker {
     HLO_VECTOR(CpuLoopValue *) few;     // values of which code reads the first elements only
     HLO_VECTOR(CpuLoopValue *) sums;    // reductions whose lanes code computes
     HLO_VECTOR(Rows) rows;
-    bool *in_rows;  // by value of the loop: a load or index that is assumed to become one of `rows`
-    CpuJitBlock block;
+    bool *in_rows;            // by value of the loop: a load or index that is assumed to become one of `rows`
+    CpuJitBlock block, wide;  // of one vector; of several
     int64_t kernels;
 } Maker;
 
@@ -403,48 +404,62 @@ static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int 
 
 // ---- code
 
+// Returns the bytes between the first element of a list and those of a vector.
+static int64_t offset_of(const Chain *chain, int vector, CpuValue v) {
+    return (int64_t)vector * lanes_of(chain->loop) * value_of(chain, v)->width;
+}
+
 // Returns the value for an operand.
-static int32_t read_operand(Chain *chain, const int32_t *numbers, CpuValue v, bool one) {
-    CpuJitBlock *block = &chain->maker->block;
+static int32_t read_operand(Chain *chain, CpuJitBlock *block, int vector, const int32_t *numbers, CpuValue v,
+                            bool one) {
     uint32_t bits;
     const int member = one ? -1 : member_of(chain, v);
     if (member >= 0) return numbers[member];
     if (is_uniform(chain, v) && find_constant(chain, v, &bits)) return cpu_jit_constant(block, bits, false);
-    const CpuJitAddress address = {.base = list_of(chain, v, one), .moved = -1};
+    CpuJitAddress address = {.base = list_of(chain, v, one), .moved = -1};
     assert(address.base >= 0);
+    if (!one) address.offset = offset_of(chain, vector, v);
     return cpu_jit_read(block, address, value_of(chain, v)->width);
 }
 
-// Builds the block: all members, and then the stores.
-static void make_block(Chain *chain) {
-    CpuJitBlock *block = &chain->maker->block;
-    int32_t numbers[kMostMembers];
+// Returns the value of member `i` for a vector, given those of the members before.
+static int32_t make_member(Chain *chain, CpuJitBlock *block, int vector, const int32_t *numbers, int i) {
+    const CpuLoopValue *value = value_of(chain, chain->members[i]);
+    if (value->kind == CPU_VALUE_ALIAS) return cpu_jit_byte(block, numbers[member_of(chain, value->operands[0])]);
+    const CpuJitKernel *kernel = &chain->kernels[i];
+    int32_t operands[3] = {-1, -1, -1};
+    for (int k = 0; k < cpu_jit_kernel_arity(kernel); k++) {
+        const CpuValue v = value->operands[k];
+        operands[k] = read_operand(chain, block, vector, numbers, v, reads_one(chain, kernel, v, k));
+    }
+    return cpu_jit_kernel_apply(block, kernel, operands, value->immediate);
+}
+
+static void make_stores(const Chain *chain, CpuJitBlock *block, int vector, const int32_t *numbers) {
+    for (int i = chain->read_count; i < chain->list_count; i++) {
+        const CpuValue v = chain->lists[i];
+        if (v == chain->sum) continue;
+        CpuJitValue *store = cpu_jit_effect(block, CPU_EFFECT_STORE);
+        store->operands[0] = numbers[member_of(chain, v)];
+        store->width = value_of(chain, v)->width;
+        store->address = (CpuJitAddress){.base = i, .moved = -1, .offset = offset_of(chain, vector, v)};
+    }
+}
+
+// Builds the block for some vectors side by side: all members, and then the stores.
+static void make_block(Chain *chain, CpuJitBlock *block, int vectors) {
+    int32_t numbers[CPU_JIT_VECTORS][kMostMembers];
+    assert(vectors <= CPU_JIT_VECTORS);
     cpu_jit_block_begin(block);
     block->fits = true;
-    for (int i = 0; i < chain->member_count; i++) {
-        const CpuLoopValue *value = value_of(chain, chain->members[i]);
-        if (value->kind == CPU_VALUE_ALIAS) {
-            numbers[i] = cpu_jit_byte(block, numbers[member_of(chain, value->operands[0])]);
-            continue;
-        }
-        const CpuJitKernel *kernel = &chain->kernels[i];
-        int32_t operands[3] = {-1, -1, -1};
-        for (int k = 0; k < cpu_jit_kernel_arity(kernel); k++)
-            operands[k] =
-                read_operand(chain, numbers, value->operands[k], reads_one(chain, kernel, value->operands[k], k));
-        numbers[i] = cpu_jit_kernel_apply(block, kernel, operands, value->immediate);
-    }
-    for (int i = chain->read_count; i < chain->list_count; i++) {
-        if (chain->lists[i] == chain->sum) continue;
-        CpuJitValue *store = cpu_jit_effect(block, CPU_EFFECT_STORE);
-        store->operands[0] = numbers[member_of(chain, chain->lists[i])];
-        store->width = value_of(chain, chain->lists[i])->width;
-        store->address = (CpuJitAddress){.base = i, .moved = -1};
-    }
+    for (int i = 0; i < chain->member_count; i++)
+        for (int k = 0; k < vectors; k++) numbers[k][i] = make_member(chain, block, k, numbers[k], i);
+    for (int k = 0; k < vectors; k++) make_stores(chain, block, k, numbers[k]);
     if (chain->sum < 0) return;
+    assert(vectors == 1);
     const CpuLoopValue *sum = value_of(chain, chain->sum);
     CpuJitValue *effect = cpu_jit_effect(block, CPU_EFFECT_SUM);
-    effect->operands[0] = numbers[member_of(chain, sum->operands[0])];
+    effect->operands[0] = numbers[0][member_of(chain, sum->operands[0])];
     effect->target = (int32_t)reduction_of(chain->loop, sum);
 }
 
@@ -453,7 +468,7 @@ static void append(Maker *maker, const void *bytes, int64_t count) {
 }
 
 // Appends the code of the block for vectors of `lanes`; false if it does not fit.
-static bool append_code(Maker *maker, CpuJitList *lists, int count, int lanes) {
+static bool append_code(Maker *maker, CpuJitWide wide, CpuJitList *lists, int count, int lanes) {
     if (lanes == CPU_JIT_NEON_LANES) {
         CpuNeonCode code = {.arena = maker->scratch, .fits = true};
         cpu_jit_emit_neon(&code, &maker->block, lists, count);
@@ -462,9 +477,20 @@ static bool append_code(Maker *maker, CpuJitList *lists, int count, int lanes) {
     }
     CpuJitEmitter emitter = {.fits = true};
     emitter.x86.arena = maker->scratch;
-    cpu_jit_emit_vectors(&emitter, &maker->block, lists, count, lanes);
+    cpu_jit_emit_vectors(&emitter, &maker->block, wide, lists, count, lanes);
     if (emitter.fits) append(maker, emitter.x86.bytes.items, emitter.x86.bytes.count);
     return emitter.fits;
+}
+
+// Makes the block for several vectors at once, if that is worth it.
+static CpuJitWide make_wide(Chain *chain, const CpuJitList *lists) {
+    Maker *maker = chain->maker;
+    const int lanes = lanes_of(chain->loop);
+    CpuJitWide wide = {&maker->wide, 1};
+    if (lanes == CPU_JIT_NEON_LANES || chain->sum >= 0) return wide;
+    wide.vectors = cpu_jit_vectors_at_once(&maker->block, lists, lanes);
+    if (wide.vectors > 1) make_block(chain, wide.block, wide.vectors);
+    return wide;
 }
 
 // Appends the code of the chain and returns it as the interpreter calls it; NULL if it does not fit.
@@ -473,11 +499,12 @@ static const CpuLoopChain *emit(Chain *chain) {
     CpuJitList lists[CPU_JIT_LISTS];
     for (int i = 0; i < chain->list_count; i++)
         lists[i] = (CpuJitList){.one = chain->ones[i], .sum = chain->lists[i] == chain->sum};
-    make_block(chain);
+    make_block(chain, &maker->block, 1);
     if (!maker->block.fits) return NULL;
+    const CpuJitWide wide = make_wide(chain, lists);
     while (maker->code.count % kCodeAlignment) hlo_vector_push(maker->scratch, &maker->code, (uint8_t)0xcc);
     const int64_t offset = maker->code.count;
-    if (!append_code(maker, lists, chain->list_count, lanes_of(chain->loop))) return NULL;
+    if (!append_code(maker, wide, lists, chain->list_count, lanes_of(chain->loop))) return NULL;
     CpuLoopChain *made = HLO_ARENA_NEW(maker->arena, CpuLoopChain, 1);
     made->lists = hlo_arena_copy(maker->arena, chain->lists, sizeof(CpuValue) * (size_t)chain->list_count);
     made->ones = hlo_arena_copy(maker->arena, chain->ones, sizeof(bool) * (size_t)chain->list_count);
@@ -805,7 +832,7 @@ static CpuChains *finish(Maker *maker) {
 static Maker *new_maker(HloArena *arena, HloArena *scratch) {
     Maker *maker = HLO_ARENA_NEW(scratch, Maker, 1);
     maker->arena = arena;
-    maker->scratch = maker->block.arena = scratch;
+    maker->scratch = maker->block.arena = maker->wide.arena = scratch;
     return maker;
 }
 

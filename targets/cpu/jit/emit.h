@@ -19,6 +19,14 @@ typedef struct CpuJitEmitter {
     bool fits;
 } CpuJitEmitter;
 
+// A block that does for `vectors` vectors what another one does for one: its addresses have the offsets of the
+// elements, in bytes. Without one, `vectors` is 1.
+enum { CPU_JIT_VECTORS = 4 };
+typedef struct CpuJitWide {
+    CpuJitBlock *block;
+    int vectors;
+} CpuJitWide;
+
 // Emits the beginning of the code, a function of type CpuJitEntry: it saves the caller's registers, allocates the frame
 // for spilled values, loads the bases into registers and jumps to the given start address.
 void cpu_jit_emit_begin(CpuJitEmitter *emitter);
@@ -34,7 +42,14 @@ void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block);
 // stores of the block, of 1, 2 or 4 bytes, have the number of their list as base. All operations are on 32-bit lanes;
 // elements narrower than that have zeros above their bits. One list may be a sum: its first number is
 // that of the first element. The code starts from the sums at a further address, which follows those of the lists.
-void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitList *lists, int count, int lanes);
+// `wide` runs instead of the block as long as there are elements for it; it must not sum.
+void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitWide wide, CpuJitList *lists, int count,
+                          int lanes);
+
+// Returns how many vectors at once a block is best run for, at least 1 and at most
+// CPU_JIT_VECTORS: a block of many dependent operations needs
+// several, each of which has its turn while the others wait for their results, as far as registers suffice.
+int cpu_jit_vectors_at_once(CpuJitBlock *block, const CpuJitList *lists, int lanes);
 
 // Arguments: the addresses of the lists; the number of elements, a multiple of the lanes above 0.
 typedef void CpuJitVectors(char *const *lists, int64_t count);

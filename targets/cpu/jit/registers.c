@@ -141,8 +141,7 @@ static bool takes_register(const CpuJitRegisters *r, int32_t number) {
     return !is_invariant(r, number) && !cpu_jit_is_in_mask(r, number);
 }
 
-// Returns how many vector registers the values that change take, at most at a time.
-static int count_registers(const CpuJitRegisters *r) {
+int cpu_jit_count_registers(const CpuJitRegisters *r) {
     int now = 0, most = 0;
     for (int32_t i = 0; i < (int32_t)r->block->values.count; i++) {
         const CpuJitValue *value = &r->block->values.items[i];
@@ -158,11 +157,24 @@ static int count_registers(const CpuJitRegisters *r) {
     return most;
 }
 
+int cpu_jit_longest_path(const CpuJitRegisters *r) {
+    const int32_t count = (int32_t)r->block->values.count;
+    int *paths = HLO_ARENA_NEW(r->block->arena, int, count + 1), longest = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const CpuJitValue *value = &r->block->values.items[i];
+        if (!value->needed || is_invariant(r, i) || value->op == CPU_VALUE_OF_MEMORY) continue;
+        for (int k = 0; k < 3; k++)
+            if (value->operands[k] >= 0 && paths[value->operands[k]] > paths[i]) paths[i] = paths[value->operands[k]];
+        if (++paths[i] > longest) longest = paths[i];
+    }
+    return longest;
+}
+
 // An operation may need a register more than there are values, and two to load constants.
 void cpu_jit_load_invariants(CpuJitRegisters *r) {
     enum { kMore = 3 };
     const int32_t count = (int32_t)r->block->values.count;
-    const int least = count_registers(r) + kMore;  // registers that are left to other values
+    const int least = cpu_jit_count_registers(r) + kMore;  // registers that are left to other values
     int *uses = HLO_ARENA_NEW(r->block->arena, int, count);
     for (int32_t i = 0; i < count; i++)
         for (int k = 0; k < 3 && r->block->values.items[i].needed; k++)

@@ -68,6 +68,11 @@ void cpu_jit_replace(CpuJitRegisters *r, int32_t value, int reg);
 // Spills all needed values before a call, since the called function may use all vector registers.
 void cpu_jit_clear_registers(CpuJitRegisters *r);
 
+// Returns how many vector registers the values take that change, at most at a time.
+int cpu_jit_count_registers(const CpuJitRegisters *r);
+// Returns the number of operations on the longest path from an operand of the block to a result.
+int cpu_jit_longest_path(const CpuJitRegisters *r);
+
 // Loads values that are the same in all iterations in front of the loop, as far as there are registers for them: those
 // that are read more than once first.
 void cpu_jit_load_invariants(CpuJitRegisters *r);

@@ -48,21 +48,21 @@ CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits) {
 // The fourth bits of both registers are in the prefix, where is_high() puts the operand's.
 static void put_operand(CpuX86 *code, int reg, CpuX86Operand operand, int following, bool is_vector) {
     const unsigned middle = (unsigned)(reg & 7) << 3, low = (unsigned)operand.number & 7;
+    // EVEX multiplies an offset of 8 bits by a number that depends on the instruction.
+    const bool near =
+        operand.offset == 0 || (operand.offset >= -128 && operand.offset < 128 && !(is_vector && code->is_extended));
     switch (operand.kind) {
         case CPU_X86_REGISTER: put(code, 0xc0 | middle | low); break;
-        case CPU_X86_MEMORY: {
-            // EVEX multiplies an offset of 8 bits by a number that depends on the instruction.
-            const bool near = operand.offset >= -128 && operand.offset < 128 && !(is_vector && code->is_extended);
+        case CPU_X86_MEMORY:
             put(code, (near ? 0x40 : 0x80) | middle | low);
             if (low == CPU_X86_RSP) put(code, 0x24);  // rsp and r12 require an index byte
             put_little_endian(code, (uint32_t)operand.offset, near ? 1 : 4);
             break;
-        }
         case CPU_X86_INDEXED:  // by a second byte: the scale's exponent, rax, the base
-            assert(operand.offset == 0 && (operand.scale == 1 || operand.scale == 2 || operand.scale == 4));
-            put(code, 0x40 | middle | CPU_X86_RSP);
+            assert(operand.scale == 1 || operand.scale == 2 || operand.scale == 4);
+            put(code, (near ? 0x40 : 0x80) | middle | CPU_X86_RSP);
             put(code, (unsigned)(operand.scale / 2) << 6 | (unsigned)CPU_X86_RAX << 3 | low);
-            put(code, 0);
+            put_little_endian(code, (uint32_t)operand.offset, near ? 1 : 4);
             break;
         case CPU_X86_POOL: {
             put(code, 0x05 | middle);

@@ -66,8 +66,8 @@ static inline CpuX86Operand cpu_x86_register(int number) {
 static inline CpuX86Operand cpu_x86_memory(CpuX86General base, int32_t offset) {
     return (CpuX86Operand){CPU_X86_MEMORY, (int)base, offset, 0};
 }
-static inline CpuX86Operand cpu_x86_indexed(CpuX86General base, int scale) {
-    return (CpuX86Operand){CPU_X86_INDEXED, (int)base, 0, scale};
+static inline CpuX86Operand cpu_x86_indexed(CpuX86General base, int scale, int32_t offset) {
+    return (CpuX86Operand){CPU_X86_INDEXED, (int)base, offset, scale};
 }
 
 // Returns the operand for a constant of 64 bits, or of 32 in its lower half.
