@@ -35,10 +35,11 @@ struct CpuChains {
     int64_t bytes, kernels;
 };
 
-// A kernel alone is as fast, and so are two in a loop that reduces, where the result is loaded again anyway (measured:
-// layer norm); more members would keep too many values. A chain's members are within kMostSteps steps, and longer loops
-// than kMostValues, such as reductions over a hundred thousand devices, have no code: compiling stays linear and short.
-// Rows of fewer than kLeastReduced elements are added up by the interpreter, which takes several rows in one call.
+// A kernel alone is as fast, unless an operand would be copied for it, and so are two in a loop that reduces, where the
+// result is loaded again anyway (measured: layer norm); more members would keep too many values. A chain's members are
+// within kMostSteps steps, and longer loops than kMostValues, such as reductions over a hundred thousand devices, have
+// no code: compiling stays linear and short. Rows of fewer than kLeastReduced elements are added up by the interpreter,
+// which takes several rows in one call.
 enum {
     kLeastKernels = 2,
     kLeastReducedKernels = 3,
@@ -377,6 +378,12 @@ static int function_count(const Chain *chain) {
     return count;
 }
 
+// Returns whether the interpreter would copy the value to a register, which code need not do.
+static bool is_copied_otherwise(const Chain *chain, CpuValue v) {
+    if (!chain->maker->in_rows[v]) return false;
+    return chain->loop->reduced <= 1 || (value_of(chain, v)->kind == CPU_VALUE_EXPAND && is_one_per_row(chain, v));
+}
+
 // Takes the steps from `begin` on that can be one chain, at most `most` kernels. Returns whether they are worth it.
 static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int most) {
     chain->member_count = chain->kernel_count = chain->read_count = 0;
@@ -397,8 +404,7 @@ static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int 
     }
     if (chain->sum >= 0 && function_count(chain) == 0) return true;  // functions take longer than loads and stores
     for (int i = 0; i < chain->read_count; i++)
-        if (value_of(chain, chain->lists[i])->kind == CPU_VALUE_EXPAND && is_one_per_row(chain, chain->lists[i]))
-            return chain->kernel_count > 0;  // it need not be expanded
+        if (is_copied_otherwise(chain, chain->lists[i])) return chain->kernel_count > 0;
     return chain->kernel_count >= (chain->loop->reduced > 1 ? kLeastReducedKernels : kLeastKernels);
 }
 
