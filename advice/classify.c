@@ -3,6 +3,7 @@
 //
 //     one number                                             scalar
 //     a sum that reaches a result of a parameter's shape     gradient synchronisation; FSDP if it is scattered
+//     a sum of products with experts                         experts
 //     another sum                                            tensor parallelism if it adds up a product or a lookup
 //     a gather of a floating-point parameter                 FSDP if the axis also shards the data, else accidental
 //     an exchange before or after a batched product with
@@ -11,6 +12,10 @@
 //     one over the same axes leaves it, or leaves it         sequence parallelism (heads inside, sequence outside)
 //     a permute by one step along one axis                   pipeline if whole arrays move in a loop, else neighbours
 //     a gather over axes that products are scattered over    tensor parallelism (sequence parallel)
+//     a gather of rows that a scatter adds up to a gradient  gradient synchronisation
+//     a shift, or an exchange of experts over axes that a
+//     loop shifts its products with a weight along           pipeline
+//     a gather because two arrays claim an axis              resharding
 //     anything else that the partitioner added               resharding
 //
 // The data's axes are those that shard inputs which are not weights. Weights are parameters with a result of the same
@@ -244,12 +249,26 @@ static bool is_batched(const AdviceFacts *facts, const HloInstruction *op) {
     return true;
 }
 
+// Whether a product reaches a result like a weight: its gradient, or its new value.
+static bool becomes_weight(const AdviceFacts *facts, const HloInstruction *op) {
+    const HloInt64Vector results = advice_reached_results(facts->arena, op);
+    for (int64_t i = 0; i < results.count; i++) {
+        if (results.items[i] >= facts->boundary->result_count) continue;
+        const HloShape *shape = facts->boundary->results[results.items[i]].global;
+        for (int64_t p = 0; p < facts->boundary->parameter_count; p++)
+            if (facts->is_weight[p] && same_dims(facts->boundary->parameters[p].global, shape)) return true;
+    }
+    return false;
+}
+
 // Attention is a pair of batched products, of which the second one takes what is computed element by element from the
-// result of the first: scores and their weighted sum. Its derivatives are such pairs, too.
+// result of the first: scores and their weighted sum. Its derivatives are such pairs, too. A product that is a weight's
+// gradient belongs to none.
 static void find_attention(AdviceFacts *facts) {
     for (int64_t c = 0; c < facts->module->computations.count; c++) {
         for (const HloInstruction *at = facts->module->computations.items[c]->first; at; at = at->next) {
-            for (int32_t i = 0; is_batched(facts, at) && i < 2; i++) {
+            const bool batched = is_batched(facts, at) && !becomes_weight(facts, at);
+            for (int32_t i = 0; batched && i < 2; i++) {
                 const HloInstruction *scores = advice_source(at->operands[i]);
                 if (!is_batched(facts, scores)) continue;
                 hlo_int_map_set(facts->arena, &facts->attention, (uint64_t)at->id, 1);
@@ -288,30 +307,6 @@ static void find_sequence_axes(AdviceFacts *facts) {
         }
     }
     facts->sequence = before & after;
-}
-
-void advice_facts_new(HloArena *arena, const CompiledModule *compiled, const SpmdMeshAxis *mesh, int64_t axis_count,
-                      AdviceFacts *facts) {
-    int64_t devices = 1;
-    for (int64_t a = 0; a < axis_count; a++) devices *= mesh[a].size;
-    const bool known = devices == compiled->module->num_partitions;
-    *facts = (AdviceFacts){.arena = arena,
-                           .module = compiled->module,
-                           .boundary = compiled->boundary,
-                           .mesh = mesh,
-                           .mesh_axis_count = known ? axis_count : 0,
-                           .axis_limit = !known            ? 0
-                                         : axis_count < 63 ? axis_count
-                                                           : 63};
-    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, axis_count + 1);
-    for (int64_t a = 0; a < axis_count; a++) sizes[a] = mesh[a].size;
-    facts->sizes = sizes;
-    facts->is_weight = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
-    facts->is_multiplied = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
-    find_weights(facts, false);
-    if (trains(facts)) find_weights(facts, true);
-    find_reduced(facts);
-    find_sequence_axes(facts);
 }
 
 // ---- what is moved
@@ -417,14 +412,14 @@ static int64_t updated_weight(const AdviceFacts *facts, int64_t result) {
     return found;
 }
 
-// The weight whose new value, or gradient, a result is: the one that gives it its memory, else the one from which it is
-// computed, else the one of its shape if all that have it are of one name. -1 where there is none; *like tells whether
-// there is any of that shape.
+// The weight whose new value, or gradient, a result is: the one that gives it its memory or from which it is computed
+// (a sharded result may get that of a moment, where the weight is whole), else the one of its shape if all that have it
+// are of one name. -1 where there is none; *like tells whether there is any of that shape.
 static int64_t weight_of_result(const AdviceFacts *facts, int64_t result, bool *like) {
     if (result >= facts->boundary->result_count) return -1;
     const HloAliases *aliases = &facts->module->aliases;
     const HloShape *shape = facts->boundary->results[result].global;
-    int64_t found = -1;
+    int64_t found = -1, donor = -1;
     bool several = false;
     for (int64_t p = 0; p < facts->boundary->parameter_count; p++) {
         if (!facts->is_weight[p] || !same_dims(facts->boundary->parameters[p].global, shape)) continue;
@@ -433,14 +428,15 @@ static int64_t weight_of_result(const AdviceFacts *facts, int64_t result, bool *
             const HloAlias *alias = &aliases->items[i];
             const bool same = !alias->operand_index.count && alias->operand == p && alias->output_index.count == 1 &&
                               alias->output_index.items[0] == result;
-            if (same) return p;
+            if (same && is_better_name(facts, p, donor)) donor = p;
         }
         if (!facts->is_multiplied[p]) continue;
         several |= found >= 0 && strcmp(display_name(facts, found), display_name(facts, p)) != 0;
         found = p;
     }
     const int64_t updated = *like ? updated_weight(facts, result) : -1;
-    return updated >= 0 ? updated : several ? -1 : found;
+    const int64_t named = is_better_name(facts, updated, donor) ? updated : donor;
+    return named >= 0 ? named : several ? -1 : found;
 }
 
 static bool is_weight_array(const AdviceFacts *facts, const HloInstruction *op) {
@@ -473,16 +469,18 @@ static bool is_gradient(const AdviceFacts *facts, const HloInstruction *op, cons
 }
 
 // Whether an operand of a product is a weight with one matrix an expert: a dimension that these axes shard is the
-// product's batch dimension.
+// product's batch dimension, or has one element on each device, which a manual region takes out.
 static bool is_expert_weight(const AdviceFacts *facts, const HloInstruction *dot, int operand, uint64_t axes) {
     const HloDotAttributes *attributes = HLO_ATTRIBUTES(dot, Dot);
     const HloInts *batch = operand ? &attributes->rhs_batch : &attributes->lhs_batch;
     const int64_t leaf = advice_leaf_of(facts->module, advice_origin_parameter(dot->operands[operand]));
-    if (leaf < 0 || !batch->count) return false;
+    if (leaf < 0) return false;
     const SpmdBoundaryArray *array = &facts->boundary->parameters[leaf];
+    const HloShape *shape = dot->operands[operand]->shape;
     for (int32_t d = 0; d < array->local->rank; d++) {
         const bool sharded = array->local->dims[d] < array->global->dims[d];
-        const bool is_batch = array->local->dims[d] == dot->operands[operand]->shape->dims[batch->items[0]];
+        const bool is_batch = batch->count ? array->local->dims[d] == shape->dims[batch->items[0]]
+                                           : array->local->dims[d] == 1 && shape->rank < array->local->rank;
         if (sharded && is_batch && (axes_of_sharding(facts, array) & axes)) return true;
     }
     return false;
@@ -514,11 +512,24 @@ static bool is_sequence_exchange(const AdviceFacts *facts, const HloInstruction 
     return turns && (enters_attention(facts, op) || leaves_attention(facts, op));
 }
 
+// The axes that shard both the table and the indices of an embedding lookup. Activations that come from a lookup
+// without any are gathered for other reasons.
+static uint64_t claimed_twice(const AdviceFacts *facts, const AdviceFinding *finding) {
+    if (finding->indices < 0 || finding->parameter < 0) return 0;
+    return axes_of_sharding(facts, &facts->boundary->parameters[finding->parameter]) &
+           axes_of_sharding(facts, &facts->boundary->parameters[finding->indices]);
+}
+
 static AdviceKind kind_of_sum(const AdviceFacts *facts, const HloInstruction *op, AdviceFinding *finding) {
     const HloInstruction *source = advice_source(op->operands[0]);
     if (is_gradient(facts, op, source, finding))
         return hlo_is(op, HLO_OP_REDUCE_SCATTER) ? ADVICE_KIND_GRADIENT_SCATTER : ADVICE_KIND_GRADIENT;
     if (is_product(source) && is_expert_exchange(facts, op, finding->axes)) return ADVICE_KIND_EXPERT;
+    if (hlo_is(source, HLO_OP_REDUCE) && multiplies_experts(facts, advice_source(source->operands[0]), finding->axes)) {
+        finding->what = "sum over the experts";
+        return ADVICE_KIND_EXPERT;
+    }
+    if (hlo_is(source, HLO_OP_GATHER) && claimed_twice(facts, finding) & finding->axes) return ADVICE_KIND_RESHARDING;
     return is_product(source) || hlo_is(source, HLO_OP_GATHER) ? ADVICE_KIND_TENSOR_PARALLEL : ADVICE_KIND_PARTIAL;
 }
 
@@ -538,33 +549,77 @@ static bool is_shift(const AdviceFacts *facts, const HloInstruction *op, uint64_
     return true;
 }
 
+static bool is_in_loop(const AdviceFacts *facts, const HloInstruction *op) {
+    const HloComputation *computation = advice_visible(op)->parent;
+    return computation != facts->module->entry && computation->callers.count &&
+           hlo_is(computation->callers.items[0], HLO_OP_WHILE);
+}
+
+static bool is_permute(const HloInstruction *op) {
+    return hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute;
+}
+
+// The stages of a pipeline in one array, as a loop that shifts what it multiplies by the stages' weights has them.
+static void find_stages(AdviceFacts *facts) {
+    for (int64_t c = 0; c < facts->module->computations.count; c++) {
+        uint64_t shifted = 0, multiplied = 0;
+        for (const HloInstruction *at = facts->module->computations.items[c]->first; at; at = at->next) {
+            if (!is_in_loop(facts, at)) continue;
+            const uint64_t axes = is_permute(at) ? axes_of(facts, at) : 0;
+            if (axes && is_shift(facts, at, axes)) shifted |= axes;
+            for (int64_t a = 0; hlo_is(at, HLO_OP_DOT) && a < facts->axis_limit; a++)
+                if (multiplies_experts(facts, at, UINT64_C(1) << a)) multiplied |= UINT64_C(1) << a;
+        }
+        facts->stages |= shifted & multiplied;
+    }
+}
+
 static AdviceKind kind_of_permute(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes) {
     // Of a product in parts (spmd_partitioner/passes/windows.c): what a gather or a scatter of activations did.
     if (hlo_instruction_frontend_attribute(op, "meshlo.part_of")) return ADVICE_KIND_TENSOR_PARALLEL;
     if (!is_shift(facts, op, axes)) return ADVICE_KIND_RESHARDING;
-    const HloComputation *computation = advice_visible(op)->parent;
-    const bool in_loop = computation != facts->module->entry && computation->callers.count &&
-                         hlo_is(computation->callers.items[0], HLO_OP_WHILE);
     const HloOpcode before = op->operands[0]->opcode;
     const bool is_part = before == HLO_OP_SLICE || before == HLO_OP_DYNAMIC_SLICE || before == HLO_OP_PAD;
-    return in_loop && !is_part ? ADVICE_KIND_PIPELINE : ADVICE_KIND_NEIGHBOUR;
+    return is_in_loop(facts, op) && !is_part ? ADVICE_KIND_PIPELINE : ADVICE_KIND_NEIGHBOUR;
 }
 
-// The axes that shard both the table and the indices of an embedding lookup. Activations that come from a lookup
-// without any are gathered for other reasons.
-static uint64_t claimed_twice(const AdviceFacts *facts, const AdviceFinding *finding) {
-    if (finding->indices < 0 || finding->parameter < 0) return 0;
-    return axes_of_sharding(facts, &facts->boundary->parameters[finding->parameter]) &
-           axes_of_sharding(facts, &facts->boundary->parameters[finding->indices]);
+// The weight whose gradient a scatter adds up from rows; -1 where there is none.
+static int64_t scattered_weight(const AdviceFacts *facts, const HloInstruction *scatter) {
+    int64_t weight = -1;
+    bool like = false;
+    const HloInt64Vector results = advice_reached_results(facts->arena, scatter);
+    for (int64_t i = 0; i < results.count; i++) {
+        const int64_t found = weight_of_result(facts, results.items[i], &like);
+        if (found >= 0 && is_better_name(facts, found, weight)) weight = found;
+    }
+    return weight;
+}
+
+// Whether a gather brings the rows, or their positions, that are added up for the gradient of a table: every device has
+// those of its own part of the batch.
+static bool is_gradient_of_table(const AdviceFacts *facts, const HloInstruction *op, AdviceFinding *finding) {
+    int32_t operand = 0;
+    const HloInstruction *at = advice_consumer(op, &operand);
+    for (int step = 0; step < 12 && at && hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE); step++)
+        at = advice_consumer(at, &operand);
+    const int64_t weight = at && hlo_is(at, HLO_OP_SCATTER) && operand > 0 ? scattered_weight(facts, at) : -1;
+    if (weight < 0) return false;
+    bool rows = false;
+    for (int32_t i = 0; i < op->operand_count; i++) rows |= hlo_type_is_float(op->operands[i]->shape->type);
+    finding->parameter = weight;
+    finding->what = hlo_arena_format(facts->arena, "%s for the gradient of %s", rows ? "rows" : "positions",
+                                     display_name(facts, weight));
+    return true;
 }
 
 static AdviceKind kind_of_gather(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes,
-                                 const AdviceFinding *finding) {
+                                 AdviceFinding *finding) {
     if (is_weight_array(facts, op->operands[0])) {
         const bool shards_data = axes && !(axes & ~facts->batch);
         return shards_data ? ADVICE_KIND_WEIGHT_GATHER : ADVICE_KIND_ACCIDENTAL;
     }
     if (claimed_twice(facts, finding) & axes) return ADVICE_KIND_RESHARDING;
+    if (is_gradient_of_table(facts, op, finding)) return ADVICE_KIND_GRADIENT;
     if (axes && !(axes & ~facts->reduced) && !(axes & facts->batch)) return ADVICE_KIND_TENSOR_PARALLEL;
     if (finding->indices >= 0) return ADVICE_KIND_RESHARDING;
     return is_expert_exchange(facts, op, axes) ? ADVICE_KIND_EXPERT : ADVICE_KIND_ACCIDENTAL;
@@ -582,31 +637,97 @@ static bool disagrees(const SpmdCollective *collective) {
     return strstr(collective->reason, "needed as") != NULL;
 }
 
+// Whether two arrays of an operation claim an axis for different dimensions: no plan leaves both as they are.
+static bool conflicts(const SpmdCollective *collective) {
+    return strstr(collective->reason, "shard different dimensions by") != NULL;
+}
+
 static AdviceKind kind_of(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,
                           AdviceFinding *finding) {
     if (!op->operand_count) return ADVICE_KIND_OTHER;
     if (is_scalar(op)) return ADVICE_KIND_SCALAR;
     if (sums(op)) return kind_of_sum(facts, op, finding);
-    const bool is_permute = hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute;
+    if (finding->axes && !(finding->axes & ~facts->stages) && is_in_loop(facts, op)) return ADVICE_KIND_PIPELINE;
     AdviceKind kind = ADVICE_KIND_RESHARDING;
     if (gathers(op)) {
         kind = kind_of_gather(facts, op, finding->axes, finding);
-    } else if (is_permute) {
+    } else if (is_permute(op)) {
         kind = kind_of_permute(facts, op, finding->axes);
     } else if (is_expert_exchange(facts, op, finding->axes)) {
         kind = ADVICE_KIND_EXPERT;
     } else if (is_sequence_exchange(facts, op, finding->axes)) {
         kind = ADVICE_KIND_SEQUENCE;
     }
+    if (kind == ADVICE_KIND_ACCIDENTAL && conflicts(collective) && !is_weight_array(facts, op->operands[0]))
+        kind = ADVICE_KIND_RESHARDING;
     const bool warned = kind == ADVICE_KIND_RESHARDING || kind == ADVICE_KIND_ACCIDENTAL;
     if (!warned || disagrees(collective)) return kind;
     // What the program itself requests is no accident, and has no reason.
     if (!*collective->reason) return ADVICE_KIND_OTHER;
     if (strstr(collective->reason, " of fft ")) return ADVICE_KIND_TRANSFORM;
-    return is_permute ? ADVICE_KIND_NEIGHBOUR : ADVICE_KIND_PARTIAL;
+    return is_permute(op) ? ADVICE_KIND_NEIGHBOUR : ADVICE_KIND_PARTIAL;
+}
+
+void advice_facts_new(HloArena *arena, const CompiledModule *compiled, const SpmdMeshAxis *mesh, int64_t axis_count,
+                      AdviceFacts *facts) {
+    int64_t devices = 1;
+    for (int64_t a = 0; a < axis_count; a++) devices *= mesh[a].size;
+    const bool known = devices == compiled->module->num_partitions;
+    *facts = (AdviceFacts){.arena = arena,
+                           .module = compiled->module,
+                           .boundary = compiled->boundary,
+                           .mesh = mesh,
+                           .mesh_axis_count = known ? axis_count : 0,
+                           .axis_limit = !known            ? 0
+                                         : axis_count < 63 ? axis_count
+                                                           : 63};
+    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, axis_count + 1);
+    for (int64_t a = 0; a < axis_count; a++) sizes[a] = mesh[a].size;
+    facts->sizes = sizes;
+    facts->is_weight = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
+    facts->is_multiplied = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
+    find_weights(facts, false);
+    if (trains(facts)) find_weights(facts, true);
+    find_reduced(facts);
+    find_sequence_axes(facts);
+    find_stages(facts);
 }
 
 // ---- causes
+
+// One dimension of a sharding as reasons write it, "{data, model}", in the notation of --shard.
+static const char *read_dimension(HloText *spec, const char *at) {
+    bool first = true;
+    for (at++; *at && *at != '}'; at++) {
+        if (*at == ' ') continue;
+        if (*at == ',')
+            hlo_text_char(spec, '+');
+        else
+            hlo_text_char(spec, *at);
+        first = false;
+    }
+    if (first) hlo_text_char(spec, '-');
+    return *at ? at + 1 : at;
+}
+
+// A reason with its shardings, [{data}, {}], in JAX's words, P('data', None), as everything else is printed.
+static const char *in_words_of_jax(HloArena *arena, const char *reason) {
+    HloText text = {0};
+    for (const char *at = reason; *at;) {
+        if (at[0] != '[' || at[1] != '{') {
+            hlo_text_char(&text, *at++);
+            continue;
+        }
+        HloText spec = {0};
+        for (at++; *at == '{'; at += strspn(at, ", ")) {
+            if (spec.length) hlo_text_char(&spec, ',');
+            at = read_dimension(&spec, at);
+        }
+        at += *at == ']';
+        hlo_text_string(&text, advice_partition_spec(arena, hlo_text_to_arena(arena, &spec)));
+    }
+    return hlo_text_to_arena(arena, &text);
+}
 
 // Why two annotations disagree, in terms of the arrays that the user knows.
 static const char *cause_of(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,
@@ -624,7 +745,7 @@ static const char *cause_of(const AdviceFacts *facts, const SpmdCollective *coll
                                 "%s is sharded %s, but no input's data is sharded by %s: every device needs all of it",
                                 advice_parameter_name(arena, facts->module, finding->parameter),
                                 spec_of(facts, finding->parameter), advice_axes_text(facts, finding->axes));
-    return hlo_arena_text(arena, collective->reason);
+    return in_words_of_jax(arena, collective->reason);
 }
 
 void advice_classify(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,

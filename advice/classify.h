@@ -21,6 +21,7 @@ typedef struct AdviceFacts {
     uint64_t reduced;      // axes over which products are added up by reduce-scatter
     HloIntMap attention;   // the products of attention, by id
     uint64_t sequence;     // axes that all-to-alls move before attention, and back after it
+    uint64_t stages;       // axes along which a loop shifts what it multiplies by weights that they shard
 } AdviceFacts;
 
 // One collective.

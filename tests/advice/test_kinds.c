@@ -125,6 +125,47 @@ static const Case cases[] = {
                   " n = f32[32,32] add(m, g), " WHOLE "\n u = f32[32,32] subtract(v, n), " WHOLE
                   "\n ROOT t = (f32[32,32], f32[32,32], f32[32,32]) tuple(w, u, n)\n}\n",
      ADVICE_KIND_GRADIENT, "data", "gradient of params['v']"},
+    // A constraint on the result claims the axis that shards the batch: no accident.
+    {"a constraint that claims the axis of the batch",
+     ADD_MESH
+     "ENTRY e {\n x = f32[64,32] parameter(0), " ROWS_DATA ", metadata={op_name=\"batch\"}\n w = f32[32,64] "
+     "parameter(1)\n p = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, " COLUMNS_DATA
+     "\n ROOT q = f32[64,64] tanh(p), " COLUMNS_DATA "\n}\n",
+     ADVICE_KIND_RESHARDING, "data", "batch"},
+    {"a sum over experts",
+     ADD_MESH SUM
+     "ENTRY e {\n x = f32[8,32,16] parameter(0), sharding={devices=[4,1,1,2]<=[8] last_tile_dim_replicate}\n w = "
+     "f32[8,16,64] parameter(1), sharding={devices=[4,1,1,2]<=[8] last_tile_dim_replicate}\n h = f32[8,32,64] dot(x, "
+     "w), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}\n z = f32[] "
+     "constant(0)\n ROOT y = f32[32,64] reduce(h, z), dimensions={0}, to_apply=sum, " WHOLE "\n}\n",
+     ADVICE_KIND_EXPERT, "data", "sum over the experts"},
+    {"rows of a sparse gradient",
+     ADD_MESH SUM
+     "ENTRY e {\n w = f32[4096,64] parameter(0), " WHOLE ", metadata={op_name=\"params['embed']\"}\n i = s32[64,1] "
+     "parameter(1), " ROWS_DATA "\n d = f32[64,64] parameter(2), " ROWS_DATA
+     "\n f = s32[64] reshape(i)\n l = f32[64,64] gather(w, i), offset_dims={1}, collapsed_slice_dims={0}, "
+     "start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}\n u = f32[64,64] multiply(l, d)\n z = f32[] "
+     "constant(0)\n o = f32[4096,64] broadcast(z), dimensions={}\n g = f32[4096,64] scatter(o, i, u), "
+     "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+     "to_apply=sum\n ROOT n = f32[4096,64] subtract(w, g), " ROWS_DATA "\n}\n",
+     ADVICE_KIND_GRADIENT, "data", "rows for the gradient of params['embed']"},
+    // Two stages on each device, so that parts of the state move.
+    {"a pipeline of stages in one array",
+     ADD_MESH
+     "body {\n p = (s32[], f32[8,4,16], f32[8,16,16]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n x = "
+     "f32[8,4,16] get-tuple-element(p), index=1\n ws = f32[8,16,16] get-tuple-element(p), index=2\n o = s32[] "
+     "constant(1)\n n = s32[] add(i, o)\n a = f32[1,4,16] slice(x), slice={[7:8], [0:4], [0:16]}\n b = f32[7,4,16] "
+     "slice(x), slice={[0:7], [0:4], [0:16]}\n s = f32[8,4,16] concatenate(a, b), dimensions={0}\n y = f32[8,4,16] "
+     "dot(s, ws), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}\n ROOT t "
+     "= "
+     "(s32[], f32[8,4,16], f32[8,16,16]) tuple(n, y, ws)\n}\n"
+     "more {\n p = (s32[], f32[8,4,16], f32[8,16,16]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n c = "
+     "s32[] constant(4)\n ROOT l = pred[] compare(i, c), direction=LT\n}\n"
+     "ENTRY e {\n x = f32[8,4,16] parameter(0), sharding={devices=[4,1,1,2]<=[8] last_tile_dim_replicate}\n"
+     " w = f32[8,16,16] parameter(1), sharding={devices=[4,1,1,2]<=[8] last_tile_dim_replicate}\n z = s32[] "
+     "constant(0)\n t = (s32[], f32[8,4,16], f32[8,16,16]) tuple(z, x, w)\n l = (s32[], f32[8,4,16], f32[8,16,16]) "
+     "while(t), condition=more, body=body\n ROOT y = f32[8,4,16] get-tuple-element(l), index=1\n}\n",
+     ADVICE_KIND_PIPELINE, "data", ""},
 };
 
 // Device lists have no names of mesh axes: --mesh gives them.
