@@ -116,11 +116,18 @@ typedef struct SpmdInterval {
     int64_t step, shift;  // 1 and 0 for most
 } SpmdInterval;
 
-// This device's interval of dimension `dim`; elements outside of the global array are set to `fill` (NULL: left
-// undefined). The elements come from neighbours by collective-permute, or the whole dimension is gathered where that
-// moves less.
-HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, SpmdInterval interval,
-                                 HloInstruction *fill, const SpmdReason *reason);
+// This device's interval of dimension `dim`, by its position along `axes`; elements outside of the global array are set
+// to `fill` (NULL: left undefined). The elements come from neighbours by collective-permute, or the whole dimension is
+// gathered where that moves less. Where `local` is not sharded along the dimension, the interval is cut out of it.
+HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, const SpmdAxes *axes,
+                                 SpmdInterval interval, HloInstruction *fill, const SpmdReason *reason);
+// True if all devices along `axes` have the same elements of an operand of the current op, and all of dimension `dim`:
+// each can cut its window out of what it has.
+bool spmd_has_whole(SpmdPartitioner *partitioner, int32_t operand, int32_t dim, const SpmdAxes *axes);
+// An operand of the current op in the form that the factors require, but for dimensions in `windowed` of which each
+// device can cut its part (spmd_has_whole()): they stay whole.
+SpmdLocal spmd_windowed_operand(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                int32_t operand, const bool *windowed);
 // The interval of devices that need their own shard of `size` elements.
 static inline SpmdInterval spmd_own_interval(int64_t size) {
     return (SpmdInterval){size, 0, 1, size, 1, 0};
@@ -147,7 +154,8 @@ int64_t spmd_window_bytes(SpmdPartitioner *partitioner, const HloShape *global, 
 // there, where the dimension is sharded by `axes`.
 typedef SpmdInterval (*SpmdIntervalOf)(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim,
                                        const SpmdAxes *axes, int64_t size);
-// The `moved` column of ops whose operand `operand` and result have the same dimensions, windowed or not.
+// The `moved` column of ops whose operand `operand` and result have the same dimensions, windowed or not. What is cut
+// out of a dimension that every device has whole costs nothing.
 int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t operand,
                             const SpmdAxes *factors, SpmdIntervalOf interval_of);
 

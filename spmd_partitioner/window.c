@@ -352,7 +352,7 @@ static HloInstruction *exchange(const Taking *taking) {
 // The whole dimension on every device, then the interval.
 static HloInstruction *gather_all(const Taking *taking) {
     HloInstruction *all = taking->local->hlo;
-    if (taking->axes->count) {
+    if (taking->local->sharding->dims[taking->dim].count) {
         all = spmd_emit_all_gather(taking->partitioner, all, taking->dim, taking->axes, taking->reason);
     }
     int64_t *starts = HLO_ARENA_NEW(taking->partitioner->arena, int64_t, taking->window->shards);
@@ -361,12 +361,13 @@ static HloInstruction *gather_all(const Taking *taking) {
 }
 
 // The fill is applied to what comes out of any of the three ways: they differ in what they leave outside of the array.
-HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, SpmdInterval interval,
-                                 HloInstruction *fill, const SpmdReason *reason) {
+HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, const SpmdAxes *axes,
+                                 SpmdInterval interval, HloInstruction *fill, const SpmdReason *reason) {
     assert(dim >= 0 && dim < local.hlo->shape->rank);
-    const SpmdAxes *axes = &local.sharding->dims[dim];
-    const Window window =
-        plan(partitioner->arena, spmd_axes_product(partitioner->mesh, axes), local.global->dims[dim], interval);
+    const int64_t shards = spmd_axes_product(partitioner->mesh, axes), global = local.global->dims[dim];
+    const bool whole = !local.sharding->dims[dim].count;
+    const Window window = whole ? (Window){.interval = interval, .shards = shards, .global = global}
+                                : plan(partitioner->arena, shards, global, interval);
     const Taking taking = {partitioner, &local, dim, axes, reason, &window};
     HloInstruction *result = NULL;
     switch (window.way) {
@@ -377,6 +378,28 @@ HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, 
             break;
     }
     return spmd_emit_fill_outside(partitioner, result, dim, axes, &window.interval, window.global, fill);
+}
+
+bool spmd_has_whole(SpmdPartitioner *partitioner, int32_t operand, int32_t dim, const SpmdAxes *axes) {
+    const SpmdLocal local = spmd_operand(partitioner, operand);
+    return local.hlo && !local.partial && !local.sharding->dims[dim].count &&
+           !(spmd_sharding_used(local.sharding) & spmd_axes_set(axes));
+}
+
+SpmdLocal spmd_windowed_operand(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                int32_t operand, const bool *windowed) {
+    SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, operand, factors,
+                                              spmd_manual_axes(partitioner, partitioner->op));
+    bool whole = false;
+    for (int32_t d = 0; d < wanted->rank; d++) {
+        if (!windowed[d] || !wanted->dims[d].count || !spmd_has_whole(partitioner, operand, d, &wanted->dims[d]))
+            continue;
+        wanted->dims[d] = (SpmdAxes){0};
+        whole = true;
+    }
+    if (!whole) return spmd_factor_operand(partitioner, rule, factors, operand);
+    const SpmdReason reason = {.op = partitioner->op, .what = spmd_operand_name(partitioner, operand)};
+    return spmd_reshard(partitioner, spmd_operand(partitioner, operand), wanted, 0, reason);
 }
 
 // A phase is the distance from a multiple of the divisor to where a position begins: the hole of a dilated dimension in

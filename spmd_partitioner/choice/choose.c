@@ -439,6 +439,7 @@ int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     for (int32_t d = 0; d < sharding->rank; d++) {
         const SpmdDimFactors *list = &rule->tensors[operand].dims[d];
         if (!sharding->dims[d].count || rule->factors.items[list->items[0]].kind != SPMD_PERMUTE) continue;
+        if (spmd_has_whole(partitioner, operand, d, &sharding->dims[d])) continue;
         int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[d]);
         int64_t size = spmd_shard_size(rule->tensors[result].shape->dims[d], shards);
         const SpmdInterval interval = interval_of(partitioner->mesh, rule->op, d, &sharding->dims[d], size);

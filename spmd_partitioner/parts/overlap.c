@@ -138,7 +138,8 @@ static HloInstruction *take_directly(SpmdPartitioner *partitioner, const Group *
     SpmdLocal local = spmd_reshard(partitioner, spmd_operand(partitioner, 0), group->sharding, 0, *reason);
     for (int32_t d = 0; d < op->shape->rank; d++)
         if (is_windowed(group, op, d))
-            local.hlo = spmd_emit_window(partitioner, local, d, hull(partitioner, group, d), NULL, reason);
+            local.hlo = spmd_emit_window(partitioner, local, d, &group->sharding->dims[d], hull(partitioner, group, d),
+                                         NULL, reason);
     return local.hlo;
 }
 

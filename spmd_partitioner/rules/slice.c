@@ -51,24 +51,6 @@ typedef struct Windowed {
     SpmdReason reason;
 } Windowed;
 
-// A dimension that is windowed may still stay whole: spmd_choose() decides, by the bytes that its neighbours' edges
-// would cost.
-static Windowed begin_with(SpmdPartitioner *partitioner, const HloInstruction *op, SpmdAxes *factors) {
-    Windowed windowed = {.rule = partitioner->plan->rules[op->id],
-                         .factors = factors,
-                         .reason = {.op = op, .what = "neighbours' elements"}};
-    windowed.operand = spmd_factor_operand(partitioner, windowed.rule, windowed.factors, 0);
-    windowed.sharding =
-        spmd_rule_sharding(windowed.rule, partitioner->arena, partitioner->mesh, spmd_rule_result(windowed.rule, 0),
-                           windowed.factors, spmd_manual_axes(partitioner, op));
-    windowed.shape = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, windowed.sharding);
-    return windowed;
-}
-
-static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op, bool windows) {
-    return begin_with(partitioner, op, spmd_choose(partitioner, partitioner->plan->rules[op->id], windows));
-}
-
 // True if dimension `dim` is windowed and sharded.
 // Each dimension here has exactly one factor (add_dim).
 static bool moves(const Windowed *windowed, int32_t dim) {
@@ -76,12 +58,33 @@ static bool moves(const Windowed *windowed, int32_t dim) {
     return windowed->rule->factors.items[factor].kind == SPMD_PERMUTE && windowed->sharding->dims[dim].count;
 }
 
+// A dimension that is windowed may still stay whole: spmd_choose() decides, by the bytes that its neighbours' edges
+// would cost.
+static Windowed begin_with(SpmdPartitioner *partitioner, const HloInstruction *op, SpmdAxes *factors) {
+    Windowed windowed = {.rule = partitioner->plan->rules[op->id],
+                         .factors = factors,
+                         .reason = {.op = op, .what = "neighbours' elements"}};
+    windowed.sharding =
+        spmd_rule_sharding(windowed.rule, partitioner->arena, partitioner->mesh, spmd_rule_result(windowed.rule, 0),
+                           windowed.factors, spmd_manual_axes(partitioner, op));
+    windowed.shape = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, windowed.sharding);
+    bool *moved = HLO_ARENA_NEW(partitioner->arena, bool, op->shape->rank);
+    for (int32_t d = 0; d < op->shape->rank; d++) moved[d] = moves(&windowed, d);
+    windowed.operand = spmd_windowed_operand(partitioner, windowed.rule, factors, 0, moved);
+    return windowed;
+}
+
+static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op, bool windows) {
+    return begin_with(partitioner, op, spmd_choose(partitioner, partitioner->plan->rules[op->id], windows));
+}
+
 // Takes the window of one dimension; the next dimension works on its result.
 static void take_window(SpmdPartitioner *partitioner, Windowed *windowed, int32_t dim, SpmdIntervalOf interval_of,
                         HloInstruction *fill) {
     const SpmdInterval interval = interval_of(partitioner->mesh, windowed->rule->op, dim,
                                               &windowed->sharding->dims[dim], windowed->shape->dims[dim]);
-    windowed->operand.hlo = spmd_emit_window(partitioner, windowed->operand, dim, interval, fill, &windowed->reason);
+    windowed->operand.hlo = spmd_emit_window(partitioner, windowed->operand, dim, &windowed->sharding->dims[dim],
+                                             interval, fill, &windowed->reason);
 }
 
 int64_t spmd_slice_stride(const HloInstruction *op, int32_t dim) {

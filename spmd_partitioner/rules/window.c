@@ -106,17 +106,18 @@ static HloInstruction *take_intervals(SpmdPartitioner *partitioner, const SpmdRu
     int64_t direct = spmd_form_cost(partitioner, &local, sharding);
     for (int32_t d = 0; d < sharding->rank; d++) {
         const int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[d]);
-        if (windowed[d])
+        if (windowed[d] && !spmd_has_whole(partitioner, index, d, &sharding->dims[d]))
             direct = spmd_add_bytes(direct, spmd_window_bytes(partitioner, array->shape, sharding, d, intervals[d]));
-        else
+        else if (!windowed[d])
             intervals[d] = spmd_own_interval(spmd_shard_size(array->shape->dims[d], shards));
     }
     const SpmdComposed *composed = direct ? spmd_composed_plan(partitioner, array, 1, sharding, intervals) : NULL;
     if (composed && spmd_composed_cost(composed) <= spmd_add_bytes(direct, spmd_composed_saving(composed)))
         return spmd_emit_composed(partitioner, composed, windowed, fill, &reason);
-    SpmdLocal taken = spmd_factor_operand(partitioner, rule, factors, index);
+    SpmdLocal taken = spmd_windowed_operand(partitioner, rule, factors, index, windowed);
     for (int32_t d = 0; d < sharding->rank; d++)
-        if (windowed[d]) taken.hlo = spmd_emit_window(partitioner, taken, d, intervals[d], fill, &reason);
+        if (windowed[d])
+            taken.hlo = spmd_emit_window(partitioner, taken, d, &sharding->dims[d], intervals[d], fill, &reason);
     return taken.hlo;
 }
 
@@ -565,16 +566,16 @@ static void take_windows(SpmdPartitioner *partitioner, Scattering *scattering, i
     OwnWindows own;
     if (sends_sums(partitioner, scattering->op, scattering->sharding, d, &own)) {
         scattering->array.hlo =
-            spmd_emit_window(partitioner, scattering->array, d, own.elements, fill, &scattering->reason);
+            spmd_emit_window(partitioner, scattering->array, d, axes, own.elements, fill, &scattering->reason);
         scattering->source.hlo = spmd_emit_mask(partitioner, scattering->source.hlo, d, axes,
                                                 scattering->op->operands[1]->shape->dims[d], zero);
         return;
     }
     const ScatterHalo halo = scatter_halo(partitioner->mesh, window, axes, scattering->result->dims[d]);
     scattering->array.hlo =
-        spmd_emit_window(partitioner, scattering->array, d, halo.elements, fill, &scattering->reason);
+        spmd_emit_window(partitioner, scattering->array, d, axes, halo.elements, fill, &scattering->reason);
     scattering->source.hlo =
-        spmd_emit_window(partitioner, scattering->source, d, halo.sources, zero, &scattering->reason);
+        spmd_emit_window(partitioner, scattering->source, d, axes, halo.sources, zero, &scattering->reason);
 }
 
 // The sums of a device's own windows, sent to where they belong along dimension `d` and added up.
@@ -808,7 +809,9 @@ static int64_t convolution_moved(SpmdPartitioner *partitioner, const SpmdRule *r
     if (!convolution_is_regular(partitioner, rule, factors)) return hlo_shape_bytes(input);
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
         Spatial spatial;
-        if (!shards_spatial(partitioner, rule, factors, i, &spatial)) continue;
+        if (!shards_spatial(partitioner, rule, factors, i, &spatial) ||
+            spmd_has_whole(partitioner, 0, spatial.from, &spatial.axes))
+            continue;
         bytes = spmd_add_bytes(bytes, spmd_window_bytes(partitioner, input, sharding, spatial.from, spatial.needs));
     }
     return bytes;

@@ -102,7 +102,40 @@
     ",3] slice(q), slice={" Limits3 ",[0:3]}\n e = f32[" Half ",3] subtract(a, b)\n f = f32[" Half             \
     ",3] multiply(c, d)\n ROOT t = f32[" Half ",3] add(e, f), sharding={devices=" Devices "}\n}\n"
 
+// What every device has, Operand, and a part of the result of Op on each.
+#define OF_WHOLE(Operand, Result, Op, Devices)                                                 \
+    "HloModule m, num_partitions=8\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n" \
+    " ROOT c = f32[] add(a, b)\n}\nENTRY e {\n p = " Operand                                   \
+    " parameter(0), sharding={replicated}\n"                                                   \
+    " z = f32[] constant(1)\n ROOT t = " Result " " Op ", sharding={devices=" Devices "}\n}\n"
+
 static const SentBytes programs[] = {
+    // Each device cuts its window out of what it has.
+    {"a pad of what every device has", OF_WHOLE("f32[20,3]", "f32[64,3]", "pad(p, z), padding=2_4_2x0_0", "[8,1]<=[8]"),
+     0},
+    {"a pad of what every device has, uneven",
+     OF_WHOLE("f32[20,3]", "f32[61,3]", "pad(p, z), padding=2_1_2x0_0", "[8,1]<=[8]"), 0},
+    {"a pad of one element that every device has",
+     OF_WHOLE("f32[1,3]", "f32[8,3]", "pad(p, z), padding=2_5x0_0", "[8,1]<=[8]"), 0},
+    {"a slice of what every device has",
+     OF_WHOLE("f32[40,3]", "f32[16,3]", "slice(p), slice={[3:35:2],[0:3]}", "[8,1]<=[8]"), 0},
+    {"a slice of what every device has, uneven",
+     OF_WHOLE("f32[40,3]", "f32[19,3]", "slice(p), slice={[3:22],[0:3]}", "[8,1]<=[2,4]T(1,0)"), 0},
+    {"a reversal of what every device has",
+     OF_WHOLE("f32[10,6]", "f32[10,6]", "reverse(p), dimensions={0,1}", "[4,2]<=[8]"), 0},
+    {"windows of what every device has",
+     OF_WHOLE("f32[14,6]", "f32[14,6]", "reduce-window(p, z), window={size=3x3 pad=1_1x1_1}, to_apply=sum",
+              "[4,2]<=[8]"),
+     0},
+    {"windows of what some devices have, along two axes",
+     OF_WHOLE("f32[14,6]", "f32[14,6]", "reduce-window(p, z), window={size=3x3 pad=1_1x1_1}, to_apply=sum",
+              "[8,1]<=[2,4]T(1,0)"),
+     0},
+    {"a convolution of what every device has",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[1,15,2] parameter(0), sharding={replicated}\n k = f32[4,2,3] "
+     "parameter(1), sharding={replicated}\n ROOT t = f32[1,8,3] convolution(p, k), window={size=4 stride=2 pad=2_1}, "
+     "dim_labels=b0f_0io->b0f, sharding={devices=[1,4,1]<=[4]}\n}\n",
+     0},
     // Two elements of the next device.
     {"a wavelet", WAVELET("32", "34", "16", "[0:31:2]", "[1:32:2]", "[2:33:2]", "[3:34:2]", "[8,1]<=[8]"), 2 * 3 * 4},
     {"a wavelet of one result a device",
