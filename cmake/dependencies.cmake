@@ -23,8 +23,8 @@ find_package(ZLIB QUIET)
 meshlo_require("${ZLIB_FOUND}" "zlib" zlib1g-dev)
 pkg_check_modules(ZSTD QUIET IMPORTED_TARGET libzstd)
 meshlo_require("${ZSTD_FOUND}" "libzstd" libzstd-dev)
-pkg_check_modules(HWLOC QUIET IMPORTED_TARGET hwloc)
-meshlo_require("${HWLOC_FOUND}" "hwloc" libhwloc-dev)
+pkg_check_modules(HWLOC QUIET IMPORTED_TARGET "hwloc>=2.0")
+meshlo_require("${HWLOC_FOUND}" "hwloc 2" libhwloc-dev)
 
 # Optional: processes that are the hosts of one machine exchange messages over UCX, and authenticate with libnettle. Both
 # are opened when they are needed, so that only their headers count here. A build without refuses to join, by name.

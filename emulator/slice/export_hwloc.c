@@ -73,6 +73,18 @@ static int label_chip(const Export *export, int64_t number) {
     return failed;
 }
 
+// Gives the matrix to hwloc, which it copies. hwloc 2.5 has another call for that; Enterprise Linux 8 has 2.2.
+static int add_matrix(hwloc_topology_t topology, unsigned count, hwloc_obj_t *objects, hwloc_uint64_t *hops) {
+    const unsigned long kind = HWLOC_DISTANCES_KIND_FROM_USER | HWLOC_DISTANCES_KIND_MEANS_LATENCY;
+#if HWLOC_API_VERSION >= 0x00020500
+    hwloc_distances_add_handle_t handle = hwloc_distances_add_create(topology, "TPUICIHops", kind, 0);
+    return !handle || hwloc_distances_add_values(topology, handle, count, objects, hops, 0) ||
+           hwloc_distances_add_commit(topology, handle, 0);
+#else
+    return hwloc_distances_add(topology, count, objects, hops, kind, 0);
+#endif
+}
+
 // Adds the matrix of links between chips.
 static int add_distances(const Export *export) {
     const EmuTopology *slice = export->slice;
@@ -89,12 +101,7 @@ static int add_distances(const Export *export) {
         }
         failed = !objects[i];
     }
-    if (!failed) {
-        hwloc_distances_add_handle_t handle = hwloc_distances_add_create(
-            export->topology, "TPUICIHops", HWLOC_DISTANCES_KIND_FROM_USER | HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0);
-        failed = !handle || hwloc_distances_add_values(export->topology, handle, (unsigned)count, objects, hops, 0) ||
-                 hwloc_distances_add_commit(export->topology, handle, 0);
-    }
+    failed = failed || add_matrix(export->topology, (unsigned)count, objects, hops);
     hlo_free(objects);
     hlo_free(hops);
     return failed;
