@@ -7,6 +7,7 @@
 // completed.
 #include <string.h>
 
+#include "advice/advice.h"
 #include "compile/pipeline.h"
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/spmd.h"
@@ -18,6 +19,7 @@ typedef struct Completion {
     const CliVerb *verb;  // NULL while the verb itself is completed
     const char *prefix;   // the part of the word before it, such as "--on=" or "v5e-8,"
     const char *part;     // the word that is completed
+    const char *mesh;     // what --mesh says on the line, or NULL
 } Completion;
 
 static void offer(const Completion *completion, const char *candidate, const char *suffix, const char *help) {
@@ -68,18 +70,41 @@ static void offer_stages(Completion *completion) {
     offer(completion, "all", "", "after every stage");
 }
 
-// The axes that the annotations of the program on the command line name. A program that cannot be read has none: the
-// shell's user has not asked for its errors yet.
+// The program on the command line, or NULL where it cannot be read: the shell's user has not asked for its errors yet.
+static HloModule *read_program(CliContext *context) {
+    HloModule *module = NULL;
+    if (context->arguments.count) hlo_status_free(cli_program_load(context, context->arguments.items[0], &module));
+    return module;
+}
+
+// The axes that the annotations of the program name.
 static void offer_axes(const Completion *completion, const char *suffix) {
     CliContext *context = completion->context;
     const SpmdMeshAxis *axes = NULL;
     int64_t count = 0;
-    HloModule *module = NULL;
-    if (!context->arguments.count) return;
-    HloStatus status = cli_program_load(context, context->arguments.items[0], &module);
-    if (!status) status = spmd_named_axes(context->arena, module, &axes, &count);
-    hlo_status_free(status);
+    HloModule *module = read_program(context);
+    if (module) hlo_status_free(spmd_named_axes(context->arena, module, &axes, &count));
     for (int64_t i = 0; i < count; ++i) offer(completion, axes[i].name, suffix, "");
+    hlo_module_free(module);
+}
+
+// The axes of --mesh data=4,model=2.
+static void offer_axes_of_mesh(const Completion *completion) {
+    for (const char *axis = completion->mesh; *axis; axis += strcspn(axis, ","), axis += *axis == ',')
+        offer(completion, hlo_arena_string(completion->context->arena, axis, strcspn(axis, "=,")), "", "");
+}
+
+// The parameters by number, with their names as help.
+static void offer_parameters(const Completion *completion) {
+    HloArena *arena = completion->context->arena;
+    HloModule *module = read_program(completion->context);
+    int64_t leaves = 0;
+    for (int64_t p = 0; module && p < module->entry->parameters.count; ++p)
+        leaves += hlo_shape_leaf_count(module->entry->parameters.items[p]->shape);
+    for (int64_t leaf = 0; leaf < leaves; ++leaf) {
+        const char *number = hlo_arena_format(arena, "p%lld", (long long)leaf);
+        offer(completion, number, "=", advice_parameter_name(arena, module, leaf));
+    }
     hlo_module_free(module);
 }
 
@@ -90,7 +115,10 @@ static void offer_mesh(Completion *completion) {
 // Axes follow '=' and the commas between dimensions; what comes before '=' is a parameter's number or name.
 static void offer_shard(Completion *completion) {
     const char *equals = strchr(completion->part, '=');
-    if (!equals && !strchr(completion->prefix, '=')) return;
+    if (!equals && !strchr(completion->prefix, '=')) {
+        offer_parameters(completion);
+        return;
+    }
     Completion axis = *completion;
     if (equals) {
         const size_t length = (size_t)(equals + 1 - completion->part);
@@ -98,7 +126,10 @@ static void offer_shard(Completion *completion) {
             hlo_arena_format(completion->context->arena, "%s%.*s", completion->prefix, (int)length, completion->part);
         axis.part = equals + 1;
     }
-    offer_axes(&axis, "");
+    if (completion->mesh)
+        offer_axes_of_mesh(&axis);
+    else
+        offer_axes(&axis, "");
     offer(&axis, "-", "", "not sharded");
 }
 
@@ -178,9 +209,9 @@ static const CliOption *read_option(const Completion *completion, const char *wo
     return cli_find_option(completion->verb, name + (name[1] == '-' ? 2 : 1));
 }
 
-// Collects the arguments among the words before the last one, and returns the option that waits for the last one as
-// its value, or NULL.
-static const CliOption *walk(const Completion *completion, const HloStringVector *words) {
+// Collects the arguments and the mesh among the words before the last one, and returns the option that waits for the
+// last one as its value, or NULL.
+static const CliOption *walk(Completion *completion, const HloStringVector *words) {
     CliContext *context = completion->context;
     HloStringVector arguments = {0};
     const CliOption *waiting = NULL;
@@ -188,6 +219,8 @@ static const CliOption *walk(const Completion *completion, const HloStringVector
         const char *value;
         const CliOption *option = waiting ? NULL : read_option(completion, words->items[i], &value);
         const bool is_value = waiting != NULL;
+        const CliOption *owner = waiting ? waiting : option;
+        if (owner && strcmp(owner->name, "mesh") == 0) completion->mesh = waiting ? words->items[i] : value;
         waiting = option && option->kind != CLI_FLAG && !value ? option : NULL;
         if (!option && !is_value && words->items[i][0] != '-')
             hlo_vector_push(context->arena, &arguments, words->items[i]);
