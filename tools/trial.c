@@ -48,6 +48,7 @@ HloStatus cli_budget(CliContext *context, double otherwise, double *seconds) {
 
 HloStatus cli_topologies_open(CliContext *context, const char *text, EmuTopology ***topologies, int64_t *count) {
     HLO_VECTOR(EmuTopology *) all = {0};
+    HloStringVector names = {0};
     HloStatus status = HLO_SUCCESS;
     const char *source =
         text ? hlo_arena_format(context->arena, "--%s", cli_option_name(context, "on")) : "MESHLO_TOPOLOGY";
@@ -60,9 +61,16 @@ HloStatus cli_topologies_open(CliContext *context, const char *text, EmuTopology
             length += 1 + strcspn(at + length + 1, ",");
         EmuTopology *topology = NULL;
         const char *name = hlo_arena_string(context->arena, at, length);
-        status = cli_topology_open(context, name, NULL, &topology);
+        if (*name)
+            status = cli_topology_open(context, name, NULL, &topology);
+        else
+            status = cli_usage_error(context, "'%s' has no name of a slice between commas", text);
+        for (int64_t i = 0; i < names.count && !status; ++i)
+            if (!strcmp(names.items[i], name))
+                status = cli_usage_error(context, "'%s' names the slice %s twice", text, name);
         if (status) status = hlo_status_annotate(status, "%s", source);
         if (topology) hlo_vector_push(context->arena, &all, topology);
+        hlo_vector_push(context->arena, &names, name);
         at = at[length] ? at + length + 1 : NULL;
     }
     for (int64_t i = 0; i < all.count && status; ++i) emu_topology_free(all.items[i]);

@@ -96,6 +96,10 @@ for keep in 'rub;bish' 'params[0]' 'p99=data,-' "params[0]['up']=data,-,-"; do
     check "plan: --keep '$keep': no other option" bash -c '! grep -q -e --shard err'
 done
 exits 2 "plan: no time" meshlo plan layers.hlo --on v5e-4 --budget soon
+exits 2 "plan: a list of slices that ends with a comma" meshlo plan layers.hlo --on v5e-4,
+says err "error: --on: 'v5e-4,' has no name of a slice between commas" "plan: a list that ends with a comma: why"
+exits 2 "plan: a slice that is named twice" meshlo plan layers.hlo --on v5e-4,v6e-4,v5e-4
+says err "error: --on: 'v5e-4,v6e-4,v5e-4' names the slice v5e-4 twice" "plan: a slice twice: why"
 exits 2 "plan: cost without prices" meshlo plan layers.hlo --on v5e-4 --objective cost
 exits 0 "plan: by cost" meshlo plan layers.hlo --on v5e-4,v6e-4 --objective cost --price v5e=1 --price v6e=100 --json
 json "j['topology'] == 'v5e-4'" "plan: by cost: the cheaper"
