@@ -752,8 +752,15 @@ static bool was_checked(Planner *planner, const SpmdSearchTrial *plan) {
     return hlo_string_map_get(&planner->known, key, strlen(key)) != NULL;
 }
 
-// Searches one mesh: only the starts for a first look at it. `example` has a plan to begin with, or is NULL.
-static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_only, const Candidate *example) {
+// How closely a mesh is searched.
+typedef enum Depth {
+    LOOK,        // only the starts
+    LOOK_AGAIN,  // the best start, each large decision improved once
+    SEARCH,
+} Depth;
+
+// Searches one mesh. `example` has a plan to begin with, or is NULL.
+static HloStatus plan_mesh(Planner *planner, Candidate *candidate, Depth depth, const Candidate *example) {
     SpmdSearchResult found;
     const AdvicePlanOptions *options = planner->options;
     HloStringVector kept = {0};
@@ -775,7 +782,8 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
                                       .context = planner,
                                       .start = example ? example->shards : NULL,
                                       .start_count = example ? example->shard_count : 0,
-                                      .starts_only = starts_only};
+                                      .starts_only = depth == LOOK,
+                                      .best_once_only = depth == LOOK_AGAIN};
     HLO_TRY(
         spmd_search(planner->arena, planner->remeshed ? planner->remeshed : planner->program->module, &search, &found));
     const Candidate before = *candidate;
@@ -785,7 +793,7 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, bool starts_o
     candidate->is_whole = !planner->program->more || was_checked(planner, &found.best[0]);
     candidate->is_closed = false;
     take_cost(planner, candidate, &found.best[0], true);
-    if (!starts_only && !is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
+    if (depth == SEARCH && !is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
     // A search that ends early may not come to the plan that the first look found.
     if (before.best && better(planner, &before, candidate)) *candidate = before;
     if (candidate->plan.fits && (!planner->best_step || candidate->plan.step_picoseconds < planner->best_step))
@@ -818,7 +826,7 @@ static HloStatus look_at_all(Planner *planner, int64_t first) {
         candidate->untried = planner->result->evaluated && is_spent(planner);
         if (candidate->untried) continue;
         planner->deadline = now + (search_end(planner) - now) / (double)(planner->candidates.count - i);
-        HLO_TRY(plan_mesh(planner, candidate, true, NULL));
+        HLO_TRY(plan_mesh(planner, candidate, LOOK, NULL));
     }
     return drop_refused(planner);
 }
@@ -837,14 +845,52 @@ static bool are_twins(const Planner *planner, const Candidate *a, const Candidat
     }
 }
 
-// Improves the plans of meshes in the order of their starts. After the first two, of which one is not the other with
-// other names, meshes that are far from the best plan so far are left as they are; each may take half of the time that
-// is left.
+static bool anything_fits(const Planner *planner) {
+    bool fits = false;
+    for (int64_t i = 0; i < planner->candidates.count; ++i) fits |= planner->candidates.items[i].plan.fits;
+    return fits;
+}
+
+// Improves the start of each mesh a little, each in an equal part of half of the time that is left: starts say little
+// about how good the plans of a mesh can be. Meshes whose start does not fit wait for the others.
+static HloStatus look_again(Planner *planner) {
+    const int64_t count = planner->candidates.count;
+    const double begin = now_seconds(), half = (search_end(planner) - begin) / 2;
+    if (count < 2 || planner->objective != SPMD_SEARCH_TIME || !anything_fits(planner)) return HLO_SUCCESS;
+    for (int64_t i = 0; i < count && !is_spent(planner); ++i) {
+        Candidate *candidate = &planner->candidates.items[i];
+        bool is_twin = false;
+        for (int64_t k = 0; k < i; ++k) is_twin |= are_twins(planner, candidate, &planner->candidates.items[k]);
+        if (is_twin || candidate->plan.is_exact || !candidate->plan.fits) continue;
+        const double now = now_seconds();
+        planner->deadline = now + (begin + half - now) / (double)(count - i);
+        HLO_TRY(plan_mesh(planner, candidate, LOOK_AGAIN, NULL));
+    }
+    return HLO_SUCCESS;
+}
+
+// Plans that are nearly as good as the best have at most this time beside it.
+static const double kNear = 1.03;
+
+static bool is_near(const Candidate *candidate, const Candidate *best) {
+    return (double)candidate->plan.step_picoseconds <= kNear * (double)best->plan.step_picoseconds;
+}
+
+// Whether a mesh can be expected to get the best plan: one that is nearly as good already, or would be better if it
+// were improved by as much as that which was improved most, to `most` of its time.
+static bool is_promising(const Planner *planner, const Candidate *mesh, const Candidate *best, double most) {
+    return !best->plan.fits || planner->options->objective == ADVICE_LEAST_COST ||
+           planner->objective == SPMD_SEARCH_MEMORY || is_near(mesh, best) ||
+           most * (double)mesh->plan.step_picoseconds < (double)best->plan.step_picoseconds;
+}
+
+// Improves the plans of meshes in the order of what they have: the first two, of which one is not the other with other
+// names, and those others that promise to be the best. Each may take half of the time that is left.
 static HloStatus improve_some(Planner *planner) {
-    const double kFar = 1.15;
     const int64_t count = planner->candidates.count;
     bool *done = HLO_ARENA_NEW(planner->arena, bool, count);
     int64_t improved = 0;
+    double most = 1;
     for (int64_t turn = 0; turn < count; ++turn) {
         Candidate *next = NULL;
         const Candidate *best = NULL;
@@ -857,16 +903,16 @@ static HloStatus improve_some(Planner *planner) {
         for (int64_t i = 0; i < count; ++i)
             is_twin |= done[i] && are_twins(planner, next, &planner->candidates.items[i]);
         done[next - planner->candidates.items] = true;
-        const bool near = (double)next->plan.step_picoseconds <= kFar * (double)best->plan.step_picoseconds ||
-                          !best->plan.fits || planner->options->objective == ADVICE_LEAST_COST ||
-                          planner->objective == SPMD_SEARCH_MEMORY;
         const int64_t before = improved;
         improved += !is_twin;
-        if (next->plan.is_exact || (before >= 2 && !near)) continue;
+        if (next->plan.is_exact || (before >= 2 && !is_promising(planner, next, best, most))) continue;
         const double now = now_seconds();
         if (is_spent(planner)) break;
         planner->deadline = turn + 1 < count ? now + (search_end(planner) - now) / 2 : search_end(planner);
-        HLO_TRY(plan_mesh(planner, next, false, before < 2 ? NULL : best));
+        const AdvicePlanned start = next->plan;
+        HLO_TRY(plan_mesh(planner, next, SEARCH, before < 2 ? NULL : best));
+        const double part = (double)next->plan.step_picoseconds / (double)start.step_picoseconds;
+        if (start.fits == next->plan.fits && part < most) most = part;
     }
     return HLO_SUCCESS;
 }
@@ -898,7 +944,7 @@ static HloStatus refine(Planner *planner, Candidate *candidate) {
         if (candidate->plan.inner_count == annotations || planner->program->more || is_spent(planner)) break;
         Candidate other = *candidate;
         planner->deadline = search_end(planner);
-        HLO_TRY(plan_mesh(planner, &other, false, candidate));
+        HLO_TRY(plan_mesh(planner, &other, SEARCH, candidate));
         HLO_TRY(close_plan(planner, &other));
         planner->closed = NULL;
         if (!better(planner, &other, candidate)) break;
@@ -910,14 +956,12 @@ static HloStatus refine(Planner *planner, Candidate *candidate) {
 
 // Refines the best plan, and those of other meshes that are nearly as good. Returns the best.
 static HloStatus refine_some(Planner *planner, Candidate **best) {
-    const double kNear = 1.03;
     for (;;) {
         Candidate *next = NULL;
         HLO_TRY(choose(planner, best));
         for (int64_t i = 0; i < planner->candidates.count; ++i) {
             Candidate *one = &planner->candidates.items[i];
-            const bool near = (double)one->plan.step_picoseconds <= kNear * (double)(*best)->plan.step_picoseconds;
-            if (!one->is_refined && near && (!next || better(planner, one, next))) next = one;
+            if (!one->is_refined && is_near(one, *best) && (!next || better(planner, one, next))) next = one;
         }
         if (!next || planner->objective != SPMD_SEARCH_TIME || is_spent(planner)) return HLO_SUCCESS;
         if (planner->closed != next) HLO_TRY(close_plan(planner, next));
@@ -934,12 +978,6 @@ static HloStatus shorten(Program *program) {
     hlo_module_free(program->more);
     program->more = NULL;
     return HLO_SUCCESS;
-}
-
-static bool anything_fits(const Planner *planner) {
-    bool fits = false;
-    for (int64_t i = 0; i < planner->candidates.count; ++i) fits |= planner->candidates.items[i].plan.fits;
-    return fits;
 }
 
 // Where nothing fits: looks at the repaired programs on every mesh too.
@@ -1030,6 +1068,7 @@ static HloStatus make_plan(void *argument) {
         HLO_TRY(repair_all(planner));
     else if (!fits)
         result->untried += (ADVICE_REPAIR_COUNT - 1) * planner->candidates.count;
+    HLO_TRY(look_again(planner));
     HLO_TRY(improve_some(planner));
     HLO_TRY(refine_some(planner, &best));
     list_results(planner, best);

@@ -470,13 +470,15 @@ static HloStatus improve(Search *search, Plan *plan, int64_t g, bool *improved) 
     return take_best(search, plan, &plans[open_count], count - open_count, improved);
 }
 
-// Gives each group in turn, the small ones or the others, its best choice until a whole iteration improves nothing.
+// Gives each group in turn, the small ones or the others, its best choice until a whole iteration improves nothing, or
+// once.
 static HloStatus improve_each(Search *search, Plan *plan, bool small) {
     const int64_t count = search->groups.count;
     for (int64_t g = 0, idle = 0; idle < count && !search->over; g = (g + 1) % count) {
         bool better_now = false;
         if (is_minor(search, &search->groups.items[g]) == small) HLO_TRY(improve(search, plan, g, &better_now));
         idle = better_now ? 0 : idle + 1;
+        if (search->options->best_once_only && g == count - 1) break;
     }
     return HLO_SUCCESS;
 }
@@ -528,6 +530,7 @@ static HloStatus improve_pairs(Search *search, Plan *plan, bool *improved) {
 
 // Improves single groups, first the large ones, until none improves; then pairs.
 static HloStatus descend(Search *search, Plan *plan) {
+    if (search->options->best_once_only) return improve_each(search, plan, false);
     for (bool improved = true; improved && !search->over;) {
         improved = false;
         HLO_TRY(improve_each(search, plan, false));
@@ -728,8 +731,9 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
     HLO_TRY(evaluate_all(search, candidates.items, candidates.count));
     const Plan *all_parallel =
         hlo_arena_copy(search->arena, candidates.items + parallel, (size_t)classes.count * sizeof(Plan));
-    if (better(search, &both, best_of(search, candidates.items, candidates.count)))
-        HLO_TRY(improve_start(search, &both, best));
+    const bool both_first = better(search, &both, best_of(search, candidates.items, candidates.count));
+    if (both_first) HLO_TRY(improve_start(search, &both, best));
+    if (both_first && search->options->best_once_only) return HLO_SUCCESS;
     for (int64_t count = 0; count < starts && count < candidates.count; count++) {
         Plan *first = best_of(search, candidates.items, candidates.count);
         Plan start = *first;
@@ -739,6 +743,7 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
             break;
         first->ruled_out = true;
         HLO_TRY(improve_start(search, &start, best));
+        if (search->options->best_once_only) return HLO_SUCCESS;
     }
     // Once with the fastest of all, and once without those that were improved here.
     HLO_TRY(search_both_ways(search, candidates.items + parallel, classes.items, classes.count, best));
@@ -809,7 +814,9 @@ static HloStatus search_around(Search *search, Plan *best) {
 
 // Small programs, whose plans are cheap to try: each parameter by itself, and plans that are not near.
 static HloStatus search_further(Search *search, Plan *best) {
-    if (!search->groups.count || search->options->starts_only || !goes_further(search)) return HLO_SUCCESS;
+    if (!search->groups.count || search->options->starts_only || search->options->best_once_only ||
+        !goes_further(search))
+        return HLO_SUCCESS;
     split_groups(search, best);
     HLO_TRY(descend(search, best));
     return search_around(search, best);

@@ -51,7 +51,8 @@ typedef struct SpmdSearchOptions {
     // search then goes on if it is the best. May be empty.
     const char *const *start;
     int64_t start_count;
-    bool starts_only;  // only cost the starts: a quick look, for choosing among meshes
+    bool starts_only;     // only cost the starts: a quick look, for choosing among meshes
+    bool best_once_only;  // only improve the best start, each large decision once: a closer look
 } SpmdSearchOptions;
 
 enum { SPMD_SEARCH_BEST = 4 };

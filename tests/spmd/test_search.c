@@ -73,6 +73,27 @@ Test(search, finds_the_plan_that_costs_least) {
     hlo_arena_free(arena);
 }
 
+// Decisions are worth the same whatever the others are, so that one iteration finds the best of each.
+Test(search, a_closer_look_improves_one_start_once) {
+    Wanted wanted = {.shards = {"p0=data,?", "p1=?,model", "p5=?,model", "p2=model,?", "p3=?,model", "p4=model,?"}};
+    HloArena *arena = hlo_arena_new();
+    HloModule *module = parse(layers);
+    SpmdSearchResult starts, closer, whole;
+    SpmdSearchOptions options = options_for(&wanted);
+    must_succeed(spmd_search(arena, module, &options, &whole));
+    options.starts_only = true;
+    must_succeed(spmd_search(arena, module, &options, &starts));
+    options.starts_only = false;
+    options.best_once_only = true;
+    must_succeed(spmd_search(arena, module, &options, &closer));
+    cr_expect_lt(starts.evaluated, closer.evaluated);
+    cr_expect_lt(closer.evaluated, whole.evaluated);
+    cr_expect_lt(closer.cost.time, starts.cost.time);
+    cr_expect_eq(closer.cost.time, whole.cost.time);
+    hlo_module_free(module);
+    hlo_arena_free(arena);
+}
+
 // w0 and m0 are one decision. Where both had to be sharded alike, the best plan for a small program was not found.
 Test(search, bug_parameters_of_one_decision_were_never_sharded_differently) {
     Wanted wanted = {.shards = {"p1=?,model", "p5=model,?"}};
