@@ -648,6 +648,7 @@ static AdviceKind kind_of(const AdviceFacts *facts, const SpmdCollective *collec
     if (is_scalar(op)) return ADVICE_KIND_SCALAR;
     if (sums(op)) return kind_of_sum(facts, op, finding);
     if (finding->axes && !(finding->axes & ~facts->stages) && is_in_loop(facts, op)) return ADVICE_KIND_PIPELINE;
+    if (hlo_is(op, HLO_OP_COLLECTIVE_BROADCAST)) return *collective->reason ? ADVICE_KIND_OWNER : ADVICE_KIND_OTHER;
     AdviceKind kind = ADVICE_KIND_RESHARDING;
     if (gathers(op)) {
         kind = kind_of_gather(facts, op, finding->axes, finding);

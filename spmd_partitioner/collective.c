@@ -201,22 +201,35 @@ HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *
     return made;
 }
 
-// The first of the group is the one that speaks, as HLO has it.
-HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t device,
-                                    const SpmdReason *reason) {
-    assert(device >= 0 && device < partitioner->mesh->device_count); /* one of the mesh */
+// The groups along `axes` with the device at `position` first in each: it is the one that speaks, as HLO has it.
+static const HloReplicaGroups *groups_from(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t position) {
     HloArena *arena = spmd_arena(partitioner);
-    const int64_t count = partitioner->mesh->device_count;
-    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, count);
-    devices[0] = device;
-    for (int64_t i = 0, next = 1; i < count; i++)
-        if (i != device) devices[next++] = i;
-    const HloInts group = {devices, count};
-    HloCollectiveAttributes attributes = {.channel_id = partitioner->next_channel++,
-                                          .replica_groups = hlo_replica_groups_list(arena, &group, 1)};
+    const SpmdMesh *mesh = partitioner->mesh;
+    if (position == 0) return spmd_mesh_groups(arena, mesh, 1, axes->items, axes->count);
+    const int64_t size = spmd_axes_product(mesh, axes), count = mesh->device_count / size;
+    HloInts *groups = HLO_ARENA_NEW(arena, HloInts, count);
+    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, mesh->device_count), next = 0;
+    const SpmdPlaces places = spmd_places(partitioner->arena, mesh, axes);
+    for (int64_t device = 0; device < mesh->device_count; device++) {
+        if (places.position[device]) continue;
+        int64_t *group = devices + next * size;
+        groups[next++] = (HloInts){group, size};
+        for (int64_t i = 0; i < size; i++)
+            group[i] = spmd_device_at(&places, device, i == 0 ? position : i <= position ? i - 1 : i);
+    }
+    return hlo_replica_groups_list(arena, groups, count);
+}
+
+HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdAxes *axes,
+                                    int64_t position, const SpmdReason *reason) {
+    assert(position >= 0 && position < spmd_axes_product(partitioner->mesh, axes)); /* one of the group */
+    if (is_empty(operand->shape)) return emit_empty(partitioner, operand->shape);
+    const HloCollectiveAttributes attributes = {.channel_id = partitioner->next_channel++,
+                                                .replica_groups = groups_from(partitioner, axes, position)};
     HloInstruction *made =
         spmd_emit(partitioner, HLO_OP_COLLECTIVE_BROADCAST, operand->shape, &operand, 1, &attributes);
     explain(partitioner, made, reason, NULL);
+    explain_remedy(partitioner, made, reason, NULL);
     return made;
 }
 

@@ -93,9 +93,9 @@ HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstructio
 // Sends from pairs[i].source to pairs[i].target; the pairs must live in the module's arena.
 HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *operand, HloPairs pairs,
                                   const SpmdReason *reason);
-// The array of one device (a number of the mesh) on all of them.
-HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t device,
-                                    const SpmdReason *reason);
+// The array of the device at `position` along `axes` on all devices of its group.
+HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdAxes *axes,
+                                    int64_t position, const SpmdReason *reason);
 // Runs the steps of a reshard path on an array.
 SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path, const SpmdReason *reason);
 

@@ -23,6 +23,7 @@
 #include "spmd_partitioner/moves.h"
 #include "spmd_partitioner/parts/assemble.h"
 #include "spmd_partitioner/parts/halo.h"
+#include "spmd_partitioner/parts/owned.h"
 #include "spmd_partitioner/parts/pieces.h"
 #include "spmd_partitioner/parts/split.h"
 
@@ -141,6 +142,10 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
         (spmd_shift(partitioner) || spmd_overlap_composed(partitioner, factors) || spmd_assemble(partitioner, factors)))
         return HLO_SUCCESS;
     if (spmd_split(partitioner, factors) || spmd_overlap(partitioner, factors)) return HLO_SUCCESS;
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    const int64_t cost =
+        spmd_add_bytes(spmd_factors_cost(partitioner, rule, factors), slice_moved(partitioner, rule, factors));
+    if (spmd_broadcast_slice(partitioner, cost)) return HLO_SUCCESS;
     Windowed windowed = begin_with(partitioner, op, factors);
     HloArena *arena = partitioner->module->arena;
     int32_t rank = op->shape->rank;

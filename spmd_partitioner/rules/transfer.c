@@ -229,6 +229,14 @@ static HloStatus send_partition(SpmdPartitioner *partitioner, const HloInstructi
 }
 const SpmdOp spmd_op_send = {.name = "send", .partition = send_partition};
 
+// The array of one device (a number of the mesh) on all of them.
+static HloInstruction *broadcast_from(SpmdPartitioner *partitioner, HloInstruction *array, int64_t device,
+                                      const SpmdReason *reason) {
+    SpmdAxes all = {0};
+    spmd_axes_push_set(&all, spmd_mesh_all(partitioner->mesh));
+    return spmd_emit_broadcast(partitioner, array, &all, spmd_axes_index(partitioner->mesh, &all, device), reason);
+}
+
 // What one device receives for all is broadcast from it; the others bring zeros to the broadcast.
 static HloStatus recv_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const Transfer transfer = transfer_of(partitioner, op);
@@ -242,7 +250,7 @@ static HloStatus recv_partition(SpmdPartitioner *partitioner, const HloInstructi
     HloInstruction *done = alone ? emit_on_device(&lone, token) : emit_transfer(&transfer, NULL, token);
     HloInstruction *data = emit_element(partitioner, done, 0);
     SpmdReason reason = {.op = op, .what = "received array"};
-    if (alone) data = spmd_emit_broadcast(partitioner, data, transfer.device, &reason);
+    if (alone) data = broadcast_from(partitioner, data, transfer.device, &reason);
     SpmdSharding *whole =
         spmd_sharding_new(partitioner->arena, transfer.data->rank, spmd_planned(partitioner, 0)->manual);
     spmd_define(partitioner, 0, data, whole, 0, HLO_OPCODE_COUNT);
@@ -350,7 +358,7 @@ static HloStatus infeed_for_all(SpmdPartitioner *partitioner, const HloInstructi
             spmd_define_as(partitioner, i, &(SpmdLocal){.hlo = leaves[i], .global = shape, .sharding = planned});
             continue;
         }
-        HloInstruction *all = spmd_emit_broadcast(partitioner, leaves[i], device, &reason);
+        HloInstruction *all = broadcast_from(partitioner, leaves[i], device, &reason);
         const SpmdSharding *whole = spmd_sharding_new(partitioner->arena, shape->rank, planned->manual);
         spmd_define(partitioner, i, all, whole, 0, HLO_OPCODE_COUNT);
     }

@@ -79,6 +79,10 @@ static const Case cases[] = {
      ADD_MESH "ENTRY e {\n x = c64[64,32] parameter(0), " ROWS_DATA
               "\n ROOT f = c64[64,32] fft(x), fft_type=FFT, fft_length={64,32}, " ROWS_DATA "\n}\n",
      ADVICE_KIND_TRANSFORM, "data", ""},
+    {"the last row",
+     ADD_MESH "ENTRY e {\n x = f32[64,32] parameter(0), " ROWS_DATA
+              "\n ROOT s = f32[1,32] slice(x), slice={[63:64], [0:32]}, " WHOLE "\n}\n",
+     ADVICE_KIND_OWNER, "data", ""},
     {"experts",
      ADD_MESH "ENTRY e {\n x = f32[8,32,16] parameter(0), sharding={devices=[1,4,1,2]<=[8] last_tile_dim_replicate}\n "
               "w = f32[8,16,64] parameter(1), sharding={devices=[4,1,1,2]<=[8] last_tile_dim_replicate}\n h = "

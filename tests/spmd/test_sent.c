@@ -109,6 +109,11 @@
     " parameter(0), sharding={replicated}\n"                                                   \
     " z = f32[] constant(1)\n ROOT t = " Result " " Op ", sharding={devices=" Devices "}\n}\n"
 
+// Rows of an array over some devices, which all of them need, or those with the same columns.
+#define ROWS(Count, Array, Devices, Slice, Limits, Out)                                                         \
+    "HloModule m, num_partitions=" Count "\nENTRY e {\n p = " Array " parameter(0), sharding={devices=" Devices \
+    "}\n ROOT s = " Slice " slice(p), slice={" Limits "}, sharding=" Out "\n}\n"
+
 static const SentBytes programs[] = {
     // Each device cuts its window out of what it has.
     {"a pad of what every device has", OF_WHOLE("f32[20,3]", "f32[64,3]", "pad(p, z), padding=2_4_2x0_0", "[8,1]<=[8]"),
@@ -358,6 +363,23 @@ static const SentBytes programs[] = {
      2 * 3 * 8 * 4},
     {"a cumulative sum over shards of two axes", TOTALS("f32[32,8]", "[16,1]<=[4,4]T(1,0)", "size=32x1 pad=31_0x0_0"),
      2 * 3 * 8 * 4},
+    // The owner sends it to all.
+    {"the last row everywhere", ROWS("4", "f32[16,8]", "[4,1]<=[4]", "f32[1,8]", "[15:16],[0:8]", "{replicated}"),
+     8 * 4},
+    {"the last row everywhere, uneven",
+     ROWS("4", "f32[14,8]", "[4,1]<=[4]", "f32[1,8]", "[13:14],[0:8]", "{replicated}"), 8 * 4},
+    {"a row of one a shard everywhere", ROWS("4", "f32[4,8]", "[4,1]<=[4]", "f32[1,8]", "[2:3],[0:8]", "{replicated}"),
+     8 * 4},
+    {"rows of two shards everywhere", ROWS("4", "f32[16,8]", "[4,1]<=[4]", "f32[2,8]", "[7:9],[0:8]", "{replicated}"),
+     2 * 8 * 4},
+    {"rows with a stride of two shards everywhere",
+     ROWS("4", "f32[16,8]", "[4,1]<=[4]", "f32[2,6]", "[5:10:3],[2:8]", "{replicated}"), 2 * 6 * 4},
+    {"a row over two axes everywhere",
+     ROWS("4", "f32[16,8]", "[4,1]<=[2,2]T(1,0)", "f32[1,8]", "[6:7],[0:8]", "{replicated}"), 8 * 4},
+    {"a row with its columns as they are",
+     ROWS("8", "f32[16,8]", "[4,2]<=[8]", "f32[1,8]", "[6:7],[0:8]",
+          "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}"),
+     4 * 4},
     // Between two reversals everything is computed from the other end.
     {"what is between reversals",
      SPLIT("f32[16,3]",
