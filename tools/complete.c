@@ -90,8 +90,10 @@ static void offer_axes(const Completion *completion, const char *suffix) {
 
 // The axes of --mesh data=4,model=2.
 static void offer_axes_of_mesh(const Completion *completion) {
-    for (const char *axis = completion->mesh; *axis; axis += strcspn(axis, ","), axis += *axis == ',')
-        offer(completion, hlo_arena_string(completion->context->arena, axis, strcspn(axis, "=,")), "", "");
+    for (const char *axis = completion->mesh; *axis; axis += strcspn(axis, ","), axis += *axis == ',') {
+        const size_t length = strcspn(axis, "=,");
+        if (length) offer(completion, hlo_arena_string(completion->context->arena, axis, length), "", "");
+    }
 }
 
 // The parameters by number, with their names as help.

@@ -64,6 +64,7 @@ completes "partition axes.mlir --shard p0=data,-,m" "data,-,model"
 completes "partition axes.mlir --shard p" "p0="
 completes "partition axes.mlir --mesh rows=4,columns=2 --shard p0=" "rows columns -"
 completes "partition axes.mlir --mesh=rows=4 --shard p0=r" "rows"
+completes "partition axes.mlir --mesh rows=4,,=2 --shard p0=" "rows -"
 
 # The shells themselves, on a terminal, those that are installed.
 cat >typed <<EOF
