@@ -86,8 +86,12 @@ def initialize():
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
 
+    # JAX warns that platforms which it does not know are experimental, also in programs that run elsewhere.
+    known = getattr(xla_bridge, "_nonexperimental_plugins", set())
+    known.add("meshlo")
     # Below every other platform: a program that names none keeps running where it ran.
     xla_bridge.register_plugin("meshlo", priority=-100, library_path=LIBRARY, options=_Options())
+    known.discard("meshlo")
     # One table for both names: rules that are registered later, by libraries not yet imported, hold for both.
     rules = mlir._platform_specific_lowerings["tpu"]
     if not isinstance(rules, _Lowerings):

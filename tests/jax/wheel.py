@@ -106,6 +106,9 @@ import sys  # noqa: E402
 
 import meshlo  # noqa: E402
 
+first = subprocess.run([sys.executable, "-c", "import jax; jax.devices()"], check=True, capture_output=True, text=True)
+assert "experimental" not in first.stderr, first.stderr
+
 lowered = jax.jit(lambda v: v @ v).lower(parts)
 assert meshlo.emulate(lowered, "v2-8").step_seconds > 0 and meshlo.explain(lowered).total_bytes > 0
 np.testing.assert_array_equal(meshlo.run(lowered, [whole], on="v2-8", numerics="exact"), whole @ whole)
