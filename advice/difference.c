@@ -9,6 +9,7 @@
 
 #include "advice/probe.h"
 #include "hlo/analysis/closeness.h"
+#include "hlo/analysis/loop.h"
 #include "hlo/base/arithmetic.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/pass/support.h"
@@ -32,6 +33,8 @@ typedef struct Search {
     // Of the current place: errors by the instruction's id, and what has been found in the order of execution.
     double *errors;
     HLO_VECTOR(Finding) findings;
+    double *depths;   // roundings one after the other that lead to a value, by the instruction's id
+    HloIntMap paths;  // the same through a called computation, by its id
     HloIntMap names;  // of copies, by id: those that the user's program has
 } Search;
 
@@ -81,9 +84,72 @@ static void note(Search *search, AdviceValue *value, const HloShape *shape, cons
     value->differs |= difference->count > 0;
 }
 
+// ---- roundings
+
+// As many as matter: beyond, a tolerance is as large as the numbers.
+static const double kMostRoundings = 1e15;
+
+static double longest_path(Search *search, const HloComputation *computation, double *depths);
+
+// The path through a called computation.
+static double path_through(Search *search, const HloComputation *called) {
+    const int64_t *known = hlo_int_map_find(&search->paths, (uint64_t)called->id);
+    if (known) return (double)*known;
+    HloArena *scratch = hlo_arena_scratch_new();
+    double *depths = HLO_ARENA_NEW(scratch, double, called->module->instruction_limit + 1);
+    const double path = longest_path(search, called, depths);
+    hlo_arena_free(scratch);
+    hlo_int_map_set(arena_of(search), &search->paths, (uint64_t)called->id, (int64_t)path);
+    return path;
+}
+
+// How many roundings an instruction adds to a path. A loop that is not known to end counts once.
+static double roundings_of(Search *search, const HloInstruction *one) {
+    double most = 0;
+    switch (one->opcode) {
+        case HLO_OP_WHILE: {
+            const int64_t trips = hlo_trip_count(one), bound = trips >= 0 ? trips : hlo_trip_bound(one);
+            return path_through(search, one->called[1]) * (double)(bound >= 0 ? bound : 1);
+        }
+        case HLO_OP_CALL:
+        case HLO_OP_FUSION:
+        case HLO_OP_CONDITIONAL:
+            for (int32_t i = 0; i < one->called_count; i++) most = fmax(most, path_through(search, one->called[i]));
+            return most;
+        case HLO_OP_PARAMETER:
+        case HLO_OP_CONSTANT:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_TRANSPOSE:
+        case HLO_OP_BROADCAST:
+        case HLO_OP_SLICE:
+        case HLO_OP_DYNAMIC_SLICE:
+        case HLO_OP_DYNAMIC_UPDATE_SLICE:
+        case HLO_OP_CONCATENATE:
+        case HLO_OP_GATHER:
+        case HLO_OP_PAD:
+        case HLO_OP_COPY:
+        case HLO_OP_GET_TUPLE_ELEMENT: return 0;
+        default: return hlo_shape_is_array(one->shape) && hlo_type_is_float(hlo_type_real_part(one->shape->type));
+    }
+}
+
+// Fills `depths` by instruction id; returns that of the root.
+static double longest_path(Search *search, const HloComputation *computation, double *depths) {
+    HloArena *scratch = hlo_arena_scratch_new();
+    int64_t count;
+    HloInstruction **order = hlo_computation_post_order(computation, scratch, &count);
+    for (int64_t i = 0; i < count; i++) {
+        double before = 0;
+        for (int32_t k = 0; k < order[i]->operand_count; k++) before = fmax(before, depths[order[i]->operands[k]->id]);
+        depths[order[i]->id] = fmin(before + roundings_of(search, order[i]), kMostRoundings);
+    }
+    hlo_arena_free(scratch);
+    return depths[computation->root->id];
+}
+
 // ---- comparing
 
-static HloStatus compare(Search *search, int64_t index, HloDifference *difference) {
+static HloStatus compare(Search *search, int64_t index, double roundings, HloDifference *difference) {
     const HloLiteral *a = search->probe.values[0][index], *b = search->probe.values[1][index];
     HLO_FAIL_IF(!a || !b, HLO_RESOURCE_EXHAUSTED, "no memory for the values of the program");
     if (!hlo_shape_is_array(a->shape)) return HLO_SUCCESS;
@@ -91,7 +157,9 @@ static HloStatus compare(Search *search, int64_t index, HloDifference *differenc
         *difference = (HloDifference){.count = 1, .largest_error = INFINITY, .largest_relative = INFINITY};
         return HLO_SUCCESS;
     }
-    *difference = hlo_literal_compare(a, b, &search->tolerance);
+    HloTolerance tolerance = search->tolerance;
+    tolerance.roundings = roundings;
+    *difference = hlo_literal_compare(a, b, &tolerance);
     return HLO_SUCCESS;
 }
 
@@ -117,9 +185,10 @@ static HloStatus compare_results(Search *search) {
     const HloInstruction *root = search->probe.module->entry->root;
     for (int64_t i = 0; i < search->probe.result_count; i++) {
         HloDifference difference = {0};
-        HLO_TRY(compare(search, i, &difference));
         const bool is_tuple = hlo_is(root, HLO_OP_TUPLE) && root->operand_count == search->probe.result_count;
-        values[i] = describe(search, is_tuple ? root->operands[i] : root);
+        const HloInstruction *at = is_tuple ? root->operands[i] : root;
+        HLO_TRY(compare(search, i, search->depths[at->id], &difference));
+        values[i] = describe(search, at);
         values[i].name = hlo_arena_format(arena, "r%lld", (long long)i);
         note(search, &values[i], search->probe.values[0][i]->shape, &difference);
         if (values[i].differs && !result->found) {
@@ -156,7 +225,7 @@ static HloStatus compare_group(Search *search, Group *group) {
         for (; i < group->arrays.count && group->owners.items[i] == owner; i++) {
             HloDifference difference = {0};
             const int64_t at = search->probe.result_count + i;
-            HLO_TRY(compare(search, at, &difference));
+            HLO_TRY(compare(search, at, search->depths[owner->id], &difference));
             note(search, &value, group->arrays.items[i]->shape, &difference);
             if (!difference.count || is_noted) continue;
             is_noted = true;
@@ -228,6 +297,8 @@ static HloStatus search_place(Search *search, int32_t from) {
     const bool *manual = mark_manual(search, order, count);
     const int64_t limit = module->instruction_limit;
     search->errors = HLO_ARENA_NEW(arena_of(search), double, limit + 1);
+    search->depths = HLO_ARENA_NEW(arena_of(search), double, limit + 1);
+    longest_path(search, module->entry, search->depths);
     search->findings.count = 0;
     Group group = {0};
     HloInstruction *last = module->entry->last;
@@ -275,13 +346,15 @@ static HloStatus compare_state(Search *search, HloInstruction *loop, int64_t lim
     Group group = {0};
     HloInstruction *last = loop->parent->last;
     HloInstruction *limited = probe_limited_loop(&search->probe, loop, limit);
+    const double roundings =
+        search->depths[loop->operands[0]->id] + (double)limit * path_through(search, loop->called[1]);
     add_arrays(search, &group, limited, limited);
     HLO_TRY(probe_run(&search->probe, group.arrays.items, group.arrays.count));
     *differs = false;
     *error = 0;
     for (int64_t i = 0; i < group.arrays.count; i++) {
         HloDifference difference = {0};
-        HLO_TRY(compare(search, search->probe.result_count + i, &difference));
+        HLO_TRY(compare(search, search->probe.result_count + i, roundings, &difference));
         *differs |= difference.count > 0;
         if (!(difference.largest_relative <= *error)) *error = difference.largest_relative;
     }
@@ -475,8 +548,9 @@ HloStatus advice_first_difference(const HloModule *module, const HloLiteral *con
     Search search = {.probe = {.arguments = arguments, .argument_count = count, .runs = {a, b}},
                      .memory_bytes = given.memory_bytes > 0 ? given.memory_bytes : (int64_t)1 << 30};
     HLO_TRY(check(module, arguments, count, search.probe.runs));
-    search.tolerance = (HloTolerance){given.is_relative_set ? given.relative : -1,
-                                      given.is_absolute_set ? given.absolute : -1, hlo_narrowest_float(module), false};
+    search.tolerance =
+        (HloTolerance){given.is_relative_set ? given.relative : -1, given.is_absolute_set ? given.absolute : -1,
+                       hlo_narrowest_float(module), false, 0};
     HloArena *kept = hlo_arena_new();
     search.probe.arena = hlo_arena_new();
     search.probe.module = hlo_module_clone(module);

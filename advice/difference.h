@@ -33,7 +33,8 @@ typedef struct AdviceRun {
 // Zero-initialise for the defaults.
 typedef struct AdviceDifferenceOptions {
     // |b - a| <= absolute + relative * |a|, with `is_relative_set` and `is_absolute_set`; otherwise chosen by the
-    // element types as `meshlo run --compare` does.
+    // element types as `meshlo run --compare` does, and by the number of roundings in a row that lead to a value
+    // (HloTolerance): those of a deep program in bf16 add up to more than its type's tolerance.
     double relative, absolute;
     bool is_relative_set, is_absolute_set;
     int64_t memory_bytes;  // of the values that are held at a time; 0: 1 GiB

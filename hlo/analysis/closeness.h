@@ -11,6 +11,9 @@ typedef struct HloTolerance {
     double relative, absolute;
     HloType narrowest;   // the narrowest floating type that went into the numbers
     bool low_precision;  // f32 matrix products were rounded to bf16
+    // How many roundings one after the other led to the numbers: where there are more than the tolerance of the type
+    // covers, it grows with their square root, as independent errors do, up to the size of the numbers. 0: unknown.
+    double roundings;
 } HloTolerance;
 
 // Where two arrays differ.

@@ -117,7 +117,7 @@ def first_difference(f: Any, args: Sequence[Any] = (), a: Any = "exact", b: Any 
     and `passes`: `dict(on="v5e-8", mesh="data=8", shard={0: P("data")})`.
 
     Loops, branches and calls are entered: of a loop, the first iteration that differs. Numbers differ if |b - a| is above
-    `atol + rtol * |a|`; without these the tolerances depend on the element types.
+    `atol + rtol * |a|`; without these the tolerances depend on the element types, and on how many roundings in a row led to the numbers.
     """
     source = f
     if callable(f) and not hasattr(f, "compiler_ir") and not hasattr(f, "mlir_module_serialized"):

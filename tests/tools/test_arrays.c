@@ -58,7 +58,7 @@ Test(tools_arrays, the_filler_stays_in_range) {
 
 static HloDifference compare(HloType type, double expected, double actual, double relative, double absolute) {
     HloLiteral *a = new_array(type, 3), *b = new_array(type, 3);
-    HloTolerance tolerance = {relative, absolute, type, false};
+    HloTolerance tolerance = {relative, absolute, type, false, 0};
     hlo_literal_set_double(a, 2, expected);
     hlo_literal_set_double(b, 2, actual);
     HloDifference difference = hlo_literal_compare(a, b, &tolerance);
@@ -142,12 +142,34 @@ static bool ill_conditioned(const double *reference, const double *expected, con
         hlo_literal_set_double(e, i, expected[i]);
         hlo_literal_set_double(a, i, actual[i]);
     }
-    const HloTolerance tolerance = {-1, -1, HLO_F32, false};
+    const HloTolerance tolerance = {-1, -1, HLO_F32, false, 0};
     const HloDistances distances = hlo_literal_distances(r, e, a, &tolerance);
     hlo_literal_free(r);
     hlo_literal_free(e);
     hlo_literal_free(a);
     return distances.ill_conditioned;
+}
+
+// Four units in the last place of bf16 cover four roundings in a row; the tolerance grows with the square root of more,
+// up to the size of the numbers. The 1024 units of f32 cover all that occur.
+Test(tools_arrays, bug_tolerances_follow_the_number_of_roundings) {
+    static const struct {
+        HloType type;
+        double relative_error, roundings;
+        int64_t differing;
+    } kCases[] = {{HLO_BF16, 0.25, 0, 3}, {HLO_BF16, 0.25, 4, 3},    {HLO_BF16, 0.25, 100, 0}, {HLO_BF16, 2.5, 1e12, 3},
+                  {HLO_F32, 0.001, 0, 3}, {HLO_F32, 0.001, 1000, 3}, {HLO_F32, 0.001, 1e8, 0}};
+    for (size_t c = 0; c < HLO_COUNT_OF(kCases); c++) {
+        HloLiteral *a = new_array(kCases[c].type, 3), *b = new_array(kCases[c].type, 3);
+        const HloTolerance tolerance = {-1, -1, kCases[c].type, false, kCases[c].roundings};
+        for (int i = 0; i < 3; i++) {
+            hlo_literal_set_double(a, i, 1);
+            hlo_literal_set_double(b, i, 1 + kCases[c].relative_error);
+        }
+        cr_expect_eq(hlo_literal_compare(a, b, &tolerance).count, kCases[c].differing, "case %zu", c);
+        hlo_literal_free(a);
+        hlo_literal_free(b);
+    }
 }
 
 Test(tools_arrays, only_rounding_errors_of_both_runs_are_ill_conditioned) {

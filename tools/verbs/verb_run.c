@@ -324,7 +324,7 @@ static HloStatus compare(Run *run, double *worst) {
     CliContext *context = run->context;
     HloTolerance tolerance = {cli_number(context, "rtol", -1), cli_number(context, "atol", -1),
                               hlo_narrowest_float(run->program.original),
-                              run->execution.numerics == TARGET_NUMERICS_TPU};
+                              run->execution.numerics == TARGET_NUMERICS_TPU, 0};
     HLO_TRY(evaluate(run));
     *worst = 0;
     for (int64_t i = 0; i < run->results.count; ++i) {
