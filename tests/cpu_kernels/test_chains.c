@@ -358,8 +358,9 @@ Test(cpu_chains, write_rows_over_those_they_read) {
             check_in_place((CpuFeatures)set, apart, result);
 }
 
-// Compares and selects by the numbers of rows and columns, with a number for each row and one row for all.
-static void check_numbered_rows(CpuFeatures set, int64_t length) {
+// Compares and selects by the numbers of rows and columns, with a number for each row and one row for all; `narrow` has
+// results of one and two bytes too.
+static void check_numbered_rows(CpuFeatures set, int64_t length, bool narrow) {
     const int64_t dims[2] = {(kRoom - 100) / length, length};
     const CpuIndexMap map = {2, (int64_t[]){length, 1}}, rows = {5, (int64_t[]){3, 0}},
                       columns = {-7, (int64_t[]){0, 2}};
@@ -375,24 +376,26 @@ static void check_numbered_rows(CpuFeatures set, int64_t length) {
     const CpuValue sum = cpu_loop_op(b, CPU_OP_ADD, z, y, -1);
     cpu_loop_store(b, kInputs, cpu_loop_op(b, CPU_OP_MULTIPLY, sum, cpu_loop_convert(b, HLO_F32, row), -1), &map);
     cpu_loop_store(b, kInputs + 1, cpu_loop_op(b, CPU_OP_MAXIMUM, sum, y, -1), &map);
+    if (narrow) cpu_loop_store(b, kInputs + 2, below, &map);
+    if (narrow) cpu_loop_store(b, kInputs + 3, cpu_loop_convert(b, HLO_BF16, sum), &map);
     CpuLoop *loop = NULL;
     cr_assert_null(cpu_loop_finish(b, &loop));
     check_bits(loop, memory, "rows with numbers");
-    for (int v = 0; v < loop->value_count; v++) {
+    for (int v = 0; v < loop->value_count && !narrow; v++) {
         const CpuLoopValue *value = &loop->values[v];
         const bool whole = value->kind == CPU_VALUE_LOAD && value->walk.contiguous;
         if ((value->kind == CPU_VALUE_LOAD && !whole) || value->kind == CPU_VALUE_INDEX)
             cr_expect_eq(value->in_rows, length >= CPU_CHAIN_LEAST_ROW, "rows of %lld, value %d", (long long)length, v);
     }
-    cr_expect_eq(loop->steps->block > 0, length >= CPU_CHAIN_LEAST_ROW, "rows of %lld", (long long)length);
+    if (!narrow) cr_expect_eq(loop->steps->block > 0, length >= CPU_CHAIN_LEAST_ROW, "rows of %lld", (long long)length);
     hlo_arena_free(memory);
 }
 
 Test(cpu_chains, read_numbers_of_rows_where_they_are) {
     static const int64_t kLengths[] = {63, 64, 67, 130, 1000, 3001};
     for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
-        for (size_t i = 0; i < sizeof kLengths / sizeof *kLengths && levels_include((CpuFeatures)set); i++)
-            check_numbered_rows((CpuFeatures)set, kLengths[i]);
+        for (size_t i = 0; i < 2 * (sizeof kLengths / sizeof *kLengths) && levels_include((CpuFeatures)set); i++)
+            check_numbered_rows((CpuFeatures)set, kLengths[i / 2], i % 2 != 0);
 }
 
 // Sums the squares of rows' differences from a number of each row, which code adds up on the way.

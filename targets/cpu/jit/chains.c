@@ -11,7 +11,7 @@
 //     chains   {t, u} -> t, u            e            {s, r}: reads t, y, u, e, writes r
 //
 // The code reads and writes arrays where they are, also those whose rows are apart in memory or begin anywhere (slices,
-// rows that are broadcast, one number for each row), one row after the other; positions in a row or of rows are in
+// rows that are broadcast, one number for each row), several rows in one call; positions in a row or of rows are in
 // tables. On x86-64 a chain may end with the sum of each row: the code then has the lanes of the reduction's tree in
 // registers, and the interpreter adds these up. With AVX2 the operations of chains in which many depend on each other
 // are those of two to four vectors by turns, so that the processor need not wait for results.
@@ -95,6 +95,7 @@ typedef struct Maker {
     HLO_VECTOR(Rows) rows;
     bool *in_rows;            // by value of the loop: a load or index that is assumed to become one of `rows`
     CpuJitBlock block, wide;  // of one vector; of several
+    int64_t row;              // the elements of a row, or 0 (assume_rows())
     int64_t kernels;
 } Maker;
 
@@ -474,7 +475,7 @@ static void append(Maker *maker, const void *bytes, int64_t count) {
 }
 
 // Appends the code of the block for vectors of `lanes`; false if it does not fit.
-static bool append_code(Maker *maker, CpuJitWide wide, CpuJitList *lists, int count, int lanes) {
+static bool append_code(Maker *maker, CpuJitWide wide, CpuJitList *lists, int count, int lanes, int64_t row) {
     if (lanes == CPU_JIT_NEON_LANES) {
         CpuNeonCode code = {.arena = maker->scratch, .fits = true};
         cpu_jit_emit_neon(&code, &maker->block, lists, count);
@@ -483,7 +484,7 @@ static bool append_code(Maker *maker, CpuJitWide wide, CpuJitList *lists, int co
     }
     CpuJitEmitter emitter = {.fits = true};
     emitter.x86.arena = maker->scratch;
-    cpu_jit_emit_vectors(&emitter, &maker->block, wide, lists, count, lanes);
+    cpu_jit_emit_vectors(&emitter, &maker->block, wide, lists, count, lanes, row);
     if (emitter.fits) append(maker, emitter.x86.bytes.items, emitter.x86.bytes.count);
     return emitter.fits;
 }
@@ -499,6 +500,15 @@ static CpuJitWide make_wide(Chain *chain, const CpuJitList *lists) {
     return wide;
 }
 
+// Returns the elements of a row if code takes rows whole, also several, else 0: only with AVX-512 rows that are no
+// multiple of a vector.
+static int64_t row_of(const Chain *chain) {
+    const int lanes = lanes_of(chain->loop);
+    const int64_t row = chain->loop->reduced > 1 ? chain->loop->reduced : chain->maker->row;
+    if (lanes == CPU_JIT_NEON_LANES || chain->list_count == CPU_CHAIN_LISTS || row < lanes) return 0;
+    return row % lanes == 0 || lanes == 16 ? row : 0;
+}
+
 // Appends the code of the chain and returns it as the interpreter calls it; NULL if it does not fit.
 static const CpuLoopChain *emit(Chain *chain) {
     Maker *maker = chain->maker;
@@ -510,13 +520,15 @@ static const CpuLoopChain *emit(Chain *chain) {
     const CpuJitWide wide = make_wide(chain, lists);
     while (maker->code.count % kCodeAlignment) hlo_vector_push(maker->scratch, &maker->code, (uint8_t)0xcc);
     const int64_t offset = maker->code.count;
-    if (!append_code(maker, wide, lists, chain->list_count, lanes_of(chain->loop))) return NULL;
+    const int64_t row = row_of(chain);
+    if (!append_code(maker, wide, lists, chain->list_count, lanes_of(chain->loop), row)) return NULL;
     CpuLoopChain *made = HLO_ARENA_NEW(maker->arena, CpuLoopChain, 1);
     made->lists = hlo_arena_copy(maker->arena, chain->lists, sizeof(CpuValue) * (size_t)chain->list_count);
     made->ones = hlo_arena_copy(maker->arena, chain->ones, sizeof(bool) * (size_t)chain->list_count);
     made->list_count = chain->list_count;
     made->read_count = chain->read_count;
     made->lanes = lanes_of(chain->loop);
+    made->row = row;
     made->kernel_count = chain->kernel_count;
     made->sums = chain->sum >= 0;
     if (chain->sum >= 0) {
@@ -748,7 +760,7 @@ static void make_loop(Maker *maker, const CpuLoop *loop) {
     if (lanes_of(loop) == 0) return;
     loop->steps->has_chains = true;
     const int *uses = count_uses(maker, loop);
-    const int64_t row = assume_rows(maker, loop);
+    maker->row = assume_rows(maker, loop);
     Readers readers;
     for (;;) {
         const Lengths before = lengths_of(maker);
@@ -760,7 +772,7 @@ static void make_loop(Maker *maker, const CpuLoop *loop) {
     if (maker->replaced.count == first) return;
     hlo_vector_push(maker->scratch, &maker->loops, loop);
     find_few(maker, loop, &readers);
-    find_rows(maker, loop, row, &readers);
+    find_rows(maker, loop, maker->row, &readers);
 }
 
 static void make_list(Maker *maker, const CpuThunkList *list) {

@@ -36,7 +36,7 @@
 // the values that are masks if there are any. The last three of vectors and the last one of masks are used within one
 // operation, the others contain values, except for the first one of masks: as an operand it means "no mask".
 enum { kTemporaries = 3, kMasks = 32, kFirstMask = kMasks + 1, kLastMask = kMasks + 7 };
-enum { kTemporaryMask = kLastMask - kMasks };
+enum { kTemporaryMask = kLastMask - kMasks, kRestMask = kTemporaryMask - 1 };
 // The frame: room for 256 spilled elements or 64 spilled vectors (32 with AVX-512), and 8 bytes for alignment. At the
 // function's beginning the stack is 8 bytes off a multiple of 16; four registers are pushed, then the frame makes it a
 // multiple again, as calls require.
@@ -73,6 +73,7 @@ static const CpuX86Form kStoreQuarter = FORM(k66, 1, 0xd6);
 static const CpuX86Form kRotateBy = FORM(k66, 1, 0x72), kRange = FORM(k66, 3, 0x50), kTernary = FORM(k66, 3, 0x25);
 static const CpuX86Form kBlendMasked = FORM(k66, 2, 0x65), kTestLanes = FORM(k66, 2, 0x27), kMove = FORM(k66, 1, 0x6f);
 static const CpuX86Form kMoveBytes = FORM(kF2, 1, 0x6f), kStoreBytes = FORM(kF3, 2, 0x31);
+static const CpuX86Form kStoreSomeBytes = FORM(kF2, 1, 0x7f);
 static const CpuX86Form kStoreWords = FORM(kF3, 2, 0x33), kScale = FORM(k66, 2, 0x2c);
 enum { kRotateLeft = 1, kShiftRight = 2, kShiftLeft = 6 };  // encoded in the register field of kShiftBy, kRotateBy
 enum { kRangeMinimum = 4, kRangeMaximum = 5 };              // with the order of zeros
@@ -220,10 +221,12 @@ static void load_list(Registers *r, const CpuJitValue *value, int to) {
     const CpuX86Operand from =
         list->one ? cpu_x86_memory((CpuX86General)list->address, 0)
                   : cpu_x86_indexed((CpuX86General)list->address, value->width, (int32_t)value->address.offset);
-    if (value->width == 4)
-        cpu_x86_vector(x86(r), list->one ? kBroadcast32 : kLoadVector, to, 0, from);
-    else
-        cpu_x86_vector(x86(r), value->width == 2 ? kExtendWords : kExtendBytes, to, 0, from);
+    const CpuX86Form form = value->width == 2   ? kExtendWords
+                            : value->width == 1 ? kExtendBytes
+                            : list->one         ? kBroadcast32
+                                                : kLoadVector;
+    const int rest = list->one ? 0 : emitter_of(r)->rest;
+    rest ? cpu_x86_masked(x86(r), form, to, 0, from, rest, true) : cpu_x86_vector(x86(r), form, to, 0, from);
 }
 
 static void load(Registers *r, int32_t number, int reg) {
@@ -567,13 +570,19 @@ static void emit_packing(Registers *r, const CpuJitValue *value, int from) {
     x86(r)->width = width;
 }
 
+// Writes the lanes of a vector, or of a row's rest.
+static void store_lanes(Registers *r, CpuX86Form form, int from, CpuX86Operand to) {
+    const int rest = emitter_of(r)->rest;
+    rest ? cpu_x86_masked(x86(r), form, from, 0, to, rest, false) : cpu_x86_vector(x86(r), form, from, 0, to);
+}
+
 // Writes masks as bytes of 0 and 1.
 static void emit_mask_store(Registers *r, int mask, CpuX86Operand to) {
     static const uint64_t kOnes = 0x0101010101010101;
     const int width = x86(r)->width;
     x86(r)->width = width / 4;
     cpu_x86_masked(x86(r), kMoveBytes, r->temporary, 0, cpu_x86_constant(x86(r), kOnes), mask, true);
-    cpu_x86_vector(x86(r), kStoreVector, r->temporary, 0, to);
+    store_lanes(r, emitter_of(r)->rest ? kStoreSomeBytes : kStoreVector, r->temporary, to);
     x86(r)->width = width;
 }
 
@@ -585,12 +594,12 @@ static void emit_list_store(Registers *r, const CpuJitValue *value) {
     const int from = cpu_jit_in_register(r, value->operands[0]), width = x86(r)->width;
     if (value->width == 4) {
         assert(from < kMasks);
-        cpu_x86_vector(x86(r), kStoreVector, from, 0, to);
+        store_lanes(r, kStoreVector, from, to);
     } else if (from >= kMasks) {
         assert(value->width == 1);
         emit_mask_store(r, from - kMasks, to);
     } else if (has_masks(r)) {
-        cpu_x86_vector(x86(r), value->width == 1 ? kStoreBytes : kStoreWords, from, 0, to);
+        store_lanes(r, value->width == 1 ? kStoreBytes : kStoreWords, from, to);
     } else {
         emit_packing(r, value, from);
         x86(r)->width = 16;
@@ -604,13 +613,19 @@ static void emit_list_store(Registers *r, const CpuJitValue *value) {
 static void emit_sum(Registers *r, const CpuJitValue *value) {
     static const CpuX86Form kAdd = FORM(kNoPrefix, 1, 0x58);
     const CpuJitOp op = (CpuJitOp)value->target;
-    if (op == CPU_VALUE_ADD_F) {
-        cpu_x86_vector(x86(r), kAdd, r->sum, r->sum, as_operand(r, value->operands[0]));
-    } else {
+    const int rest = emitter_of(r)->rest;
+    CpuX86Operand right = as_operand(r, value->operands[0]);
+    CpuX86Form form = kAdd;
+    int left = r->sum;
+    if (op != CPU_VALUE_ADD_F) {
         assert(has_masks(r));
-        put_range(r, op, r->temporary, r->sum, as_operand(r, value->operands[0]));
-        cpu_x86_vector(x86(r), kMove, r->sum, 0, cpu_x86_register(r->temporary));
+        put_range(r, op, r->temporary, r->sum, right);
+        form = kMove;
+        left = 0;
+        right = cpu_x86_register(r->temporary);
     }
+    rest ? cpu_x86_masked(x86(r), form, r->sum, left, right, rest, false)
+         : cpu_x86_vector(x86(r), form, r->sum, left, right);
     cpu_jit_release(r, value);
 }
 
@@ -810,12 +825,11 @@ static void move_sums(Registers *r, CpuX86Form form, CpuX86General address, int 
 }
 
 // Emits the body of the loop: the values of one vector, or of as many as a sum has, each with a register of its own.
-static void emit_iterations(Registers *r, int lanes, int copies) {
+static void emit_iterations(Registers *r, const int32_t *first_use, int lanes, int copies) {
     enum { kMostCopies = 8 };
     CpuX86 *x = x86(r);
     const CpuX86Operand rsi = cpu_x86_register(CPU_X86_RSI);
     const size_t bytes = (size_t)r->block->values.count * sizeof *r->next_use;
-    const int32_t *first_use = hlo_arena_copy(r->block->arena, r->next_use, bytes);
     int64_t ends[kMostCopies];
     assert(copies <= kMostCopies);
     const int64_t top = x->bytes.count;
@@ -835,13 +849,38 @@ static void compare_with_end(CpuX86 *x) {
     cpu_x86_general(x, CPU_X86_COMPARE, CPU_X86_RAX, cpu_x86_register(CPU_X86_RSI));
 }
 
-// Emits the loop of a block that takes `lanes` elements, after the values that all iterations have in common.
-static void emit_loop(Registers *r, int lanes, int copies) {
+// Emits the last vector of a row, of which only `count` lanes exist: the others are 0 and are not stored. The code
+// before has not changed any register that it reads, since its values have all been released.
+static void emit_rest(Registers *r, const int32_t *first_use, int count) {
+    CpuX86 *x = x86(r);
+    const uint64_t lanes = ((uint64_t)1 << count) - 1;
+    memcpy(r->next_use, first_use, (size_t)r->block->values.count * sizeof *r->next_use);
+    emitter_of(r)->rest = kRestMask;
+    cpu_x86_mask(x, CPU_X86_MASK_LOAD, kRestMask, 0, cpu_x86_constant(x, lanes));
+    emit_values(r);
+    emitter_of(r)->rest = 0;
+}
+
+// Emits the loop of a block that takes `lanes` elements, after the values that all iterations have in common, and what
+// is left of `row` elements after it. To leave that, the loop ends before the last position at which a vector fits.
+static void emit_loop(Registers *r, int lanes, int copies, int64_t row) {
     enum { kLoopAlignment = 32 };
     CpuX86 *x = x86(r);
+    const int32_t *first_use =
+        hlo_arena_copy(r->block->arena, r->next_use, (size_t)r->block->values.count * sizeof *r->next_use);
+    const int rest = (int)(row % lanes), first_sum = r->sum;
+    const CpuX86Operand rsi = cpu_x86_register(CPU_X86_RSI);
     cpu_jit_load_invariants(r);
+    if (rest) cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, rsi, lanes - 1);
     while (x->bytes.count % kLoopAlignment) cpu_x86_bytes(x, "\x90", 1);
-    emit_iterations(r, lanes, copies);
+    emit_iterations(r, first_use, lanes, copies);
+    if (!rest) return;
+    cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, rsi, lanes - 1);
+    compare_with_end(x);
+    const int64_t end = cpu_x86_jump(x, CPU_X86_JUMP_UNLESS_LESS);
+    r->sum = first_sum + (int)(row / lanes) % copies;
+    emit_rest(r, first_use, rest);
+    cpu_x86_land(x, end, x->bytes.count);
 }
 
 // Emits the loop of the block that has several vectors, for as many elements as fill these: it ends before the last
@@ -854,7 +893,7 @@ static int64_t emit_wide_loop(CpuJitEmitter *emitter, CpuJitWide wide, const Cpu
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, rsi, more);
     compare_with_end(x);
     const int64_t skip = cpu_x86_jump(x, CPU_X86_JUMP_UNLESS_LESS);
-    emit_loop(&r, wide.vectors * lanes, 1);
+    emit_loop(&r, wide.vectors * lanes, 1, 0);
     if (!r.fits) emitter->fits = false;
     cpu_x86_land(x, skip, x->bytes.count);
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, rsi, more);
@@ -873,10 +912,23 @@ int cpu_jit_vectors_at_once(CpuJitBlock *block, const CpuJitList *lists, int lan
     return fitting < 2 ? 2 : fitting > CPU_JIT_VECTORS ? CPU_JIT_VECTORS : fitting;
 }
 
+// Emits the jump to `top` with the addresses of the next row, while there is one.
+static void emit_next_row(CpuX86 *x, const CpuJitList *lists, int count, int64_t top) {
+    const CpuX86Operand rows = cpu_x86_memory(CPU_X86_RDI, (2 * count + 1) * 8);
+    assert(count < CPU_JIT_LISTS);  // rdi is none of the addresses
+    cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, rows, 1);
+    const int64_t end = cpu_x86_jump(x, CPU_X86_JUMP_IF_ZERO);
+    for (int i = 0; i < count; i++)
+        cpu_x86_general(x, CPU_X86_ADD, (CpuX86General)lists[i].address,
+                        cpu_x86_memory(CPU_X86_RDI, (count + 1 + i) * 8));
+    cpu_x86_land(x, cpu_x86_jump(x, CPU_X86_JUMP), top);
+    cpu_x86_land(x, end, x->bytes.count);
+}
+
 // The code runs the block for the lanes of each list at a time: rdi is the table of addresses, rsi the number of
 // elements, rax the index of the first element.
 void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitWide wide, CpuJitList *lists, int count,
-                          int lanes) {
+                          int lanes, int64_t row) {
     static const CpuX86General kAddresses[CPU_JIT_LISTS] = {CPU_X86_RCX, CPU_X86_RDX, CPU_X86_R8,  CPU_X86_R9,
                                                             CPU_X86_R10, CPU_X86_R11, CPU_X86_RBX, CPU_X86_R12,
                                                             CPU_X86_R13, CPU_X86_R14, CPU_X86_RDI};
@@ -884,6 +936,7 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitWide
     const CpuJitList *sum = NULL;
     assert(count > 0 && count <= CPU_JIT_LISTS);
     assert(lanes == 8 || lanes == 16);
+    assert(row == 0 || row % lanes == 0 || (lanes == 16 && row > lanes));
     x->width = lanes * 4;
     x->is_extended = lanes == 16;
     cpu_x86_bytes(x, "\xf3\x0f\x1e\xfa", 4);              // endbr64
@@ -895,8 +948,10 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitWide
         cpu_x86_general(x, CPU_X86_LOAD, kAddresses[i], cpu_x86_memory(CPU_X86_RDI, i * 8));
         if (lists[i].sum) sum = &lists[i];
     }
+    const int64_t top = x->bytes.count;
     if (sum) cpu_x86_general(x, CPU_X86_LOAD, CPU_X86_RAX, cpu_x86_memory(CPU_X86_RDI, count * 8));
     Registers r = open_block(emitter, block, lists);
+    if (row % lanes) r.end_mask--;  // for the lanes of its rest
     const int copies = sum ? CPU_REDUCE_LANES / lanes : 1, first_sum = r.fixed - copies;
     if (sum) {
         r.sum = r.fixed = first_sum;
@@ -904,9 +959,10 @@ void cpu_jit_emit_vectors(CpuJitEmitter *emitter, CpuJitBlock *block, CpuJitWide
     }
     cpu_x86_set(x, CPU_X86_RAX, 0);
     const int64_t end = wide.vectors > 1 ? emit_wide_loop(emitter, wide, lists, lanes) : -1;
-    emit_loop(&r, lanes, copies);
+    emit_loop(&r, lanes, copies, row);
     if (end >= 0) cpu_x86_land(x, end, x->bytes.count);
     if (sum) move_sums(&r, kStoreVector, (CpuX86General)sum->address, first_sum, copies);
+    if (row) emit_next_row(x, lists, count, top);
     cpu_x86_bytes(x, "\xc5\xf8\x77", 3);  // vzeroupper
     cpu_jit_emit_end(emitter);
     if (!r.fits) emitter->fits = false;

@@ -93,11 +93,13 @@ struct CpuLoopBuilder {
 // Generated code for neighbouring kernels of a loop (jit/chains.c): the values between them stay in the processor's
 // registers.
 typedef struct CpuLoopChain {
-    void (*run)(char *const *lists, int64_t count);  // for `count` elements, a multiple of `lanes` above 0
+    // For `count` elements, a multiple of `lanes` above 0, or for rows of `row`.
+    void (*run)(char **lists, int64_t count);
     const CpuValue *lists;  // the values whose elements are read, then those whose elements are written
     const bool *ones;       // by list: read as one element for all
     int list_count, read_count;
     int lanes;           // at most CPU_CHAIN_LANES
+    int64_t row;         // the elements of rows that code takes whole, also several; 0: none
     bool sums;           // the last list is a reduction's CpuLoopValue.in_sums: parts are multiples of CPU_REDUCE_LANES
     CpuReduceOp sum_op;  // of these: a sum, a maximum or a minimum,
     CpuBlockKernel *sum_kernel;  // and the operation on two of them

@@ -355,9 +355,12 @@ static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
 static const _Alignas(64) float kNoSums[CPU_REDUCE_COUNT][CPU_REDUCE_LANES] = {
     [CPU_REDUCE_ADD] = LANES(-0.0f), [CPU_REDUCE_MAXIMUM] = LANES(-INFINITY), [CPU_REDUCE_MINIMUM] = LANES(INFINITY)};
 
+// What code is passed (jit/emit.h): addresses, that which sums start from, distances of rows, the number of rows.
+enum { kChainTable = 2 * CPU_CHAIN_LISTS + 2 };
+
 // The addresses of a chain's lists, and how far they advance per element.
 typedef struct ChainLists {
-    char *at[CPU_CHAIN_LISTS];  // of sums also those that code starts from, as the last one
+    char *at[kChainTable];  // of sums also those that code starts from, as the last one
     int64_t steps[CPU_CHAIN_LISTS];
     int64_t skips[CPU_CHAIN_LISTS];  // from the end of a row to the next one, in bytes
     int64_t row, row_left;           // elements of a row and of the rest of this one; 0: no list has rows
@@ -365,6 +368,12 @@ typedef struct ChainLists {
     bool in_place;                   // a result takes the place of an operand
     float *sums;                     // of this row
 } ChainLists;
+
+// Runs code for `rows` rows, or parts of one, of `count` elements.
+static inline void run_code(const CpuLoopChain *chain, char **at, int64_t count, int64_t rows) {
+    if (chain->row) at[2 * chain->list_count + 1] = (char *)(uintptr_t)rows;
+    chain->run(at, count);
+}
 
 // Lets code begin these sums.
 static void begin_sums(const CpuLoopChain *chain, char **at, float *sums) {
@@ -376,11 +385,11 @@ static void begin_sums(const CpuLoopChain *chain, char **at, float *sums) {
 static void run_part_of_vector(const CpuLoopChain *chain, char **at, int first, int64_t count, float *sums) {
     _Alignas(64) float lanes[CPU_REDUCE_LANES];
     if (!chain->sums) {
-        chain->run(at, chain->lanes);
+        run_code(chain, at, chain->lanes, 1);
         return;
     }
     begin_sums(chain, at, lanes);
-    chain->run(at, chain->lanes);
+    run_code(chain, at, chain->lanes, 1);
     if (chain->sum_op != CPU_REDUCE_ADD) chain->sum_kernel(sums, sums, lanes + first, NULL, count, 0);
     for (int i = 0; chain->sum_op == CPU_REDUCE_ADD && i < count; i++) sums[i] += lanes[first + i];
 }
@@ -388,7 +397,7 @@ static void run_part_of_vector(const CpuLoopChain *chain, char **at, int first, 
 // Runs fewer elements than a vector has, on copies: nothing beyond an array's end may be read or written.
 static void run_chain_tail(const CpuLoopChain *chain, const ChainLists *lists, int64_t count, float *sums) {
     _Alignas(64) char copies[CPU_CHAIN_LISTS][CPU_CHAIN_LANES * 4] = {{0}};
-    char *at[CPU_CHAIN_LISTS];
+    char *at[kChainTable];
     assert(count > 0 && count < chain->lanes);
     for (int i = 0; i < chain->list_count; i++) {
         at[i] = lists->steps[i] ? copies[i] : lists->at[i];
@@ -402,7 +411,7 @@ static void run_chain_tail(const CpuLoopChain *chain, const ChainLists *lists, i
 
 // Computes the vector of elements that ends where the lists are. All but `count` of them have been computed before.
 static void run_last_vector(const CpuLoopChain *chain, const ChainLists *lists, int64_t count, float *sums) {
-    char *at[CPU_CHAIN_LISTS];
+    char *at[kChainTable];
     assert(!lists->in_place);
     for (int i = 0; i < chain->list_count; i++) at[i] = lists->at[i] - chain->lanes * lists->steps[i];
     run_part_of_vector(chain, at, chain->lanes - (int)count, count, sums);
@@ -428,13 +437,28 @@ static void run_rest(const CpuLoopChain *chain, ChainLists *lists, int64_t whole
 
 // Runs `count` elements that follow each other in all lists, and moves on to the next ones.
 static inline void run_chain_run(const CpuLoopChain *chain, ChainLists *lists, int64_t count) {
-    const int64_t whole = count & ~(int64_t)(chain->lanes - 1);
+    const int64_t whole = count == chain->row ? count : count & ~(int64_t)(chain->lanes - 1);
     if (whole) {
-        chain->run(lists->at, whole);
+        run_code(chain, lists->at, whole, 1);
         move_on(chain, lists, whole);
         if (chain->sums) lists->at[chain->list_count] = (char *)lists->sums;
     }
     if (count > whole) run_rest(chain, lists, whole, count - whole);
+}
+
+// Runs whole rows in one call, and moves on to the next ones; returns the number of elements.
+static int64_t run_rows(const CpuLoopChain *chain, ChainLists *lists, int64_t rows) {
+    int64_t distances[CPU_CHAIN_LISTS];
+    for (int i = 0; i < chain->list_count; i++) {
+        const bool is_sum = chain->sums && i == chain->list_count - 1;
+        distances[i] =
+            is_sum ? (int64_t)(CPU_REDUCE_LANES * sizeof(float)) : lists->row * lists->steps[i] + lists->skips[i];
+        lists->at[chain->list_count + 1 + i] = (char *)(uintptr_t)distances[i];
+    }
+    run_code(chain, lists->at, lists->row, rows);
+    for (int i = 0; i < chain->list_count; i++) lists->at[i] += rows * distances[i];
+    if (chain->sums) begin_sums(chain, lists->at, lists->sums += rows * CPU_REDUCE_LANES);
+    return rows * lists->row;
 }
 
 // Runs `count` elements and moves on to the next ones, row by row if a list has rows.
@@ -444,6 +468,10 @@ static void run_chain_part(const CpuLoopChain *chain, ChainLists *lists, int64_t
         return;
     }
     for (int64_t run; count > 0; count -= run) {
+        if (lists->row == chain->row && lists->row_left == lists->row && count >= 2 * lists->row) {
+            run = run_rows(chain, lists, count / lists->row);
+            continue;
+        }
         run = count < lists->row_left ? count : lists->row_left;
         run_chain_run(chain, lists, run);
         lists->row_left -= run;
