@@ -196,6 +196,18 @@ static double bytes_of(const EmuChip *chip, const HloShape *shape) {
     return (double)emu_hbm_bytes(chip, shape);
 }
 
+// Rows of a tile, all of which are read for one of them.
+#define TILE_ROWS 8
+
+// The bytes that a gather reads of the array in which it looks up: for each row that it chooses all rows of the tiles
+// in which the row is [RT: bytes accessed by gathers of rows from tables that do not fit VMEM, f32 and bf16].
+static double gathered_bytes(const EmuChip *chip, const HloInstruction *gather) {
+    const HloInts sizes = HLO_ATTRIBUTES(gather, Gather)->slice_sizes;
+    const double rows = sizes.count >= 2 ? (double)sizes.items[sizes.count - 2] : TILE_ROWS;
+    const double read = ceil(rows / TILE_ROWS) * TILE_ROWS;
+    return (double)emu_padded_bytes(chip, gather->shape) * (rows > 0 ? read / rows : 0);
+}
+
 // The bytes that `user` reads of its operand number `index`. A slice reads the part that it extracts, an in-place
 // update reads nothing of the array that it changes, and a fusion reads what its body reads.
 static double read_by(const EmuChip *chip, const HloInstruction *user, int64_t index, double full, int depth) {
@@ -203,8 +215,8 @@ static double read_by(const EmuChip *chip, const HloInstruction *user, int64_t i
     double bytes = 0;
     switch (user->opcode) {
         case HLO_OP_SLICE:
-        case HLO_OP_DYNAMIC_SLICE:
-        case HLO_OP_GATHER: return index ? full : fmin(full, (double)emu_padded_bytes(chip, user->shape));
+        case HLO_OP_DYNAMIC_SLICE: return index ? full : fmin(full, (double)emu_padded_bytes(chip, user->shape));
+        case HLO_OP_GATHER: return index ? full : fmin(full, gathered_bytes(chip, user));
         case HLO_OP_DYNAMIC_UPDATE_SLICE:
         case HLO_OP_SCATTER: return index ? full : 0;
         case HLO_OP_FUSION: {

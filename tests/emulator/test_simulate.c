@@ -633,6 +633,23 @@ Test(emulator_simulate, stated_exponentials_beside_products_have_the_steps_of_a_
     emu_report_free(alone);
 }
 
+// bug: gathers read the rows that they choose. They read all rows of the tiles in which these are: libtpu states 151 MB
+// for 2048 of 32000 rows.
+Test(emulator_simulate, bug_gathers_read_rows_instead_of_tiles) {
+#define GATHER(table, rows, result, offsets, size)                                     \
+    "HloModule t\nENTRY e { x = bf16[" table "] parameter(0)\n i = s32[" rows          \
+    ",1] parameter(1)\n ROOT g = bf16[" result "] gather(x, i), offset_dims={" offsets \
+    "}, collapsed_slice_dims={0}, start_index_map={0}, "                               \
+    "index_vector_dim=1, slice_sizes={" size "} }"
+    EmuReport *rows = simulated(GATHER("32000,4096", "2048", "2048,4096", "1", "1,4096"), "v6e-1");
+    EmuReport *blocks = simulated(GATHER("4000,8,1024", "256", "256,8,1024", "1,2", "1,8,1024"), "v6e-1");
+#undef GATHER
+    cr_assert_float_eq(rows->hbm_bytes_per_device, 151.02e6, 1.1e6);  // padded indices are 1 MB
+    cr_assert_float_eq(blocks->hbm_bytes_per_device, 2 * 256.0 * 8 * 1024 * 2, 0.2e6);
+    emu_report_free(rows);
+    emu_report_free(blocks);
+}
+
 // Known calls cost as much as their equivalent operation, annotations nothing.
 Test(emulator_simulate, known_custom_calls_are_costed) {
     EmuReport *annotation = simulated(CALL("Sharding", ", sharding={replicated}"), "v6e-1");
