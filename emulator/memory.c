@@ -77,8 +77,9 @@ static Leaves *leaves_of(const Liveness *liveness, const HloInstruction *instruc
     return &liveness->leaves[position_of(liveness, instruction)];
 }
 
-// Whether what an instruction makes and reads is in HBM: the network, the host, calls and loops find it there.
+// Whether what an instruction makes and reads is in HBM: the network, the host, calls and branches find it there.
 static bool needs_hbm(const HloInstruction *instruction) {
+    if (hlo_is(instruction, HLO_OP_WHILE)) return false;
     switch (emu_instruction_class(instruction)) {
         case EMU_OP_VECTOR:
         case EMU_OP_MOVE:
@@ -503,6 +504,7 @@ static const HloShape *result_shape(const HloModule *module) {
 // Marks parameters. Those of the entry are arguments; those of other computations belong to the caller and cost nothing
 // here. Runs before everything else, since parameters may appear anywhere in the list.
 static void define_parameters(Liveness *liveness, bool entry) {
+    const bool *carried = liveness->program->carried[liveness->plan->computation->id];
     for (int64_t i = 0; i < liveness->plan->order_count; i++) {
         const HloInstruction *instruction = liveness->plan->order[i];
         if (instruction->opcode != HLO_OP_PARAMETER) continue;
@@ -511,7 +513,9 @@ static void define_parameters(Liveness *liveness, bool entry) {
         for (int64_t j = 0; j < leaves.count; j++) {
             leaves.items[j] = new_buffer(liveness, instruction, hlo_shape_leaf(shape, j), j);
             leaves.items[j]->buffer.kind = EMU_BUFFER_ARGUMENT;
-            if (!entry) leaves.items[j]->buffer.bytes = 0;
+            if (entry) continue;
+            leaves.items[j]->buffer.bytes = 0;
+            leaves.items[j]->in_vmem = carried && carried[j];
         }
         *leaves_of(liveness, instruction) = leaves;
     }
@@ -638,6 +642,8 @@ static void note_copies(Liveness *liveness) {
     }
 }
 
+static int64_t temp_peak(EmuProgram *program, const HloComputation *computation);
+
 // The most kernels that an array stays in VMEM: the compiler evicts what waits longer.
 #define LONGEST_RESIDENCE 256
 
@@ -652,14 +658,17 @@ static int compare_lives(const void *left, const void *right) {
            (a->buffer.instruction->id < b->buffer.instruction->id);
 }
 
-// The temporaries that may be in VMEM: what kernels alone make and read, with no loop or call in between, which needs
-// the room for its own.
+static bool is_loop(const EmuKernel *kernel) {
+    return kernel->kind == EMU_OP_CONTROL && hlo_is(kernel->members[0], HLO_OP_WHILE);
+}
+
+// The temporaries that may be in VMEM: what kernels and loops alone make and read, with no call or branch in between.
 static LiveVector vmem_candidates(const Liveness *liveness, int64_t budget) {
     const EmuPlan *plan = liveness->plan;
     LiveVector candidates = {0};
     int64_t *calls = HLO_ARENA_NEW(liveness->arena, int64_t, plan->kernel_count + 1);  // before each kernel
     for (int64_t k = 0; k < plan->kernel_count; k++)
-        calls[k + 1] = calls[k] + (plan->kernels[k].kind == EMU_OP_CONTROL);
+        calls[k + 1] = calls[k] + (plan->kernels[k].kind == EMU_OP_CONTROL && !is_loop(&plan->kernels[k]));
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
         Live *live = liveness->buffers.items[i];
         const bool fits = live->buffer.bytes > 0 && live->buffer.bytes <= budget;
@@ -671,8 +680,35 @@ static LiveVector vmem_candidates(const Liveness *liveness, int64_t budget) {
     return candidates;
 }
 
+// The most bytes that the computations of a loop have in VMEM at a time.
+static int64_t vmem_of_loop(EmuProgram *program, const HloInstruction *loop) {
+    int64_t most = 0;
+    for (int32_t i = 0; i < loop->called_count; i++) {
+        temp_peak(program, loop->called[i]);  // places its arrays
+        if (program->vmem_bytes[loop->called[i]->id] > most) most = program->vmem_bytes[loop->called[i]->id];
+    }
+    return most;
+}
+
+// Tells the computations of a loop which leaves of its state are in VMEM. They are analysed anew if that has changed.
+static void note_carried(const Liveness *liveness, const HloInstruction *loop) {
+    EmuProgram *program = liveness->program;
+    const Leaves *state = leaves_of(liveness, loop);
+    for (int32_t c = 0; c < loop->called_count; c++) {
+        bool **carried = &program->carried[loop->called[c]->id], changed = false;
+        if (!*carried) *carried = HLO_ARENA_NEW(program->arena, bool, state->count);
+        for (int64_t i = 0; i < state->count; i++) {
+            changed |= (*carried)[i] != state->items[i]->in_vmem;
+            (*carried)[i] = state->items[i]->in_vmem;
+        }
+        if (!changed) continue;
+        program->temp_peaks[loop->called[c]->id] = -1;
+        temp_peak(program, loop->called[c]);
+    }
+}
+
 // Puts temporaries into VMEM, as the compiler's memory-space assignment does, where no layout is fixed yet: each that
-// finds room for all of its life. The results of a computation must be marked.
+// finds room for all of its life. What a loop has in VMEM comes first. The results of a computation must be marked.
 static void place_in_vmem(Liveness *liveness) {
     EmuProgram *program = liveness->program;
     const EmuPlan *plan = liveness->plan;
@@ -680,12 +716,20 @@ static void place_in_vmem(Liveness *liveness) {
     LiveVector candidates = budget > 0 ? vmem_candidates(liveness, budget) : (LiveVector){0};
     if (candidates.count) qsort(candidates.items, (size_t)candidates.count, sizeof(Live *), compare_lives);
     int64_t *used = HLO_ARENA_NEW(liveness->arena, int64_t, plan->kernel_count);
+    for (int64_t k = 0; k < plan->kernel_count && candidates.count; k++)
+        if (is_loop(&plan->kernels[k])) used[k] = vmem_of_loop(program, plan->kernels[k].members[0]);
     for (int64_t i = 0; i < candidates.count; i++) {
         Live *live = candidates.items[i];
         live->in_vmem = true;
         for (int64_t k = live->first; k <= live->last && live->in_vmem; k++)
             live->in_vmem = used[k] + live->buffer.bytes <= budget;
         for (int64_t k = live->first; k <= live->last && live->in_vmem; k++) used[k] += live->buffer.bytes;
+    }
+    int64_t *most = &program->vmem_bytes[plan->computation->id];
+    *most = 0;
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        if (used[k] > *most) *most = used[k];
+        if (budget > 0 && is_loop(&plan->kernels[k])) note_carried(liveness, plan->kernels[k].members[0]);
     }
     for (int64_t i = 0; i < plan->order_count; i++)
         program->resident[plan->order[i]->id] = liveness->leaves[i].count == 1 && liveness->leaves[i].items[0]->in_vmem;
