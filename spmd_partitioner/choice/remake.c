@@ -32,7 +32,10 @@ typedef struct Remaking {
     int32_t ops, depth;
 } Remaking;
 
-// Ops that may be computed by more devices than before: they take about as long as reading what was sent.
+// What an element of an op that is not light takes, in operations of a product.
+enum { HEAVY_POINTS = 32 };
+
+// Ops that take about as long as writing their result.
 static bool is_light(const HloInstruction *op) {
     switch (op->opcode) {
         case HLO_OP_BROADCAST:
@@ -92,7 +95,11 @@ static int64_t work_of(SpmdPartitioner *partitioner, const SpmdRule *rule, const
         const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, mesh, i, factors, 0);
         bytes += (double)spmd_local_bytes(mesh, rule->tensors[i].shape, sharding);
     }
-    return spmd_price_cost(spmd_work_price(partitioner->plan->costs, bytes, spmd_local_points(rule, mesh, factors)));
+    double points = spmd_local_points(rule, mesh, factors);
+    if (!is_light(rule->op) && !spmd_is_product(rule->op))
+        points += HEAVY_POINTS * (double)spmd_local_bytes(mesh, rule->op->shape, to) /
+                  (double)hlo_type_bytes(rule->op->shape->type);
+    return spmd_price_cost(spmd_work_price(partitioner->plan->costs, bytes, points));
 }
 
 static int64_t remaking_cost(Remaking *remaking, const SpmdLocal *local, const SpmdSharding *to, int64_t limit);
@@ -125,7 +132,7 @@ static int64_t remaking_cost(Remaking *remaking, const SpmdLocal *local, const S
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     if (!rule || remaking->depth == MOST_DEPTH || remaking->ops == MOST_OPS || !can_remake(op)) return limit;
     const int64_t had = spmd_local_bytes(partitioner->mesh, op->shape, local->sharding);
-    if (!is_light(op) && spmd_local_bytes(partitioner->mesh, op->shape, to) > had) return limit;
+    if (spmd_is_product(op) && spmd_local_bytes(partitioner->mesh, op->shape, to) > had) return limit;
     const SpmdAxes *factors = factors_for(partitioner, rule, to);
     if (!factors) return limit;
     const int32_t before = remaking->count;

@@ -226,7 +226,8 @@ Test(passes, independent_gathers_combine) {
     // Sizes differ, one is uneven, one has another type; that of d needs that of a.
     expect_joined(" p = f32[8,6] parameter(0)" ROWS "\n q = f32[7,3] parameter(1)" ROWS
                   "\n s = bf16[4,2] parameter(2)" ROWS "\n a = f32[8,6] copy(p)" WHOLE "\n b = f32[7,3] copy(q)" WHOLE
-                  "\n c = bf16[4,2] copy(s)" WHOLE "\n d = f32[8,6] sine(a)" ROWS "\n e = f32[8,6] copy(d)" WHOLE
+                  "\n c = bf16[4,2] copy(s)" WHOLE "\n d = f32[8,6] reverse(a), dimensions={1}" ROWS
+                  "\n e = f32[8,6] copy(d)" WHOLE
                   "\n ROOT t = (f32[8,6], f32[7,3], bf16[4,2], f32[8,6]) tuple(a, b, c, e)"
                   ", sharding={{replicated}, {replicated}, {replicated}, {replicated}}\n",
                   "2 all-gather", "4 all-gather");
@@ -290,7 +291,7 @@ Test(passes, any_number_of_kinds_combine) {
             const int columns = *name == 'x' ? 4 : 2;
             hlo_text_format(&text,
                             " g%c%d = f32[2,%d] copy(%c%d), sharding={replicated}\n"
-                            " %c%d = f32[2,%d] sine(g%c%d), sharding={devices=[2,1]<=[2]}\n",
+                            " %c%d = f32[2,%d] reverse(g%c%d), dimensions={1}, sharding={devices=[2,1]<=[2]}\n",
                             *name, i, columns, *name, i, *name, i + 1, columns, *name, i);
         }
     }

@@ -6,6 +6,13 @@
 #include "tests/spmd/check.h"
 #include "tests/support/cases.h"
 
+// The sines of an array of 16-bit numbers, everywhere.
+#define SINES(Dims, Devices, More, Last)                                                                     \
+    "HloModule m, num_partitions=4\nENTRY e {\n p = bf16[" Dims "] parameter(0), sharding={devices=" Devices \
+    "}\n"                                                                                                    \
+    " c = f32[" Dims "] convert(p)\n w = f32[" Dims "] sine(c)\n" More " ROOT t = f32[" Dims "] copy(" Last  \
+    "), sharding={replicated}\n}\n"
+
 static const SentBytes programs[] = {
     {"a wider type, gathered",
      "HloModule m, num_partitions=4\nENTRY e {\n p = bf16[8,6] parameter(0), sharding={devices=[4,1]<=[4]}\n"
@@ -50,11 +57,16 @@ static const SentBytes programs[] = {
      " w = f32[16,16] dot(u, v), lhs_contracting_dims={}, rhs_contracting_dims={}, sharding={devices=[4,1]<=[4]}\n"
      " ROOT t = f32[16,16] copy(w), sharding={devices=[1,4]<=[4]}\n}\n",
      3 * 4 * 4},
-    // Every device would compute all of the sines: they are sent.
+    // Every device computes all of the sines, which takes less time than sending twice the bytes.
+    {"a function of what is narrower is computed by all", SINES("8,8", "[4,1]<=[4]", "", "w"), 3 * 2 * 8 * 2},
+    {"a function of what is narrower, uneven", SINES("7,8", "[4,1]<=[4]", "", "w"), 3 * 2 * 8 * 2},
+    {"a function of what is narrower, of one row a shard", SINES("4,8", "[4,1]<=[4]", "", "w"), 3 * 8 * 2},
+    {"a function of what is narrower, of two axes", SINES("8,8", "[4,1]<=[2,2]T(1,0)", "", "w"), 3 * 2 * 8 * 2},
     {"dear work is not repeated",
-     "HloModule m, num_partitions=4\nENTRY e {\n p = bf16[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
-     " c = f32[8,8] convert(p)\n w = f32[8,8] sine(c), sharding={devices=[4,1]<=[4]}\n"
-     " ROOT t = f32[8,8] copy(w), sharding={replicated}\n}\n",
+     SINES("8,8", "[4,1]<=[4]",
+           " w1 = f32[8,8] sine(w)\n w2 = f32[8,8] sine(w1)\n w3 = f32[8,8] sine(w2)\n w4 = f32[8,8] sine(w3)\n"
+           " w5 = f32[8,8] sine(w4)\n w6 = f32[8,8] sine(w5)\n w7 = f32[8,8] sine(w6)\n",
+           "w7"),
      3 * 2 * 8 * 4},
     {"dear work is moved",
      "HloModule m, num_partitions=4\nENTRY e {\n p = bf16[16,16] parameter(0), sharding={devices=[4,1]<=[4]}\n"
