@@ -13,6 +13,8 @@
 
 #include <assert.h>
 
+#include "spmd_partitioner/rules/sort.h"
+
 bool spmd_is_product(const HloInstruction *op) {
     return hlo_is(op, HLO_OP_DOT) || hlo_is(op, HLO_OP_CONVOLUTION);
 }
@@ -190,19 +192,21 @@ int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t number, Sp
 }
 
 // The axes of operand 0 along dimensions that the op needs whole, where it is one whose result may have them elsewhere;
-// none otherwise. Ops with a partition function know other ways.
+// none otherwise. Ops with a partition function know other ways, except sorts of which all is used.
 static SpmdAxes axes_to_set_aside(const SpmdConsequences *consequences, const SpmdNode *node) {
     const SpmdRule *rule = node->rule;
     SpmdAxes axes = {0};
-    if (!rule || spmd_op(rule->op->opcode)->partition || node->directions != SPMD_BOTH_WAYS || !rule->operand_count ||
-        !rule->result_count)
+    if (!rule || (spmd_op(rule->op->opcode)->partition && !spmd_sorts_all(rule->op)) ||
+        node->directions != SPMD_BOTH_WAYS || !rule->operand_count || !rule->result_count)
         return axes;
     const SpmdArray *operand = spmd_node_array(consequences, node, 0);
     const SpmdArray *made = spmd_node_array(consequences, node, spmd_rule_result(rule, 0));
     if (!operand || !made || made->annotated) return axes;
     for (int32_t d = 0; d < operand->sharding->rank; d++) {
         const SpmdDimFactors *factors = &rule->tensors[0].dims[d];
-        const bool whole = !factors->count || rule->factors.items[factors->items[0]].kind == SPMD_REPLICATE;
+        const SpmdFactor *factor = factors->count ? &rule->factors.items[factors->items[0]] : NULL;
+        const bool whole =
+            !factor || factor->kind == SPMD_REPLICATE || (factor->kind == SPMD_PERMUTE && factor->blocked);
         if (whole) spmd_axes_append(&axes, &operand->sharding->dims[d]);
     }
     return spmd_sharding_used(made->sharding) & spmd_axes_set(&axes) ? (SpmdAxes){0} : axes;

@@ -16,6 +16,7 @@
 
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
+#include "spmd_partitioner/rules/sort.h"
 
 // HLO sorts along one dimension.
 static int64_t sorted_dimension(const HloInstruction *op) {
@@ -336,6 +337,10 @@ static int64_t asked_for(const HloInstruction *op) {
         if (limit > most) most = limit;
     }
     return most;
+}
+
+bool spmd_sorts_all(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_SORT) && asked_for(op) == op->operands[0]->shape->dims[sorted_dimension(op)];
 }
 
 // Gathers the first `count` of every shard and sorts them once more: shards come in order, so equal elements keep

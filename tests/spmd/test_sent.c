@@ -102,6 +102,14 @@
     ",3] slice(q), slice={" Limits3 ",[0:3]}\n e = f32[" Half ",3] subtract(a, b)\n f = f32[" Half             \
     ",3] multiply(c, d)\n ROOT t = f32[" Half ",3] add(e, f), sharding={devices=" Devices "}\n}\n"
 
+// One element of each sorted row of Rows x Columns, with the columns sharded.
+#define SORTED_ROWS(Rows, Columns, Devices)                                                                   \
+    "HloModule m, num_partitions=8\nless {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"               \
+    " ROOT c = pred[] compare(a, b), direction=LT\n}\nENTRY e {\n p = f32[" Rows "," Columns                  \
+    "] parameter(0), sharding={devices=" Devices "}\n s = f32[" Rows "," Columns                              \
+    "] sort(p), dimensions={1}, to_apply=less\n e = f32[" Rows "," Columns "] exponential(s)\n r = f32[" Rows \
+    ",1] slice(e), slice={[0:" Rows "],[20:21]}\n ROOT t = f32[" Rows ",1] negate(r), sharding={replicated}\n}\n"
+
 // What every device has, Operand, and a part of the result of Op on each.
 #define OF_WHOLE(Operand, Result, Op, Devices)                                                 \
     "HloModule m, num_partitions=8\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n" \
@@ -115,6 +123,11 @@
     "}\n ROOT s = " Slice " slice(p), slice={" Limits "}, sharding=" Out "\n}\n"
 
 static const SentBytes programs[] = {
+    // Rows are exchanged for columns, and one element of each is gathered.
+    {"sorted rows", SORTED_ROWS("16", "32", "[1,8]<=[8]"), 7 * 2 * 4 * 4 + 7 * 2 * 4},
+    {"sorted rows, uneven", SORTED_ROWS("16", "31", "[1,8]<=[8]"), 7 * 2 * 4 * 4 + 7 * 2 * 4},
+    {"sorted rows, one a device", SORTED_ROWS("8", "32", "[1,8]<=[8]"), 7 * 1 * 4 * 4 + 7 * 1 * 4},
+    {"sorted rows, of two axes", SORTED_ROWS("16", "32", "[1,8]<=[2,4]T(1,0)"), 7 * 2 * 4 * 4 + 7 * 2 * 4},
     // Each device cuts its window out of what it has.
     {"a pad of what every device has", OF_WHOLE("f32[20,3]", "f32[64,3]", "pad(p, z), padding=2_4_2x0_0", "[8,1]<=[8]"),
      0},
