@@ -8,7 +8,15 @@
 //
 // Nothing else may use either. Differences are such sums too. The program is walked once, operands first, so that a sum
 // of many becomes one collective step by step.
+//
+// A sum along dimensions of such an array is one of sums, too, and finished when it is smaller. Rows of a sharded table
+// that are looked up and added up (an embedding bag, a page table) are the common case:
+//
+//     %a = f32[1,3,8] reduce-scatter(%x), dimensions={0}    becomes    %p = f32[8,8] reduce(%x, 0), dimensions={1}
+//     %s = f32[1,8] reduce(%a, 0), dimensions={1}                      %s = f32[1,8] reduce-scatter(%p), dimensions={0}
 #include <assert.h>
+
+#include "hlo/ir/literal.h"
 
 #include "spmd_partitioner/passes/passes.h"
 
@@ -48,14 +56,63 @@ static HloInstruction *join(HloInstruction *at) {
     return parts;
 }
 
+// Whether `at` adds up, along other dimensions than that of a reduce-scatter, what a collective has added up.
+static bool adds_up_sum(const HloInstruction *at) {
+    if (!hlo_is(at, HLO_OP_REDUCE) || at->operand_count != 2 || !finishes_sum(at->operands[0])) return false;
+    const HloInstruction *sum = at->operands[0], *init = at->operands[1];
+    const bool from_zero = hlo_is(init, HLO_OP_CONSTANT) && hlo_literal_is_zero(hlo_constant_literal(init));
+    if (!from_zero || !spmd_adds(at->called[0]) || !hlo_shape_elements(sum->shape)) return false;
+    return hlo_is(sum, HLO_OP_ALL_REDUCE) || !hlo_ints_contain(HLO_ATTRIBUTES(at, Dimensions)->dimensions,
+                                                               HLO_ATTRIBUTES(sum, Collective)->dimensions.items[0]);
+}
+
+// The collective's attributes once the dimensions of `reduce` are gone.
+static HloCollectiveAttributes without_reduced(const HloInstruction *sum, const HloInstruction *reduce) {
+    HloCollectiveAttributes attributes = *HLO_ATTRIBUTES(sum, Collective);
+    const HloInts reduced = HLO_ATTRIBUTES(reduce, Dimensions)->dimensions;
+    if (!hlo_is(sum, HLO_OP_REDUCE_SCATTER)) return attributes;
+    int64_t dim = attributes.dimensions.items[0];
+    for (int64_t i = 0; i < reduced.count; i++) dim -= reduced.items[i] < attributes.dimensions.items[0];
+    attributes.dimensions = hlo_ints(sum->parent->module->arena, &dim, 1);
+    return attributes;
+}
+
+// Replaces the sum `at` along dimensions of a collective's result by the collective of such sums, which gets its
+// annotations. Returns those sums: they may be of a collective's result again.
+static HloInstruction *finish_later(HloInstruction *at) {
+    HloInstruction *sum = at->operands[0], *operands[2] = {sum->operands[0], at->operands[1]};
+    const HloShape *whole = operands[0]->shape;
+    HloArena *arena = at->parent->module->arena;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, whole->rank), rank = 0;
+    for (int32_t d = 0; d < whole->rank; d++)
+        if (!hlo_ints_contain(HLO_ATTRIBUTES(at, Dimensions)->dimensions, d)) dims[rank++] = whole->dims[d];
+    HloInstruction *parts =
+        hlo_instruction_clone(at->parent, at, hlo_shape_array(arena, whole->type, dims, rank), operands, 2);
+    parts->sharding = NULL;
+    parts->frontend_attributes = (HloKeyValues){NULL, 0};
+    HloInstruction *made = hlo_instruction_clone(at->parent, sum, at->shape, &parts, 1);
+    const HloCollectiveAttributes attributes = without_reduced(sum, at);
+    hlo_instruction_set_attributes(made, &attributes);
+    hlo_instruction_move_before(parts, at);
+    hlo_instruction_move_before(made, at);
+    spmd_take_annotations(made, at);
+    hlo_instruction_replace_uses(at, made);
+    hlo_instruction_remove(at);
+    hlo_instruction_remove(sum);
+    return parts;
+}
+
 void spmd_join_sums(HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
             next = at->next;
             const bool adds = hlo_is(at, HLO_OP_ADD) || hlo_is(at, HLO_OP_SUBTRACT);
-            if (!adds || at->control_predecessors.count || at->control_successors.count) continue;
-            if (!finishes_sum(at->operands[0]) || !finishes_sum(at->operands[1])) continue;
-            if (are_alike(at->operands[0], at->operands[1])) next = join(at);
+            if (at->control_predecessors.count || at->control_successors.count) continue;
+            if (adds_up_sum(at))
+                next = finish_later(at);
+            else if (adds && finishes_sum(at->operands[0]) && finishes_sum(at->operands[1]) &&
+                     are_alike(at->operands[0], at->operands[1]))
+                next = join(at);
         }
     }
 }

@@ -110,6 +110,16 @@
     "] sort(p), dimensions={1}, to_apply=less\n e = f32[" Rows "," Columns "] exponential(s)\n r = f32[" Rows \
     ",1] slice(e), slice={[0:" Rows "],[20:21]}\n ROOT t = f32[" Rows ",1] negate(r), sharding={replicated}\n}\n"
 
+// Three rows of a table of Rows for each of Bags, added up.
+#define BAGS(Rows, Bags, Devices, Result)                                                                      \
+    "HloModule m, num_partitions=8\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"                 \
+    " ROOT c = f32[] add(a, b)\n}\nENTRY e {\n p = f32[" Rows ",5] parameter(0), sharding={devices=" Devices   \
+    "}\n i = s32[" Bags ",3,1] parameter(1), sharding={replicated}\n g = f32[" Bags                            \
+    ",3,5] gather(p, i), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, " \
+    "slice_sizes={1,5}\n z = f32[] constant(0)\n r = f32[" Bags                                                \
+    ",5] reduce(g, z), dimensions={1}, to_apply=sum\n"                                                         \
+    " ROOT t = f32[" Bags ",5] negate(r), sharding={" Result "}\n}\n"
+
 // What every device has, Operand, and a part of the result of Op on each.
 #define OF_WHOLE(Operand, Result, Op, Devices)                                                 \
     "HloModule m, num_partitions=8\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n" \
@@ -123,6 +133,13 @@
     "}\n ROOT s = " Slice " slice(p), slice={" Limits "}, sharding=" Out "\n}\n"
 
 static const SentBytes programs[] = {
+    // The rows that a device has are added up there.
+    {"a bag of embeddings", BAGS("128", "8", "[8,1]<=[8]", "devices=[8,1]<=[8]"), 7 * 5 * 4},
+    {"a bag of embeddings on every device", BAGS("128", "8", "[8,1]<=[8]", "replicated"), 2 * 7 * 5 * 4},
+    {"a bag of embeddings, uneven", BAGS("125", "7", "[8,1]<=[8]", "devices=[8,1]<=[8]"), 7 * 5 * 4},
+    {"a bag of embeddings, one row a device", BAGS("200", "1", "[8,1]<=[8]", "replicated"), 2 * 35 * 4 / 8},
+    {"a bag of embeddings, of two axes", BAGS("128", "8", "[8,1]<=[2,4]T(1,0)", "devices=[8,1]<=[2,4]T(1,0)"),
+     7 * 5 * 4},
     // Rows are exchanged for columns, and one element of each is gathered.
     {"sorted rows", SORTED_ROWS("16", "32", "[1,8]<=[8]"), 7 * 2 * 4 * 4 + 7 * 2 * 4},
     {"sorted rows, uneven", SORTED_ROWS("16", "31", "[1,8]<=[8]"), 7 * 2 * 4 * 4 + 7 * 2 * 4},
