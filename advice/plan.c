@@ -112,9 +112,9 @@ static void show_progress(Planner *planner) {
         planner->is_stopped = true;
 }
 
-// When the search must end: the plan is closed with up to three trials of the whole program.
+// When the search must end: the plan is closed with up to four trials of the whole program.
 static double search_end(const Planner *planner) {
-    return planner->end - 3 * planner->whole_seconds;
+    return planner->end - 4 * planner->whole_seconds;
 }
 
 static bool is_spent(const Planner *planner) {
@@ -586,12 +586,26 @@ static const char *decided(const Candidate *candidate, int64_t parameter) {
     return NULL;
 }
 
-// The specs of all parameters with what the search left open in a parameter that it decided kept whole.
-static const char *const *close_open(Planner *planner, const Candidate *candidate, const char *const *resolved,
-                                     int64_t count) {
+// How plans are closed: with what propagation gave every parameter; with that, but whole dimensions where the search
+// left open those of a parameter that it decided; or with parameters whole, too, that it did not decide.
+typedef enum Closing { CLOSE_RESOLVED, CLOSE_DECIDED, CLOSE_REST } Closing;
+
+// The spec of as many dimensions as `spec` with all of them whole.
+static const char *whole_spec(HloArena *arena, const char *spec) {
+    HloText text = {0};
+    hlo_text_char(&text, '-');
+    for (const char *at = spec; *at; ++at)
+        if (*at == ',') hlo_text_string(&text, ",-");
+    return hlo_text_to_arena(arena, &text);
+}
+
+// The specs of all parameters; `resolved` has what propagation gave them.
+static const char *const *closed_specs(Planner *planner, const Candidate *candidate, const char *const *resolved,
+                                       int64_t count, Closing closing) {
     const char **specs = hlo_arena_copy(planner->arena, resolved, (size_t)count * sizeof(*specs));
     for (int64_t i = 0; i < count; ++i) {
         const char *spec = *resolved[i] ? decided(candidate, i) : NULL;
+        if (*resolved[i] && !spec && closing == CLOSE_REST) specs[i] = whole_spec(planner->arena, resolved[i]);
         if (!spec) continue;
         char *closed = hlo_arena_text(planner->arena, spec);
         for (char *at = closed; *at; ++at)
@@ -624,14 +638,15 @@ static HloStatus close_with(Planner *planner, Candidate *candidate, const char *
     return HLO_SUCCESS;
 }
 
-// Closes a plan with whole dimensions where the search left them open, and takes it if it is better than `candidate`,
-// the same plan closed otherwise, of which the trial is.
-static HloStatus close_whole(Planner *planner, Candidate *candidate, const Candidate *open, int64_t count) {
+// Closes a plan another way, and takes it if it is better than `candidate`, the same plan closed otherwise, of which
+// the trial is. `resolved` as in closed_specs().
+static HloStatus close_otherwise(Planner *planner, Candidate *candidate, const Candidate *open,
+                                 const char *const *resolved, int64_t count, Closing closing) {
     const CompileOptions compile = planner->compile;
     AdviceTrial trial = planner->trial;
     Candidate other = *open;
     planner->trial = (AdviceTrial){0};
-    HloStatus status = close_with(planner, &other, close_open(planner, open, candidate->plan.parameters, count), count);
+    HloStatus status = close_with(planner, &other, closed_specs(planner, open, resolved, count, closing), count);
     if (!status && better(planner, &other, candidate)) {
         *candidate = other;
     } else {
@@ -644,9 +659,9 @@ static HloStatus close_whole(Planner *planner, Candidate *candidate, const Candi
     return status;
 }
 
-// Writes out the sharding of every parameter, so that the plan does not depend on propagation: what propagation gave
-// it; or, where the plan gets worse by that, with whole dimensions where the search left them open. An axis that
-// propagation gives to a parameter late is an annotation like others when it is written out, and can lead all astray.
+// Writes out the sharding of every parameter, so that the plan does not depend on propagation. What propagation gives
+// to a parameter late is an annotation like others when it is written out, and can lead all else astray: the next way
+// is tried as long as the plan gets worse by it.
 static HloStatus close_plan(Planner *planner, Candidate *candidate) {
     HLO_TRY(try_plan(planner, candidate));
     const SpmdBoundary *boundary = planner->trial.compiled->boundary;
@@ -657,7 +672,8 @@ static HloStatus close_plan(Planner *planner, Candidate *candidate) {
     take_report(planner, &open.plan);
     HLO_TRY(write_specs(planner, &candidate->plan, boundary->parameters, count, &resolved));
     HLO_TRY(close_with(planner, candidate, resolved, count));
-    if (better(planner, &open, candidate)) HLO_TRY(close_whole(planner, candidate, &open, count));
+    for (Closing closing = CLOSE_DECIDED; closing <= CLOSE_REST && better(planner, &open, candidate); ++closing)
+        HLO_TRY(close_otherwise(planner, candidate, &open, resolved, count, closing));
     planner->closed = candidate;
     return HLO_SUCCESS;
 }
