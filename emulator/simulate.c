@@ -34,6 +34,7 @@
 #include "emulator/report/memory_curve.h"
 #include "emulator/report/parameters.h"
 #include "emulator/report/range.h"
+#include "emulator/schedule/latency_hiding.h"
 #include "emulator/schedule/pipelining.h"
 #include "hlo/analysis/calls.h"
 #include "hlo/analysis/contents.h"
@@ -885,6 +886,7 @@ static HloStatus simulate(void *argument) {
     simulation->now = chip->launch_picoseconds;
     emu_program_choose_rate(simulation->program);
     emu_program_fit_memory(simulation->program);
+    emu_program_hide_transfers(simulation->program, simulation->network, simulation->kernel_costs);
     emu_program_memory(simulation->program, &simulation->memory);
     HLO_TRY(run_computation(simulation, module->entry));
     assert(simulation->depth == 0 && simulation->repeat == 1);

@@ -21,7 +21,7 @@ enum {
     MOST_CHEAP = 4096,
     MOST_FURTHER = 1024,
     EXACT_PLANS = 256,
-    THOROUGH_WORK = 1 << 17,
+    THOROUGH_WORK = 1 << 18,
     STARTS = 2,
     MORE_STARTS = 4,
     MOST_RANK = 16

@@ -128,9 +128,9 @@ Test(search, decisions_that_say_what_propagation_gives_are_not_tried) {
     HloText text = {0};
     hlo_text_string(&text, "ENTRY e {\n");
     for (int p = 0; p < 3; p++) hlo_text_format(&text, " x%d_0 = f32[16,8] parameter(%d)\n", p, p);
-    for (int i = 1; i <= 100; i++)
+    for (int i = 1; i <= 200; i++)
         for (int p = 0; p < 3; p++) hlo_text_format(&text, " x%d_%d = f32[16,8] %s(x%d_%d)\n", p, i, ops[p], p, i - 1);
-    hlo_text_string(&text, " ROOT t = (f32[16,8], f32[16,8], f32[16,8]) tuple(x0_100, x1_100, x2_100)\n}\n");
+    hlo_text_string(&text, " ROOT t = (f32[16,8], f32[16,8], f32[16,8]) tuple(x0_200, x1_200, x2_200)\n}\n");
     HloArena *arena = hlo_arena_new();
     HloModule *module = parse(text.data);
     must_succeed(spmd_search(arena, module, &options, &result));

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of a plan are run in its order on a clock of their own, with transfers on the links that they use. Where
+// the clock would stop at a done, the first later kernel that can run already, and takes no more than about as long as
+// the wait, runs before it, with what it needs. Then the same from the end to the beginning, where a transfer starts at
+// its done and kernels wait for it at its start: so kernels are put off until later waits.
+//
+//   forwards     s k1 d k2(d) k3        ->   s k1 k3 d k2(d)         k3 needs neither
+//   backwards    k3 k1 s k2 d k4(d)     ->   k1 s k2 k3 d k4(d)
+//
+// The order depends on the plan alone, and so not on the program's text. Each wait looks at MOST_LOOKED_AT kernels at
+// most, so that a plan of n kernels takes O(n) time.
+#include "emulator/schedule/latency_hiding.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/amount.h"
+#include "emulator/schedule/pipelining.h"
+#include "emulator/schedule/plan_order.h"
+
+enum {
+    MOST_LOOKED_AT = 2048,  // kernels for a wait
+    MOST_MOVED = 64,        // kernels at a time: one, and what it needs
+    LEAST_SHARE = 32,       // of a wait, that a kernel fills if it is worth moving
+    MOST_WAITS = 2,         // as long as kernels that move may take, in waits
+};
+
+// A kernel on the clock.
+typedef struct Slot {
+    HloInt64Vector needs;  // kernels that run before it
+    int64_t picoseconds;   // on the device
+    int64_t route;         // of the transfer that it starts, or of a collective without halves; -1: none
+    int64_t transfer;      // picoseconds that it takes
+    int64_t end;           // when it ends
+    int64_t opener;        // the kernel that starts the transfer that this one waits for; -1: none
+    int64_t seen;          // the number of the last search that came here
+    EmuOpClass kind;
+    bool has_run;
+} Slot;
+
+// The links that transfers use: a bit for each. There are few sets, but each may have all links of a slice.
+typedef struct Routes {
+    HLO_VECTOR(uint64_t *) sets;
+    int64_t words;  // of a set
+    bool *meet;     // whether the sets of a row and a column share a link
+} Routes;
+
+// Kernels in an order of theirs, forwards or backwards.
+typedef struct Clock {
+    HloArena *arena;
+    Slot *slots;
+    int64_t count;
+    const Routes *routes;
+    int64_t *free_at;  // by route: when all of its links are free
+    int64_t now, waited;
+    int64_t search;  // the number of the current one
+    HloInt64Vector order;
+} Clock;
+
+// What a plan is read with.
+typedef struct Reader {
+    EmuProgram *program;
+    EmuNetwork *network;
+    EmuKernelCosts costs;
+    const EmuPlan *plan;
+    Routes *routes;
+} Reader;
+
+// ---- reading the plan
+
+static bool crosses_iterations(const Reader *reader, const HloInstruction *start) {
+    const HloComputation *body = reader->plan->computation;
+    const HloInstruction *loop = body->callers.count == 1 ? body->callers.items[0] : NULL;
+    if (!loop || !hlo_is(loop, HLO_OP_WHILE) || loop->called[1] != body) return false;
+    return emu_ends_late(start, loop) || emu_starts_early(reader->program->arena, start, loop);
+}
+
+// The number of a transfer's set of links.
+static int64_t find_route(const Reader *reader, const EmuTransfer *transfer) {
+    Routes *routes = reader->routes;
+    HloArena *arena = reader->program->arena;
+    uint64_t *set = HLO_ARENA_NEW(arena, uint64_t, routes->words);
+    for (int64_t i = 0; i < transfer->link_count; i++) {
+        const int64_t link = transfer->links[i].link;
+        set[link / 64] |= (uint64_t)1 << link % 64;
+    }
+    for (int64_t i = 0; i < routes->sets.count; i++)
+        if (!memcmp(routes->sets.items[i], set, (size_t)routes->words * sizeof(*set))) return i;
+    hlo_vector_push(arena, &routes->sets, set);
+    return routes->sets.count - 1;
+}
+
+static void find_meetings(HloArena *arena, Routes *routes) {
+    const int64_t count = routes->sets.count;
+    routes->meet = HLO_ARENA_NEW(arena, bool, count *count);
+    for (int64_t a = 0; a < count; a++)
+        for (int64_t b = 0; b < count; b++)
+            for (int64_t w = 0; w < routes->words; w++)
+                if (routes->sets.items[a][w] & routes->sets.items[b][w]) routes->meet[a * count + b] = true;
+}
+
+// Reads the transfer of a kernel; one that crosses iterations, copies between memories, and what the network refuses
+// take no time.
+static void read_transfer(const Reader *reader, const EmuKernel *kernel, Slot *slot) {
+    const HloInstruction *at = kernel->members[0], *inner = emu_synchronous_instruction(at);
+    EmuNetwork *network = reader->network;
+    if (!hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) && at->opcode != HLO_OP_SEND) return;
+    if (kernel->kind != EMU_OP_COLLECTIVE && crosses_iterations(reader, at)) return;
+    const HloArenaMark mark = hlo_arena_mark(network->arena);
+    EmuTransfer transfer;
+    HloStatus status = emu_transfer(network, at, &transfer);
+    if (!status && transfer.link_count) {
+        slot->transfer = transfer.picoseconds;
+        slot->route = find_route(reader, &transfer);
+    }
+    hlo_status_free(status);
+    hlo_arena_reset(network->arena, mark);
+}
+
+// Whoever reads an array that a later kernel updates in place stays before it: the update would have to copy it.
+static void read_updates(const Reader *reader, int64_t number, Slot *slot) {
+    const EmuKernel *kernel = &reader->plan->kernels[number];
+    HloArena *arena = reader->program->arena;
+    for (int64_t m = 0; m < kernel->member_count; m++) {
+        const HloInstruction *at = kernel->members[m];
+        if (!hlo_is(at, HLO_OP_DYNAMIC_UPDATE_SLICE) && !hlo_is(at, HLO_OP_SCATTER)) continue;
+        EmuWalk walk = {arena, reader->program->kernel_of, {0}};
+        HloInt64Vector readers = {0};
+        emu_list_kernels(&walk, at->operands[0], true, &readers);
+        for (int64_t i = 0; i < readers.count; i++)
+            if (readers.items[i] < number) hlo_vector_push(arena, &slot->needs, readers.items[i]);
+    }
+}
+
+static void read_kernel(const Reader *reader, Slot *slots, int64_t number) {
+    const EmuKernel *kernel = &reader->plan->kernels[number];
+    EmuProgram *program = reader->program;
+    Slot *slot = &slots[number];
+    EmuWalk walk = {program->arena, program->kernel_of, {0}};
+    HloInt64Vector found = {0};
+    *slot = (Slot){.opener = -1, .route = -1, .kind = kernel->kind};
+    for (int64_t m = 0; m < kernel->member_count; m++) emu_list_kernels(&walk, kernel->members[m], false, &found);
+    for (int64_t i = 0; i < found.count; i++)
+        if (found.items[i] != number) hlo_vector_push(program->arena, &slot->needs, found.items[i]);
+    if (kernel->kind == EMU_OP_COLLECTIVE || kernel->kind == EMU_OP_COLLECTIVE_START ||
+        kernel->kind == EMU_OP_TRANSFER_START)
+        read_transfer(reader, kernel, slot);
+    for (int64_t i = 0; i < slot->needs.count && kernel->kind == EMU_OP_DONE; i++)
+        if (slots[slot->needs.items[i]].route >= 0) slot->opener = slot->needs.items[i];
+    if (kernel->kind >= EMU_OP_CONTROL) return;
+    slot->picoseconds = emu_kernel_cost(&program->chip, kernel, reader->costs, program->resident).picoseconds;
+    read_updates(reader, number, slot);
+}
+
+static Clock read_plan(const Reader *reader) {
+    HloArena *arena = reader->program->arena;
+    Clock clock = {.arena = arena, .count = reader->plan->kernel_count, .routes = reader->routes};
+    clock.slots = HLO_ARENA_NEW(arena, Slot, clock.count);
+    reader->routes->words = emu_link_limit(reader->network->topology) / 64 + 1;
+    for (int64_t k = 0; k < clock.count; k++) read_kernel(reader, clock.slots, k);
+    find_meetings(arena, reader->routes);
+    clock.free_at = HLO_ARENA_NEW(arena, int64_t, clock.routes->sets.count);
+    return clock;
+}
+
+// The same kernels in another order: `order` has the old number of each. Backwards, kernels need their users, and
+// transfers start at their dones.
+static Clock reordered(const Clock *clock, const HloInt64Vector *order, bool backwards) {
+    Clock other = *clock;
+    const int64_t last = clock->count - 1;
+    int64_t *places = HLO_ARENA_NEW(clock->arena, int64_t, clock->count);
+    other.slots = HLO_ARENA_NEW(clock->arena, Slot, clock->count);
+    for (int64_t k = 0; k <= last; k++) places[order->items[k]] = backwards ? last - k : k;
+    for (int64_t k = 0; k <= last; k++) {
+        Slot *slot = &other.slots[places[k]];
+        *slot = clock->slots[k];
+        slot->needs = (HloInt64Vector){0};
+        slot->opener = -1;
+        slot->seen = 0;
+        if (backwards && slot->kind != EMU_OP_COLLECTIVE) slot->route = -1;
+    }
+    for (int64_t k = 0; k <= last; k++) {
+        const Slot *slot = &clock->slots[k];
+        for (int64_t i = 0; i < slot->needs.count; i++) {
+            const int64_t from = places[k], to = places[slot->needs.items[i]];
+            hlo_vector_push(clock->arena, &other.slots[backwards ? to : from].needs, backwards ? from : to);
+        }
+        if (slot->opener < 0) continue;
+        const int64_t start = places[slot->opener];
+        other.slots[backwards ? start : places[k]].opener = backwards ? places[k] : start;
+        Slot *opener = &other.slots[backwards ? places[k] : start];
+        opener->route = clock->slots[slot->opener].route;
+        opener->transfer = clock->slots[slot->opener].transfer;
+    }
+    return other;
+}
+
+// ---- the clock
+
+// Puts a transfer on its links and returns when it ends.
+static int64_t put_on_links(Clock *clock, const Slot *slot) {
+    const int64_t count = clock->routes->sets.count;
+    if (slot->route < 0) return clock->now;
+    const int64_t free_at = clock->free_at[slot->route];
+    const int64_t end = emu_add(free_at > clock->now ? free_at : clock->now, slot->transfer);
+    const bool *meet = &clock->routes->meet[slot->route * count];
+    for (int64_t i = 0; i < count; i++)
+        if (meet[i] && clock->free_at[i] < end) clock->free_at[i] = end;
+    return end;
+}
+
+static int64_t wait_of(const Clock *clock, const Slot *slot) {
+    if (slot->opener < 0) return 0;
+    const int64_t left = clock->slots[slot->opener].end - clock->now;
+    return left > 0 ? left : 0;
+}
+
+static void run(Clock *clock, int64_t number) {
+    Slot *slot = &clock->slots[number];
+    const int64_t wait = wait_of(clock, slot);
+    clock->waited = emu_add(clock->waited, wait);
+    clock->now = emu_add(clock->now, emu_add(wait, slot->picoseconds));
+    slot->end = put_on_links(clock, slot);
+    if (slot->kind == EMU_OP_COLLECTIVE) clock->now = slot->end;
+    slot->has_run = true;
+    hlo_vector_push(clock->arena, &clock->order, number);
+}
+
+// ---- filling waits
+
+static bool is_movable(const Slot *slot) {
+    return slot->kind < EMU_OP_CONTROL;
+}
+
+// Whether a kernel starts a transfer whose links are all free.
+static bool may_open(const Clock *clock, const Slot *slot) {
+    return slot->kind != EMU_OP_COLLECTIVE && slot->route >= 0 && clock->free_at[slot->route] <= clock->now;
+}
+
+// Lists what has to run before a kernel can, and the kernel: false if something of it cannot run now, or if it takes
+// longer than `most`.
+static bool list_moved(Clock *clock, int64_t number, int64_t most, HloInt64Vector *moved) {
+    int64_t total = 0;
+    moved->count = 0;
+    clock->search++;
+    hlo_vector_push(clock->arena, moved, number);
+    clock->slots[number].seen = clock->search;
+    for (int64_t next = 0; next < moved->count; next++) {
+        const Slot *slot = &clock->slots[moved->items[next]];
+        const bool has_arrived = slot->opener >= 0 && clock->slots[slot->opener].has_run && !wait_of(clock, slot);
+        total = emu_add(total, slot->picoseconds);
+        const bool may_run = is_movable(slot) || has_arrived || next == 0;
+        if (!may_run || total > most || moved->count > MOST_MOVED) return false;
+        for (int64_t i = 0; i < slot->needs.count; i++) {
+            Slot *need = &clock->slots[slot->needs.items[i]];
+            if (need->has_run || need->seen == clock->search) continue;
+            need->seen = clock->search;
+            hlo_vector_push(clock->arena, moved, slot->needs.items[i]);
+        }
+    }
+    return true;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+// Runs a kernel from after `number` that fills a part of the wait before it, or starts a transfer beside it; false if
+// there is none. Nothing moves over a loop, whose state it would be alive beside.
+static bool fill(Clock *clock, int64_t number, int64_t wait) {
+    HloInt64Vector moved = {0};
+    const int64_t last = number + MOST_LOOKED_AT;
+    for (int64_t k = number + 1; k < clock->count && k < last; k++) {
+        const Slot *slot = &clock->slots[k];
+        if (slot->kind == EMU_OP_CONTROL) return false;
+        const bool fills = is_movable(slot) && slot->picoseconds >= wait / LEAST_SHARE;
+        if (slot->has_run || (!fills && !may_open(clock, slot))) continue;
+        if (!list_moved(clock, k, emu_times(wait, MOST_WAITS), &moved)) continue;
+        qsort(moved.items, (size_t)moved.count, sizeof(*moved.items), compare_numbers);
+        for (int64_t i = 0; i < moved.count; i++) run(clock, moved.items[i]);
+        return true;
+    }
+    return false;
+}
+
+// Runs the kernels, with waits filled or as they are.
+static void run_all(Clock *clock, bool fills) {
+    clock->now = clock->waited = 0;
+    clock->order = (HloInt64Vector){0};
+    for (int64_t i = 0; i < clock->routes->sets.count; i++) clock->free_at[i] = 0;
+    for (int64_t k = 0; k < clock->count; k++) clock->slots[k].has_run = false;
+    for (int64_t k = 0; k < clock->count; k++) {
+        if (clock->slots[k].has_run) continue;
+        for (int64_t wait; fills && (wait = wait_of(clock, &clock->slots[k])) > 0;)
+            if (!fill(clock, k, wait)) break;
+        run(clock, k);
+    }
+    assert(clock->order.count == clock->count);
+}
+
+// ---- orders
+
+// An order of the kernels of a plan, and its time.
+typedef struct Order {
+    HloInt64Vector numbers;
+    int64_t picoseconds;
+} Order;
+
+// Fills the waits of an order, forwards or backwards.
+static Order filled(const Clock *clock, const Order *order, bool backwards) {
+    Clock other = reordered(clock, &order->numbers, backwards);
+    Order result = {{0}, 0};
+    run_all(&other, true);
+    for (int64_t k = 0; k < clock->count; k++) {
+        const int64_t at = backwards ? clock->count - 1 - k : k, place = other.order.items[at];
+        const int64_t old = order->numbers.items[backwards ? clock->count - 1 - place : place];
+        hlo_vector_push(clock->arena, &result.numbers, old);
+    }
+    Clock timed = reordered(clock, &result.numbers, false);
+    run_all(&timed, false);
+    result.picoseconds = timed.now;
+    return result;
+}
+
+enum { MOST_ORDERS = 3 };
+
+// Lists orders that take less time than the plan's, the best first: waits filled backwards and then forwards, in either
+// way alone. Returns how many.
+static int64_t list_orders(const Reader *reader, Order *orders) {
+    Clock clock = read_plan(reader);
+    run_all(&clock, false);
+    const Order plain = {clock.order, clock.now};
+    int64_t count = 0;
+    if (!clock.waited) return 0;
+    const Order backwards = filled(&clock, &plain, true);
+    const Order candidates[MOST_ORDERS] = {filled(&clock, &backwards, false), backwards, filled(&clock, &plain, false)};
+    for (int i = 0; i < MOST_ORDERS; i++) {
+        int64_t at = count;
+        if (candidates[i].picoseconds >= plain.picoseconds) continue;
+        for (; at > 0 && orders[at - 1].picoseconds > candidates[i].picoseconds; at--) orders[at] = orders[at - 1];
+        orders[at] = candidates[i];
+        count++;
+    }
+    return count;
+}
+
+// Makes `plan` that of its computation.
+static void use_plan(EmuProgram *program, EmuPlan *plan) {
+    program->plans[plan->computation->id] = plan;
+    emu_plan_number(plan, program->kernel_of);
+    emu_program_forget_peaks(program);
+}
+
+// Uses the best of the orders of a plan with which the program needs no more memory than `most`.
+static void hide_transfers(const Reader *reader, int64_t most) {
+    EmuProgram *program = reader->program;
+    EmuPlan *before = program->plans[reader->plan->computation->id];
+    Order orders[MOST_ORDERS];
+    EmuMemory memory;
+    const int64_t count = list_orders(reader, orders);
+    for (int64_t i = 0; i < count; i++) {
+        use_plan(program, emu_plan_with_order(program->arena, before, &orders[i].numbers));
+        emu_program_memory(program, &memory);
+        if (memory.peak_bytes <= most) return;
+    }
+    if (count) use_plan(program, before);
+}
+
+void emu_program_hide_transfers(EmuProgram *program, EmuNetwork *network, EmuKernelCosts costs) {
+    assert(program && network);
+    EmuMemory memory;
+    const HloModule *module = program->module;
+    emu_program_memory(program, &memory);
+    const int64_t most = memory.peak_bytes > program->capacity ? memory.peak_bytes : program->capacity;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        const int32_t id = module->computations.items[c]->id;
+        Routes routes = {.words = 0};
+        const Reader reader = {program, network, costs, program->plans[id], &routes};
+        if (program->tight[id]) hide_transfers(&reader, most);
+    }
+}
