@@ -13,9 +13,10 @@
 //                                        %r = dot(%x, %w_p) + permute(%a(k-1)) + permute(%b(k-1))
 //
 // One chain goes around the group in either direction, half the way each, so that closed rings use their links both
-// ways. Where the gathered dimension is not summed over, the parts of the result are put together instead of added up.
-// The bytes are the same, and all transfers have products to run beside (async.c). What else uses a gathered array gets
-// it put together of the parts.
+// ways. Where the two directions share links, parts go in one; sums then go in two chains of half parts, so that one is
+// computed while the other is sent. Where the gathered dimension is not summed over, the parts of the result are put
+// together instead of added up. The bytes are the same, and all transfers have products to run beside (async.c). What
+// else uses a gathered array gets it put together of the parts.
 //
 // Only transfers that something waits for: weights can be gathered ahead of time, and gradients only leave. It must be
 // faster by the machine's own times.
@@ -49,6 +50,7 @@ typedef struct Windows {
 
 // The directions in which parts go around a group.
 enum { FROM_NEXT, FROM_PREVIOUS, DIRECTIONS };
+enum { HALVES = 2 };
 
 // A group of devices that pass parts on, and where the new instructions go.
 typedef struct Ring {
@@ -58,6 +60,7 @@ typedef struct Ring {
     int64_t parts;
     HloPairs pairs[DIRECTIONS];
     int64_t hops[DIRECTIONS];  // how far parts go in each
+    int64_t halved;            // the dimension along which parts are sent in halves, if they go in one direction; -1
     int64_t *positions;        // by device
     HloInstruction *position;  // s32: this device's in its group
 } Ring;
@@ -205,6 +208,16 @@ static HloInstruction *put_part(const Ring *ring, HloInstruction *array, int64_t
     return put(ring, HLO_OP_DYNAMIC_SLICE, shape, operands, array->shape->rank + 1, &slice);
 }
 
+// An array of zeros, which the parts of an array replace.
+static HloInstruction *put_zeros(const Ring *ring, const HloShape *shape) {
+    HloArena *arena = ring->windows->module->arena;
+    HloLiteral *literal = hlo_literal_in_arena(arena, hlo_shape_scalar(arena, shape->type));
+    const HloConstantAttributes constant = {literal};
+    const HloDimensionsAttributes none = {{NULL, 0}};
+    HloInstruction *zero = put(ring, HLO_OP_CONSTANT, literal->shape, NULL, 0, &constant);
+    return put(ring, HLO_OP_BROADCAST, shape, &zero, 1, &none);
+}
+
 // What a neighbour in the group has.
 static HloInstruction *put_permute(const Ring *ring, HloInstruction *array, int direction) {
     const HloPermuteAttributes attributes = {.channel_id = ring->windows->next_channel++,
@@ -248,7 +261,7 @@ static bool read_ring(Windows *windows, const HloInstruction *collective, Ring *
     const HloModule *module = windows->module;
     const HloInts *groups;
     int64_t count;
-    *ring = (Ring){.windows = windows, .collective = collective};
+    *ring = (Ring){.windows = windows, .collective = collective, .halved = -1};
     if (module->replica_count > 1 || !attributes->channel_id || !attributes->use_global_device_ids) return false;
     ring->parts = hlo_replica_groups_size(attributes->replica_groups);
     if (ring->parts < 2 || ring->parts > MOST_PARTS) return false;
@@ -272,25 +285,49 @@ static bool read_ring(Windows *windows, const HloInstruction *collective, Ring *
 
 // The times of one step of a ring.
 typedef struct StepTimes {
-    double transfer;  // in one direction
-    double product;   // of one part, with all that it reads and writes
+    double transfer;       // in one direction
+    double half_transfer;  // of half a part, if these are sent
+    double product;        // of one part, with all that it reads and writes
 } StepTimes;
+
+// The seconds of a permute of an array.
+static double permute_seconds(const Ring *ring, HloInstruction *array) {
+    const SpmdCosts *costs = ring->windows->costs;
+    HloInstruction *permute = put_permute(ring, array, FROM_NEXT);
+    const double seconds = costs->machine->seconds(costs->session, permute);
+    hlo_instruction_remove(permute);
+    return seconds;
+}
+
+// Whether transfers of a part in the two directions share no link.
+static bool goes_both_ways(const Ring *ring, HloInstruction *part) {
+    const SpmdCosts *costs = ring->windows->costs;
+    HloInstruction *permutes[DIRECTIONS];
+    for (int d = 0; d < DIRECTIONS; d++) permutes[d] = put_permute(ring, part, d);
+    const bool both =
+        costs->machine->beside && costs->machine->beside(costs->session, permutes[FROM_NEXT], permutes[FROM_PREVIOUS]);
+    for (int d = 0; d < DIRECTIONS; d++) hlo_instruction_remove(permutes[d]);
+    return both;
+}
 
 // Where the two directions share links, parts go in one.
 static StepTimes step_times(Ring *ring, HloInstruction *part, double flops, double bytes) {
-    const SpmdCosts *costs = ring->windows->costs;
-    const SpmdMachine *machine = costs->machine;
+    const SpmdMachine *machine = ring->windows->costs->machine;
     const double parts = (double)ring->parts, computed = flops / machine->flops_per_second;
     const double moved = bytes / machine->memory_bytes_per_second;
-    HloInstruction *permutes[DIRECTIONS];
-    for (int d = 0; d < DIRECTIONS; d++) permutes[d] = put_permute(ring, part, d);
-    if (!machine->beside || !machine->beside(costs->session, permutes[FROM_NEXT], permutes[FROM_PREVIOUS])) {
-        ring->hops[FROM_NEXT] = ring->parts - 1;
-        ring->hops[FROM_PREVIOUS] = 0;
+    StepTimes times = {.transfer = permute_seconds(ring, part),
+                       .product = (computed > moved ? computed : moved) / parts};
+    if (goes_both_ways(ring, part)) {
+        ring->halved = -1;
+        return times;
     }
-    const StepTimes times = {.transfer = machine->seconds(costs->session, permutes[FROM_NEXT]),
-                             .product = (computed > moved ? computed : moved) / parts};
-    for (int d = 0; d < DIRECTIONS; d++) hlo_instruction_remove(permutes[d]);
+    ring->hops[FROM_NEXT] = ring->parts - 1;
+    ring->hops[FROM_PREVIOUS] = 0;
+    if (ring->halved < 0) return times;
+    HloInstruction *half =
+        put_zeros(ring, resized(ring, part->shape, ring->halved, part->shape->dims[ring->halved] / HALVES));
+    times.half_transfer = permute_seconds(ring, half);
+    spmd_remove_unused(half);
     return times;
 }
 
@@ -307,6 +344,18 @@ static double gather_seconds(const Ring *ring, const StepTimes *times) {
             links[d] += times->transfer;
             device = later(device, links[d]) + times->product;
         }
+    return device;
+}
+
+// The same of products whose sums are scattered in two chains of half parts that share the links.
+static double halves_seconds(const Ring *ring, const StepTimes *times) {
+    double link = 0, sums[HALVES] = {0, 0}, device = 0;
+    for (int64_t hop = 0; hop < ring->hops[FROM_NEXT]; hop++)
+        for (int half = 0; half < HALVES; half++) {
+            device = later(device, sums[half]) + times->product / HALVES;
+            sums[half] = link = later(link, device) + times->half_transfer;
+        }
+    for (int half = 0; half < HALVES; half++) device = later(device, sums[half]) + times->product / HALVES;
     return device;
 }
 
@@ -330,7 +379,15 @@ static bool pays(Ring *ring, HloInstruction *part, double flops, double bytes,
     const double whole = costs->machine->seconds(costs->session, ring->collective);
     const StepTimes times = step_times(ring, part, flops, bytes);
     if (whole <= 0 || times.transfer <= 0) return false;
-    return seconds(ring, &times) < PAYS * (whole + flops / costs->machine->flops_per_second);
+    double taken = seconds(ring, &times);
+    if (ring->halved >= 0) {
+        const double halves = halves_seconds(ring, &times);
+        if (halves < PAYS * taken)
+            taken = halves;
+        else
+            ring->halved = -1;
+    }
+    return taken < PAYS * (whole + flops / costs->machine->flops_per_second);
 }
 
 // ---- gathers
@@ -393,16 +450,6 @@ static HloInstruction *part_at(Ring *ring, HloInstruction **parts, int64_t ahead
 static int64_t ahead_of(const Ring *ring, int64_t n) {
     if (!ring->hops[FROM_PREVIOUS]) return n;
     return n & 1 ? (n + 1) / 2 : -(n / 2);
-}
-
-// An array of zeros, which the parts of an array replace.
-static HloInstruction *put_zeros(const Ring *ring, const HloShape *shape) {
-    HloArena *arena = ring->windows->module->arena;
-    HloLiteral *literal = hlo_literal_in_arena(arena, hlo_shape_scalar(arena, shape->type));
-    const HloConstantAttributes constant = {literal};
-    const HloDimensionsAttributes none = {{NULL, 0}};
-    HloInstruction *zero = put(ring, HLO_OP_CONSTANT, literal->shape, NULL, 0, &constant);
-    return put(ring, HLO_OP_BROADCAST, shape, &zero, 1, &none);
 }
 
 // `whole` with part number position + `ahead` of dimension `dim` replaced.
@@ -576,36 +623,100 @@ static bool read_sum(HloInstruction *at, int64_t along, Sum *sum) {
     return summand->dim >= 0;
 }
 
-// The part of the sum that goes to the device `ahead` of this one, after `last`, added to `sent` (both may be NULL).
-static HloInstruction *put_term(const Ring *ring, const Sum *sum, int64_t ahead, HloInstruction *last,
-                                HloInstruction *sent) {
-    for (int64_t i = 0; i < sum->count; i++) {
-        const Summand *summand = &sum->items[i];
-        HloInstruction *part = put_part(ring, summand->dot->operands[summand->side], summand->dim, ahead);
-        HloInstruction *term =
-            put_dot(ring, summand->dot, ring->collective->shape, summand->side ? summand->dot->operands[0] : part,
-                    summand->side ? part : summand->dot->operands[1]);
-        if (last) hlo_instruction_add_control_edge(last, term);
-        sent = sent ? put_binary(ring, HLO_OP_ADD, sent, term) : term;
+// A chain of sums that goes around the ring: of all of each part, or of a half.
+typedef struct Chain {
+    int direction;
+    int64_t hops;
+    int half;  // -1: all
+    HloInstruction *sent;
+} Chain;
+
+// Half of an array along a dimension.
+static HloInstruction *put_half(const Ring *ring, HloInstruction *array, int64_t dim, int half) {
+    HloArena *arena = ring->windows->module->arena;
+    const HloShape *shape = resized(ring, array->shape, dim, array->shape->dims[dim] / HALVES);
+    const int64_t rank = shape->rank;
+    int64_t *starts = HLO_ARENA_NEW(arena, int64_t, rank), *limits = HLO_ARENA_NEW(arena, int64_t, rank),
+            *strides = HLO_ARENA_NEW(arena, int64_t, rank);
+    for (int64_t d = 0; d < rank; d++) {
+        starts[d] = d == dim ? half * shape->dims[d] : 0;
+        limits[d] = starts[d] + shape->dims[d];
+        strides[d] = 1;
     }
-    return sent;
+    const HloSliceAttributes slice = {{starts, rank}, {limits, rank}, {strides, rank}};
+    return put(ring, HLO_OP_SLICE, shape, &array, 1, &slice);
+}
+
+// The product of a summand's part for the device `ahead` of this one, or of its half.
+static HloInstruction *put_summand(const Ring *ring, const Summand *summand, int64_t ahead, int half) {
+    HloInstruction *operands[2] = {summand->dot->operands[0], summand->dot->operands[1]};
+    const HloShape *shape = ring->collective->shape;
+    operands[summand->side] = put_part(ring, operands[summand->side], summand->dim, ahead);
+    if (half >= 0) {
+        int32_t side;
+        const int64_t dim = free_dim(summand->dot, ring->halved, &side);
+        operands[side] = put_half(ring, operands[side], dim, half);
+        shape = resized(ring, shape, ring->halved, shape->dims[ring->halved] / HALVES);
+    }
+    return put_dot(ring, summand->dot, shape, operands[0], operands[1]);
+}
+
+// The part of the sum that goes to the device `ahead` of this one, after `last` (may be NULL), added to what the chain
+// has sent, if it has.
+static HloInstruction *put_term(const Ring *ring, const Sum *sum, int64_t ahead, HloInstruction *last,
+                                const Chain *chain) {
+    HloInstruction *total = chain->sent;
+    for (int64_t i = 0; i < sum->count; i++) {
+        HloInstruction *term = put_summand(ring, &sum->items[i], ahead, chain->half);
+        if (last) hlo_instruction_add_control_edge(last, term);
+        total = total ? put_binary(ring, HLO_OP_ADD, total, term) : term;
+    }
+    return total;
+}
+
+// Both halves of this device's part, each added to what has come.
+static HloInstruction *join_halves(const Ring *ring, const Sum *sum, HloInstruction *last, const Chain *chains) {
+    HloInstruction *halves[HALVES];
+    for (int half = 0; half < HALVES; half++) last = halves[half] = put_term(ring, sum, 0, last, &chains[half]);
+    const HloDimensionsAttributes along = {hlo_ints(ring->windows->module->arena, &ring->halved, 1)};
+    return put(ring, HLO_OP_CONCATENATE, ring->collective->shape, halves, HALVES, &along);
 }
 
 // Sums start as far away as parts go in each direction, and the chains take turns: a sum is sent while the other
 // chain's product runs. This device's own product runs beside the last transfers.
 static HloInstruction *put_sums(const Ring *ring, const Sum *sum) {
-    HloInstruction *sent[DIRECTIONS] = {NULL, NULL}, *last = NULL;
+    HloInstruction *last = NULL;
+    const bool halves = ring->halved >= 0;
+    Chain chains[2] = {{FROM_NEXT, ring->hops[FROM_NEXT], halves ? 0 : -1, NULL},
+                       {FROM_PREVIOUS, ring->hops[FROM_PREVIOUS], -1, NULL}};
+    if (halves) chains[1] = (Chain){FROM_NEXT, ring->hops[FROM_NEXT], 1, NULL};
     for (int64_t hop = 0; hop < ring->hops[FROM_NEXT]; hop++)
-        for (int d = 0; d < DIRECTIONS; d++) {
-            if (hop >= ring->hops[d]) continue;
-            const int64_t left = ring->hops[d] - hop;
-            last = put_term(ring, sum, d == FROM_NEXT ? -left : left, last, sent[d]);
-            sent[d] = put_permute(ring, last, d);
+        for (int c = 0; c < 2; c++) {
+            Chain *chain = &chains[c];
+            if (hop >= chain->hops) continue;
+            const int64_t left = chain->hops - hop;
+            last = put_term(ring, sum, chain->direction == FROM_NEXT ? -left : left, last, chain);
+            chain->sent = put_permute(ring, last, chain->direction);
         }
-    HloInstruction *result = put_term(ring, sum, 0, last, NULL);
-    for (int d = 0; d < DIRECTIONS; d++)
-        if (sent[d]) result = put_binary(ring, HLO_OP_ADD, result, sent[d]);
+    if (halves) return join_halves(ring, sum, last, chains);
+    HloInstruction *result = put_term(ring, sum, 0, last, &(Chain){.half = -1});
+    for (int c = 0; c < 2; c++)
+        if (chains[c].sent) result = put_binary(ring, HLO_OP_ADD, result, chains[c].sent);
     return result;
+}
+
+// The first dimension but `along` that is free in all of the products and can be halved; -1 if there is none.
+static int64_t find_halved(const Ring *ring, const Sum *sum, int64_t along) {
+    const HloShape *shape = ring->collective->shape;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        bool all = d != along && shape->dims[d] > 0 && shape->dims[d] % HALVES == 0;
+        for (int64_t i = 0; all && i < sum->count; i++) {
+            int32_t side;
+            all = free_dim(sum->items[i].dot, d, &side) >= 0;
+        }
+        if (all) return d;
+    }
+    return -1;
 }
 
 // Whether a sum in parts pays for a ring. The products of the parts read and write, besides what those of the whole do,
@@ -619,10 +730,9 @@ static bool scatter_pays(Ring *ring, const Sum *sum) {
         bytes += (double)hlo_shape_bytes(summand->dot->operands[summand->side]->shape) +
                  (double)hlo_shape_bytes(summand->dot->operands[!summand->side]->shape) * (double)ring->parts;
     }
-    HloInstruction *part = put_zeros(ring, shape), *zero = part->operands[0];
+    HloInstruction *part = put_zeros(ring, shape);
     const bool is_faster = pays(ring, part, flops, bytes, scatter_seconds);
-    hlo_instruction_remove(part);
-    hlo_instruction_remove(zero);
+    spmd_remove_unused(part);
     return is_faster;
 }
 
@@ -639,6 +749,7 @@ static bool window_scatter(Windows *windows, HloInstruction *scatter) {
     for (int64_t i = 0; i < sum.count; i++)
         if (!was_there(windows, sum.items[i].dot)) return false;  // made of parts already
     ring.before = scatter;
+    ring.halved = find_halved(&ring, &sum, along);
     if (!scatter_pays(&ring, &sum)) return false;
     ring.position = put_position(&ring);
     replace(scatter, put_sums(&ring, &sum));
