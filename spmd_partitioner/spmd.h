@@ -63,6 +63,7 @@ typedef struct SpmdMachine {
     double link_bytes_per_second;    // of a neighbour's link: what a cost of one byte is worth
     double memory_bytes_per_second;  // of a device
     double flops_per_second;         // of a device, in large products
+    double kernel_seconds;           // that a kernel takes at least
     const int64_t *assignment;       // device ids by partition; NULL: the machine's own placement of a mesh
     int64_t assignment_count;
     // Places partitions 0 … devices-1 of a mesh (axes from major to minor). *session, in `arena`, is what the other

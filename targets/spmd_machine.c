@@ -89,6 +89,7 @@ bool target_spmd_machine(const EmuTopology *topology, SpmdMachine *machine) {
         .link_bytes_per_second = chip->link_bytes_per_second * chip->link_efficiency,
         .memory_bytes_per_second = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency / devices,
         .flops_per_second = chip->bf16_flops_per_chip * chip->mxu_efficiency / devices,
+        .kernel_seconds = (double)chip->op_picoseconds * 1e-12,
         .open = open_session,
         .seconds = seconds_of,
         .beside = run_beside,

@@ -38,6 +38,7 @@ void spmd_costs_open(SpmdCosts *costs, const SpmdMesh *mesh, const SpmdMachine *
     }
     costs->flops_per_byte = machine->flops_per_second / machine->link_bytes_per_second;
     costs->memory_per_byte = machine->memory_bytes_per_second / machine->link_bytes_per_second;
+    costs->kernel_price = machine->kernel_seconds * machine->link_bytes_per_second;
 }
 
 void spmd_costs_close(SpmdCosts *costs) {
@@ -158,19 +159,41 @@ int64_t spmd_permutes_cost(SpmdCosts *costs, const SpmdAxes *axes, int64_t bytes
 
 // ---- whole programs
 
-// The seconds of one instruction. Elementwise operations are computed inside others and only write.
+// How many kernels run for an instruction that would not run without it. What is elementwise or only rearranges is
+// computed inside of others, unless a collective sends it.
+static int64_t kernels_of(const HloInstruction *at) {
+    int64_t count = 0;
+    if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE))
+        for (int32_t i = 0; i < at->operand_count; i++)
+            count += hlo_op_is(at->operands[i]->opcode, HLO_OP_IS_ELEMENTWISE | HLO_OP_IS_REARRANGES);
+    switch (at->opcode) {
+        case HLO_OP_DOT:
+        case HLO_OP_CONVOLUTION:
+        case HLO_OP_REDUCE:
+        case HLO_OP_REDUCE_WINDOW:
+        case HLO_OP_GATHER:
+        case HLO_OP_SCATTER:
+        case HLO_OP_FFT:
+        case HLO_OP_SORT: return 1;
+        default: return count;
+    }
+}
+
+// The seconds of one instruction.
 static double seconds_of(const SpmdCosts *costs, const HloCostAnalysis *analysis, const HloInstruction *at) {
     const SpmdMachine *machine = costs->machine;
     if (hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_DONE)) return 0;
     if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) {
         const double seconds = machine->seconds(costs->session, at);
-        return seconds > 0 ? seconds : 0;
+        return (double)kernels_of(at) * machine->kernel_seconds + (seconds > 0 ? seconds : 0);
     }
     if (at->called_count && hlo_is(at, HLO_OP_WHILE)) return 0;
     const HloCost cost = hlo_cost_of_instruction(analysis, at);
+    const double starts = (double)kernels_of(at) * machine->kernel_seconds;
     const bool multiplies = hlo_is(at, HLO_OP_DOT) || hlo_is(at, HLO_OP_CONVOLUTION);
     const double bytes = cost.bytes_written + (multiplies ? cost.bytes_read : 0);
-    return (multiplies ? cost.flops / machine->flops_per_second : 0) + bytes / machine->memory_bytes_per_second;
+    return starts + (multiplies ? cost.flops / machine->flops_per_second : 0) +
+           bytes / machine->memory_bytes_per_second;
 }
 
 double spmd_program_seconds(SpmdCosts *costs, const HloModule *module, HloArena *scratch) {

@@ -139,10 +139,12 @@ static SpmdAxes level_axes(const SpmdAxes *axes, int32_t level, int32_t levels) 
     return spmd_axes_tail(&head, axes->count * level / levels);
 }
 
+enum { LEVEL_KERNELS = 2 };  // that a further level takes: the totals of groups, and those on one side
+
 // What the totals cost in so many levels; `row` is the bytes of one shard's.
 static int64_t levels_cost(const SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t row, int32_t levels,
                            bool counts_messages) {
-    int64_t cost = 0;
+    int64_t cost = spmd_price_cost(partitioner->plan->costs->kernel_price * LEVEL_KERNELS * (levels - 1));
     for (int32_t level = 0; level < levels; level++) {
         const SpmdAxes part = level_axes(axes, level, levels);
         const int64_t bytes = spmd_times_bytes(row, spmd_axes_product(partitioner->mesh, &part) - 1);
@@ -232,6 +234,21 @@ static HloInstruction *emit_together(SpmdPartitioner *partitioner, const HloInst
     return made;
 }
 
+// The total of this shard, `operand`, whose accumulation is `made`. Of a small one the elements are added up again, so
+// that the totals can be sent while it is accumulated.
+static HloInstruction *emit_total(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *operand,
+                                  HloInstruction *made, HloInstruction *identity, int32_t dim, bool forward) {
+    const SpmdCosts *costs = partitioner->plan->costs;
+    if (spmd_work_price(costs, (double)hlo_shape_bytes(operand->shape), 0) < costs->kernel_price) {
+        int64_t *dims = HLO_ARENA_NEW(partitioner->arena, int64_t, operand->shape->rank);
+        for (int32_t d = 0; d < operand->shape->rank; d++) dims[d] = d == dim ? 1 : operand->shape->dims[d];
+        HloInstruction *together = emit_together(partitioner, op, operand, identity, dim);
+        return spmd_emit_reshape(partitioner, together, dims, operand->shape->rank);
+    }
+    const int64_t last = forward ? operand->shape->dims[dim] - 1 : 0;
+    return spmd_emit_slice(partitioner, made, dim, last, last + 1, 1);
+}
+
 // What the shards on one side of this device's come to, as an array without dimension `dim`, from the total of this
 // one. Each level adds those of the groups that it gathers.
 static HloInstruction *emit_before(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *total,
@@ -277,8 +294,7 @@ HloStatus spmd_partition_cumulative(SpmdPartitioner *partitioner, const HloInstr
     HloInstruction *operand = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
     operand = spmd_emit_mask(partitioner, operand, dim, &sharding->dims[dim], global->dims[dim], identity);
     HloInstruction *made = emit_local(partitioner, op, operand, identity, dim, forward);
-    int64_t last = forward ? operand->shape->dims[dim] - 1 : 0;
-    HloInstruction *total = spmd_emit_slice(partitioner, made, dim, last, last + 1, 1);
+    HloInstruction *total = emit_total(partitioner, op, operand, made, identity, dim, forward);
     HloInstruction *before = emit_before(partitioner, op, total, identity, &sharding->dims[dim], dim, forward);
     made = emit_combined(partitioner, op, made, emit_spread(partitioner, before, made->shape, dim));
     if (identity != init)

@@ -188,6 +188,24 @@ Test(machine, sessions_are_closed) {
     hlo_arena_free(arena);
 }
 
+// bug: totals of running sums went in levels that take more kernels, and were read from the accumulated array, for
+// which they waited: a running sum of 64 x 8 took 23.2 us on v6e-16, XLA's partition 20.3.
+Test(machine, bug_running_totals_did_not_count_kernels) {
+    static const char *const text =
+        "HloModule m, num_partitions=8\nadd {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] "
+        "add(x, y)\n}\nENTRY e {\n p = f32[64,8] parameter(0), sharding={devices=[8,1]<=[8]}\n z = f32[] constant(0)\n"
+        " ROOT r = f32[64,8] reduce-window(p, z), window={size=64x1 pad=63_0x0_0}, to_apply=add, "
+        "sharding={devices=[8,1]<=[8]}\n}\n";
+    const Links bytes = {.message = 1e-12, .byte_of_two = 1e-9, .byte = 1e-9};
+    SpmdMachine machine = machine_of(&bytes);
+    const SpmdOptions options = {.machine = &machine};
+    expect_collectives(text, &options, "3 all-gather");
+    check_partitioned(text, &options, 0);
+    machine.kernel_seconds = 1e-5;
+    expect_collectives(text, &options, "1 all-gather");
+    check_partitioned(text, &options, 0);
+}
+
 // Whatever the prices are, the program computes the same.
 ParameterizedTestParameters(machine, families) {
     return generate_families();
@@ -198,8 +216,9 @@ ParameterizedTest(FamilyName *family, machine, families) {
         {1e-9, 1e-9, 1e-9, false}, {1e-4, 1e-9, 1e-9, false}, {1e-6, 1e-7, 1e-9, false}, {1e-6, 1e-9, 1e-7, false}};
     const int64_t count = generate_trials() / 160, first = generate_first_seed();
     for (int64_t seed = first; seed < first + count; seed++) {
-        const SpmdMachine machine = machine_of(&links[seed % HLO_COUNT_OF(links)]);
+        SpmdMachine machine = machine_of(&links[seed % HLO_COUNT_OF(links)]);
         const SpmdOptions options = {.machine = &machine};
+        machine.kernel_seconds = seed / 4 % 2 ? 1e-6 : 0;
         char *text = generate_program((uint64_t)seed, family->text);
         check_partitioned(text, &options, (uint64_t)seed);
         hlo_free(text);
