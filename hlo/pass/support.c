@@ -327,7 +327,7 @@ bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value) {
 // The copy of an instruction of the body.
 static HloInstruction *copy_of(const HloIntMap *copies, const HloInstruction *instruction) {
     int64_t *found = hlo_int_map_find(copies, (uint64_t)instruction->id);
-    HLO_BUG_IF(!found);  // in a body's list operands come first
+    HLO_BUG_IF(!found);  // operands are copied first
     return (HloInstruction *)(uintptr_t)*found;
 }
 
@@ -342,12 +342,16 @@ static void copy_control_edges(const HloComputation *body, const HloIntMap *copi
     }
 }
 
-// Walks once in list order: operands are copied before their users. The clone makes names unique.
+// Copies operands before their users: in the order of the list, unless the running pass has appended to it, as where
+// the bodies of two nested loops are simplified. The clone makes names unique.
 HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body, HloInstruction *const *arguments,
                                 HloArena *scratch) {
     assert(like->parent && body->root && like->parent != body);
     HloIntMap copies = {0};
-    for (const HloInstruction *i = body->first; i; i = i->next) {
+    int64_t count;
+    HloInstruction **order = hlo_computation_post_order(body, scratch, &count);
+    for (int64_t n = 0; n < count; n++) {
+        const HloInstruction *i = order[n];
         HloInstruction *copy;
         if (i->opcode == HLO_OP_PARAMETER) {
             copy = arguments[hlo_parameter_number(i)];

@@ -541,6 +541,37 @@ Test(pass_structure, what_a_loop_never_changes_comes_last_in_the_order_of_use) {
     check_same_results("simplify", MIXED_STATE, 0);
 }
 
+// The last value of an inner counter is appended to the outer body, which the same pass then inlines.
+Test(pass_structure, bug_a_body_that_its_pass_has_changed_is_inlined) {
+#define PAIR "(s32[], s32[])"
+#define COUNTED(name, limit)                                                      \
+    name "_condition {\n  s = " PAIR                                              \
+         " parameter(0)\n  i = s32[] get-tuple-element(s), index=1\n  k = s32[] " \
+         "constant(" limit ")\n  ROOT c = pred[] compare(i, k), direction=LT\n}\n\n"
+#define COUNT(operation)                                                                           \
+    "  s = " PAIR                                                                                  \
+    " parameter(0)\n  v = s32[] get-tuple-element(s), index=0\n  i = s32[] get-tuple-element(s), " \
+    "index=1\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n" operation
+    check_same_results(
+        "while-loop-simplifier",
+        "HloModule m\n\n" COUNTED("inner", "3") COUNTED("outer", "1") "inner {\n" COUNT(
+            "  w = s32[] add(v, i)\n") "  ROOT t = " PAIR
+                                       " tuple(w, j)\n}\n\nouter {\n" COUNT(
+                                           "  z = s32[] constant(0)\n") "  t = " PAIR " tuple(v, z)\n  l = " PAIR
+                                                                        " while(t), condition=inner_condition, "
+                                                                        "body=inner\n"
+                                                                        "  n = s32[] get-tuple-element(l), index=1\n  "
+                                                                        "m = s32[] multiply(n, v)\n  ROOT r = " PAIR
+                                                                        " tuple(m, j)\n}\n\nENTRY main {\n  x = s32[] "
+                                                                        "parameter(0)\n  z = s32[] constant(0)\n  t "
+                                                                        "= " PAIR " tuple(x, z)\n  l = " PAIR
+                                                                        " while(t), condition=outer_condition, "
+                                                                        "body=outer\n"
+                                                                        "  ROOT r = s32[] get-tuple-element(l), "
+                                                                        "index=0\n}\n",
+        0);
+}
+
 typedef struct Counter {
     const char *type, *start, *step, *limit, *direction;
 } Counter;
