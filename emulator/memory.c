@@ -625,7 +625,8 @@ static void mark_results(Liveness *liveness) {
 }
 
 // Notes the copies for the kernels that need them: what is read or written in HBM beside the kernel's own, and the time
-// of the vector unit.
+// of the vector unit. A kernel counts the array itself, which only the copying reads (or writes, of a result): the copy
+// is written and read beside that, if it is in HBM.
 static void note_copies(Liveness *liveness) {
     EmuProgram *program = liveness->program;
     for (int64_t i = 0; i < liveness->plan->order_count; i++)
@@ -635,14 +636,11 @@ static void note_copies(Liveness *liveness) {
         if (!live->copied || live->first >= liveness->plan->kernel_count) continue;
         EmuCopies *copies = &program->copies[liveness->plan->kernels[live->first].members[0]->id];
         const HloShape *from = live->copied, *to = live->buffer.shape;
-        copies->bytes += (double)emu_hbm_bytes(liveness->chip, from);
         if (!live->in_vmem) copies->bytes += 2 * (double)live->buffer.bytes;
         const bool turns = !live->in_vmem && !emu_same_lanes(liveness->arena, liveness->chip, from, to);
         copies->cycles += emu_copy_cycles(liveness->chip, from, to, turns);
     }
 }
-
-static int64_t temp_peak(EmuProgram *program, const HloComputation *computation);
 
 // The most kernels that an array stays in VMEM: the compiler evicts what waits longer.
 #define LONGEST_RESIDENCE 256
@@ -680,14 +678,38 @@ static LiveVector vmem_candidates(const Liveness *liveness, int64_t budget) {
     return candidates;
 }
 
-// The most bytes that the computations of a loop have in VMEM at a time.
-static int64_t vmem_of_loop(EmuProgram *program, const HloInstruction *loop) {
+// The most bytes that the computations which an instruction calls have in VMEM at a time.
+static int64_t vmem_of_called(EmuProgram *program, const HloInstruction *caller) {
     int64_t most = 0;
-    for (int32_t i = 0; i < loop->called_count; i++) {
-        temp_peak(program, loop->called[i]);  // places its arrays
-        if (program->vmem_bytes[loop->called[i]->id] > most) most = program->vmem_bytes[loop->called[i]->id];
+    for (int32_t i = 0; i < caller->called_count; i++) {
+        temp_peak(program, caller->called[i]);  // places its arrays
+        if (program->vmem_bytes[caller->called[i]->id] > most) most = program->vmem_bytes[caller->called[i]->id];
     }
     return most;
+}
+
+// Marks the leaves of a loop's state that its computations need in HBM.
+static void pin_state(const Liveness *liveness, const HloInstruction *loop) {
+    const Leaves *state = leaves_of(liveness, loop);
+    for (int32_t c = 0; c < loop->called_count; c++) {
+        const bool *pinned = liveness->program->pinned[loop->called[c]->id];
+        for (int64_t i = 0; pinned && i < state->count; i++) state->items[i]->is_pinned |= pinned[i];
+    }
+}
+
+// Notes which leaves of the state a computation needs in HBM, if it may be that of a loop: the network or the host
+// reads them, or makes the next ones.
+static void note_pinned(Liveness *liveness) {
+    const HloComputation *computation = liveness->plan->computation;
+    if (computation->parameters.count != 1) return;
+    const HloInstruction *parameter = computation->parameters.items[0], *root = computation->root;
+    const Leaves *state = leaves_of(liveness, parameter), *next = leaves_of(liveness, root);
+    bool *pinned = HLO_ARENA_NEW(liveness->arena, bool, state->count);
+    const bool is_body =
+        hlo_shape_equal(parameter->shape, root->shape, HLO_COMPARE_IGNORE_LAYOUT) && next->count == state->count;
+    for (int64_t i = 0; i < state->count; i++)
+        pinned[i] = state->items[i]->is_pinned || (is_body && next->items[i]->is_pinned);
+    liveness->program->pinned[computation->id] = pinned;
 }
 
 // Tells the computations of a loop which leaves of its state are in VMEM. They are analysed anew if that has changed.
@@ -708,16 +730,21 @@ static void note_carried(const Liveness *liveness, const HloInstruction *loop) {
 }
 
 // Puts temporaries into VMEM, as the compiler's memory-space assignment does, where no layout is fixed yet: each that
-// finds room for all of its life. What a loop has in VMEM comes first. The results of a computation must be marked.
+// finds room for all of its life. What calls and loops have in VMEM comes first. The results of a computation must be
+// marked.
 static void place_in_vmem(Liveness *liveness) {
     EmuProgram *program = liveness->program;
     const EmuPlan *plan = liveness->plan;
     const int64_t budget = liveness->chip && !program->module->is_scheduled ? emu_chip_vmem(liveness->chip) : 0;
+    int64_t *used = HLO_ARENA_NEW(liveness->arena, int64_t, plan->kernel_count);
+    for (int64_t k = 0; k < plan->kernel_count && budget > 0; k++) {
+        if (plan->kernels[k].kind != EMU_OP_CONTROL) continue;
+        used[k] = vmem_of_called(program, plan->kernels[k].members[0]);
+        if (is_loop(&plan->kernels[k])) pin_state(liveness, plan->kernels[k].members[0]);
+    }
+    if (budget > 0) note_pinned(liveness);
     LiveVector candidates = budget > 0 ? vmem_candidates(liveness, budget) : (LiveVector){0};
     if (candidates.count) qsort(candidates.items, (size_t)candidates.count, sizeof(Live *), compare_lives);
-    int64_t *used = HLO_ARENA_NEW(liveness->arena, int64_t, plan->kernel_count);
-    for (int64_t k = 0; k < plan->kernel_count && candidates.count; k++)
-        if (is_loop(&plan->kernels[k])) used[k] = vmem_of_loop(program, plan->kernels[k].members[0]);
     for (int64_t i = 0; i < candidates.count; i++) {
         Live *live = candidates.items[i];
         live->in_vmem = true;

@@ -27,6 +27,7 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
     program->copies = HLO_ARENA_NEW(arena, EmuCopies, module->instruction_limit);
     program->temp_peaks = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
     program->vmem_bytes = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
+    program->pinned = HLO_ARENA_NEW(arena, bool *, module->computation_limit);
     program->carried = HLO_ARENA_NEW(arena, bool *, module->computation_limit);
     program->extra_bytes = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
     program->held = HLO_ARENA_NEW(arena, HloInstructionVector, module->computation_limit);

@@ -28,6 +28,7 @@ typedef struct EmuProgram {
     EmuCopies *copies;     // by instruction id, of a kernel (memory.c)
     int64_t *vmem_bytes;   // by computation id: the most bytes of VMEM that its arrays take at a time (memory.c)
     bool **carried;        // by computation id, of a loop: which leaves of its state are in VMEM; NULL: none (memory.c)
+    bool **pinned;         // by computation id: which leaves of a loop's state it needs in HBM; NULL: none (memory.c)
     int64_t *temp_peaks;   // by computation id: most bytes of temporaries at a time; -1 until known
     // By computation id: bytes that the body of a loop holds all the time, since its transfers were started one
     // iteration ahead (pipelining.h).
