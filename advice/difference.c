@@ -86,7 +86,7 @@ static void note(Search *search, AdviceValue *value, const HloShape *shape, cons
 
 // ---- roundings
 
-// As many as matter: beyond, a tolerance is as large as the numbers.
+// More than matter: the tolerance has ceased to grow.
 static const double kMostRoundings = 1e15;
 
 static double longest_path(Search *search, const HloComputation *computation, double *depths);

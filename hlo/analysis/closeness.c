@@ -7,23 +7,39 @@
 
 #include "hlo/base/complex.h"
 
-// The relative tolerance where the user gives none: 4 units in the last place for narrow types; 1024 for f32 and f64,
-// whose sums of many terms depend on their order; exact for integers.
+// The bits of the mantissa that the rounding of an array of floats leaves.
+static int mantissa_bits(HloType real, const HloTolerance *tolerance) {
+    const int bits = hlo_type_info(real)->mantissa_bits;
+    if (!hlo_type_is_float(tolerance->narrowest)) return bits;
+    const int narrowest = hlo_type_info(tolerance->narrowest)->mantissa_bits;
+    return narrowest < bits ? narrowest : bits;
+}
+
+// Units in the last place that two runs may be apart: four for narrow types; 1024 for f32 and f64, whose sums of many
+// terms depend on their order.
+static double units_of(int bits) {
+    return bits > 16 ? 1024 : 4;
+}
+
+// The relative tolerance where the user gives none; exact for integers.
 static double default_relative(HloType type, const HloTolerance *tolerance) {
     HloType real = hlo_type_real_part(type);
     if (!hlo_type_is_float(real)) return 0;
-    int bits = hlo_type_info(real)->mantissa_bits;
-    if (hlo_type_is_float(tolerance->narrowest) && hlo_type_info(tolerance->narrowest)->mantissa_bits < bits) {
-        bits = hlo_type_info(tolerance->narrowest)->mantissa_bits;
-    }
+    const int bits = mantissa_bits(real, tolerance);
     if (tolerance->low_precision && bits > 10) return 1e-2;  // an operand may be rounded the other way
     // An activation beside zero may be on in one run and off in the other: one sample of 8,192 in a sum of random
     // signs, 4 % of its root mean square. Seen in 2 of the 6.4 million gradients of mlp_dp8 in the shared corpus.
     if (tolerance->low_precision) return ldexp(8, -bits);
-    // The largest of many elements has an error of four or five standard deviations of 0.4 units a rounding, with both
-    // runs: n units cover (n / 2)^2 roundings.
-    const double units = bits > 16 ? 1024 : 4, growth = sqrt(tolerance->roundings) / (units / 2);
-    return fmin(ldexp(units, -bits) * fmax(growth, 1), 1);
+    return fmin(ldexp(units_of(bits), -bits), 1);
+}
+
+// How much larger a single error may be where many roundings came one after the other. The largest of many elements has
+// an error of four or five standard deviations of 0.4 units a rounding, with both runs: n units cover (n / 2)^2
+// roundings. Layers are normalized, so that errors do not grow for ever: eight times is enough for any depth.
+static double growth_of(HloType type, const HloTolerance *tolerance) {
+    HloType real = hlo_type_real_part(type);
+    if (!hlo_type_is_float(real) || tolerance->low_precision) return 1;
+    return fmin(fmax(sqrt(tolerance->roundings) / (units_of(mantissa_bits(real, tolerance)) / 2), 1), 8);
 }
 
 // The scale of an array, by which small elements are compared: rounding errors of sums are as large as their terms.
@@ -72,6 +88,17 @@ static HloDifference compare_numbers(const HloLiteral *expected, const HloLitera
     return result;
 }
 
+// The root of the mean square of the errors: not finite where only one of two numbers is.
+static double error_of_all(const HloLiteral *expected, const HloLiteral *actual) {
+    const int64_t count = hlo_shape_elements(expected->shape);
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double _Complex e = hlo_literal_get_complex(expected, i), a = hlo_literal_get_complex(actual, i);
+        if (!same_number(e, a)) sum += cabs(a - e) * cabs(a - e);
+    }
+    return count ? sqrt(sum / (double)count) : 0;
+}
+
 // In 64-bit integers, since doubles would call neighbours beyond 2^53 equal.
 static HloDifference compare_integers(const HloLiteral *expected, const HloLiteral *actual) {
     HloDifference result = {0};
@@ -98,6 +125,10 @@ HloDifference hlo_literal_compare(const HloLiteral *expected, const HloLiteral *
     if (exact && tolerance->relative < 0 && tolerance->absolute < 0) return compare_integers(expected, actual);
     double scale = root_mean_square(expected);
     double by_type = default_relative(type, tolerance);
+    // Roundings put few elements far away. A mistake, such as a wrong factor, moves all of them.
+    const double growth = growth_of(type, tolerance);
+    if (growth > 1 && error_of_all(expected, actual) <= fmax(by_type, growth * by_type / 4) * scale)
+        by_type = fmin(growth * by_type, 1);
     double relative = tolerance->relative >= 0 ? tolerance->relative : tolerance->absolute >= 0 ? 0 : by_type;
     double absolute = tolerance->absolute >= 0 ? tolerance->absolute : relative * scale;
     HloDifference result = compare_numbers(expected, actual, relative, absolute);

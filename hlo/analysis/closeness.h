@@ -12,7 +12,8 @@ typedef struct HloTolerance {
     HloType narrowest;   // the narrowest floating type that went into the numbers
     bool low_precision;  // f32 matrix products were rounded to bf16
     // How many roundings one after the other led to the numbers: where there are more than the tolerance of the type
-    // covers, it grows with their square root, as independent errors do, up to the size of the numbers. 0: unknown.
+    // covers, it grows with their square root, as independent errors do, up to eight times, for arrays whose errors
+    // have a root mean square of at most a quarter of that. 0: unknown.
     double roundings;
 } HloTolerance;
 

@@ -150,21 +150,35 @@ static bool ill_conditioned(const double *reference, const double *expected, con
     return distances.ill_conditioned;
 }
 
-// Four units in the last place of bf16 cover four roundings in a row; the tolerance grows with the square root of more,
-// up to the size of the numbers. The 1024 units of f32 cover all that occur.
+// Four units in the last place of bf16 cover four roundings in a row. The tolerance of single elements grows with the
+// square root of more, up to eight times; a wrong factor, which moves all elements, is found at any depth.
 Test(tools_arrays, bug_tolerances_follow_the_number_of_roundings) {
+    enum { COUNT = 64 };
     static const struct {
         HloType type;
-        double relative_error, roundings;
+        double relative_error;
+        int moved;
+        double roundings;
         int64_t differing;
-    } kCases[] = {{HLO_BF16, 0.25, 0, 3}, {HLO_BF16, 0.25, 4, 3},    {HLO_BF16, 0.25, 100, 0}, {HLO_BF16, 2.5, 1e12, 3},
-                  {HLO_F32, 0.001, 0, 3}, {HLO_F32, 0.001, 1000, 3}, {HLO_F32, 0.001, 1e8, 0}};
+    } kCases[] = {{HLO_BF16, 0.20, 1, 0, 1},
+                  {HLO_BF16, 0.20, 1, 4, 1},
+                  {HLO_BF16, 0.20, 1, 400, 0},
+                  {HLO_BF16, 0.75, 1, 1e12, 1},
+                  {HLO_BF16, 0.05, COUNT, 400, 0},
+                  {HLO_BF16, 0.10, COUNT, 400, COUNT},
+                  {HLO_BF16, 0.10, COUNT, 1e15, COUNT},
+                  {HLO_BF16, -2, COUNT, 1e15, COUNT},
+                  {HLO_BF16, -1, COUNT, 1e15, COUNT},
+                  {HLO_F32, 5e-4, 1, 1000, 1},
+                  {HLO_F32, 5e-4, 1, 1e8, 0},
+                  {HLO_F32, 5e-4, COUNT, 1e8, COUNT},
+                  {HLO_F32, NAN, 1, 1e8, 1}};
     for (size_t c = 0; c < HLO_COUNT_OF(kCases); c++) {
-        HloLiteral *a = new_array(kCases[c].type, 3), *b = new_array(kCases[c].type, 3);
+        HloLiteral *a = new_array(kCases[c].type, COUNT), *b = new_array(kCases[c].type, COUNT);
         const HloTolerance tolerance = {-1, -1, kCases[c].type, false, kCases[c].roundings};
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < COUNT; i++) {
             hlo_literal_set_double(a, i, 1);
-            hlo_literal_set_double(b, i, 1 + kCases[c].relative_error);
+            hlo_literal_set_double(b, i, i < kCases[c].moved ? 1 + kCases[c].relative_error : 1);
         }
         cr_expect_eq(hlo_literal_compare(a, b, &tolerance).count, kCases[c].differing, "case %zu", c);
         hlo_literal_free(a);
