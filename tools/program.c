@@ -5,8 +5,11 @@
 #include "tools/program.h"
 
 #include <assert.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "hlo/base/file.h"
 #include "hlo/proto/proto.h"
@@ -162,6 +165,73 @@ static HloStatus empty_program(CliContext *context, const char *path, HloFileCon
     return hlo_error(HLO_INVALID_ARGUMENT, "%s is empty", cli_printable(context, path));
 }
 
+// ---- folders
+
+// A file in a folder that is a program by its name.
+typedef struct FolderFile {
+    const char *name;
+    off_t size;
+    bool before_optimizations;  // a dump of XLA from before its passes
+} FolderFile;
+
+typedef HLO_VECTOR(FolderFile) FolderFiles;
+
+static bool is_folder(const char *path) {
+    struct stat info;
+    return strcmp(path, "-") != 0 && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// Programs from before XLA's passes come first, since they are what Meshlo compiles; then the larger, since JAX dumps
+// many programs of a few operations beside a step.
+static int compare_files(const void *left, const void *right) {
+    const FolderFile *a = left, *b = right;
+    if (a->before_optimizations != b->before_optimizations) return a->before_optimizations ? -1 : 1;
+    if (a->size != b->size) return a->size > b->size ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+// Collects the files in a folder whose names are those of programs. A folder that cannot be listed seems empty.
+static void list_programs(CliContext *context, const char *path, FolderFiles *files) {
+    static const char *const kMarks[] = {"before_optimizations", ".hlo", ".mlir", ".stablehlo"};
+    DIR *folder = opendir(path);
+    if (!folder) return;
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        bool marked = false;
+        for (size_t m = 0; m < HLO_COUNT_OF(kMarks); ++m) marked |= strstr(entry->d_name, kMarks[m]) != NULL;
+        struct stat info;
+        if (!marked || fstatat(dirfd(folder), entry->d_name, &info, 0) != 0 || !S_ISREG(info.st_mode)) continue;
+        const FolderFile file = {hlo_arena_text(context->arena, entry->d_name), info.st_size,
+                                 strstr(entry->d_name, kMarks[0]) != NULL};
+        hlo_vector_push(context->arena, files, file);
+    }
+    closedir(folder);
+}
+
+// Names up to three programs in a folder that was given for one.
+static HloStatus folder_error(CliContext *context, const char *path) {
+    enum { MOST_NAMES = 3 };
+    FolderFiles files = {0};
+    list_programs(context, path, &files);
+    if (files.count == 0)
+        return cli_usage_error(context,
+                               "%s is a folder, not a program, and has no file *before_optimizations*, *.hlo* "
+                               "or *.mlir*",
+                               path);
+    qsort(files.items, (size_t)files.count, sizeof *files.items, compare_files);
+    const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
+    const int64_t named = files.count < MOST_NAMES ? files.count : MOST_NAMES;
+    HloText names = {0};
+    for (int64_t i = 0; i < named; ++i) {
+        const char *separator = i == 0 ? "" : i == files.count - 1 ? " or " : ", ";
+        hlo_text_format(&names, "%s%s%s%s", separator, path, slash, files.items[i].name);
+    }
+    if (named < files.count) hlo_text_format(&names, " or one of %lld more", (long long)(files.count - named));
+    return cli_usage_error(context, "%s is a folder, not a program; did you mean %s?", path,
+                           hlo_text_to_arena(context->arena, &names));
+}
+
+// ---- loading
+
 // The text of an HLO program stays in the context, because errors of later steps name instructions, and cli.c looks up
 // their positions in it. hlo_file_read() expands compressed files, up to MAX_PROGRAM_BYTES.
 HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module) {
@@ -169,6 +239,7 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     HloFileContent content;
     cli_progress(context, "reading");
     context->stage = CLI_STAGE_PROGRAM;
+    if (is_folder(path)) return folder_error(context, path);
     HLO_TRY(hlo_file_read(path, MAX_PROGRAM_BYTES, &content));
     if (is_empty(&content)) return empty_program(context, path, &content);
     const char *name = strcmp(path, "-") == 0 ? "<stdin>" : cli_printable(context, path);
@@ -206,12 +277,19 @@ HloStatus cli_program_place(CliContext *context, HloStatus status) {
     return status;
 }
 
+HloStatus cli_write_file(CliContext *context, const char *path, const HloText *text) {
+    assert(path && text);
+    cli_progress(context, "");
+    HLO_TRY(hlo_text_status(text));
+    return hlo_file_write(path, text->data, text->length);
+}
+
 // Output for stdout is only collected here: cli.c writes it when the verb has succeeded. Files are written to a
 // temporary name and renamed.
 HloStatus cli_write_output(CliContext *context, const HloText *text) {
     const char *path = cli_text_or(context, "o", "-");
     HLO_TRY(hlo_text_status(text));
-    if (strcmp(path, "-") != 0) return hlo_file_write(path, text->data, text->length);
+    if (strcmp(path, "-") != 0) return cli_write_file(context, path, text);
     hlo_text_append(&context->out, text->data, text->length);
     return HLO_SUCCESS;
 }

@@ -24,8 +24,12 @@ extern const CliOptionTable cli_program_options;
 
 // Reads the program `path` ("-": standard input; compressed or not), parses and verifies it. Free with
 // hlo_module_free(). Sizes that StableHLO leaves open are those of --sizes. UNIMPLEMENTED for a format that cannot be
-// read yet, by name.
+// read yet, by name. A folder, such as one of XLA's dumps, is wrong usage: the error names its largest programs.
 HLO_NODISCARD HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module);
+
+// Writes a file of results; fails as `text` did, or as hlo_file_write() does. A line of progress goes first, since the
+// file may be the terminal that shows it.
+HLO_NODISCARD HloStatus cli_write_file(CliContext *context, const char *path, const HloText *text);
 
 // Writes `text` to the file of option -o: standard output with the other results when it is absent or "-".
 HLO_NODISCARD HloStatus cli_write_output(CliContext *context, const HloText *text);

@@ -51,6 +51,13 @@ echo first >log
 check "bug: appended standard output" bash -c '"$MESHLO" convert in.hlo -o /dev/stdout >>log; cat <(echo first) want.hlo | cmp - log'
 check "a descriptor of the shell" bash -c '"$MESHLO" convert in.hlo -o /dev/fd/7 7>seven; cmp seven want.hlo'
 
+# bug: on a terminal the line of progress was left before results that go there by name.
+for call in 'partition -o' 'emulate --on v2-8 --trace' 'emulate --on v2-8 --report'; do
+    read -ra words <<<"$call"
+    check "bug: ${words[0]} ${words[*]: -1} /dev/stdout on a terminal" bash -c 'env -u NO_COLOR TERM=xterm python3 "$SOURCE/tests/cli/terminal.py" \
+        "$MESHLO" "$@" >shown 2>&1 && grep -aqE "….{0,4}\[K(HloModule|\{|<!DOCTYPE)" shown' - "${words[0]}" in.hlo "${words[@]:1}" /dev/stdout
+done
+
 # Limits of sizes: 1 KiB, of which the message takes a part too.
 python3 -c "
 print('HloModule m\nENTRY e {')
@@ -104,6 +111,25 @@ printf ' \n\t\n' >empty.hlo
 exits 3 "bug: a program of blanks ended where a name was expected" meshlo convert empty.hlo
 says err "error: empty.hlo is empty" "bug: a program of blanks: why"
 exits 2 "a folder as program" meshlo convert folder
+says err 'error: folder is a folder, not a program, and has no file' "a folder as program: why"
+
+# bug: a folder of XLA's dumps was refused with "Is a directory" alone. JAX dumps small programs beside the step.
+mkdir -p dumps/module_0009.before_optimizations.txt
+cp long.hlo dumps/module_0002.jit_step.before_optimizations.txt
+cp long.hlo dumps/module_0002.jit_step.hlo
+for number in 1 3 4; do cp in.hlo dumps/module_000$number.jit_add.before_optimizations.txt; done
+cp long.hlo dumps/module_0002.jit_step.after_optimizations.txt
+for call in convert opt partition run 'emulate --on v2-8' explain 'plan --on v2-8' 'check --forbid all-gather' 'compare --on v2-8 in.hlo' \
+    'sweep --on v2-8 --mesh x=*' grad 'vmap --size 2'; do
+    read -ra words <<<"$call"
+    exits 2 "bug: ${words[0]}: a folder of dumps" meshlo "${words[@]}" dumps
+    says err 'dumps is a folder, not a program; did you mean dumps/module_0002.jit_step.before_optimizations.txt, dumps/module_0001.jit_add.before_optimizations.txt, dumps/module_0003.jit_add.before_optimizations.txt or one of 2 more?' \
+        "bug: ${words[0]}: a folder of dumps: its programs"
+done
+mkdir one
+cp in.hlo one/step.mlir.xz
+exits 2 "a folder of one program" meshlo convert one/
+says err 'one/ is a folder, not a program; did you mean one/step.mlir.xz?' "a folder of one program: its name"
 : >empty.npy
 exits 2 "an empty array" meshlo run in.hlo --input p0=empty.npy
 exits 2 "a folder as array" meshlo run in.hlo --input p0=folder

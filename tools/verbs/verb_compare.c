@@ -11,8 +11,8 @@
 #include "advice/advice.h"
 #include "emulator/report.h"
 #include "hlo/base/decimal.h"
-#include "hlo/base/file.h"
 #include "tools/prepare.h"
+#include "tools/program.h"
 #include "tools/trial.h"
 
 static const CliOption kOptions[] = {
@@ -292,8 +292,7 @@ static HloStatus write_page(CliContext *context, const Programs *programs) {
     HloText text = {0};
     emu_report_write_comparison_html(reports, topologies, names, programs->count, &text);
     context->stage = CLI_STAGE_USAGE;
-    HloStatus status = hlo_text_status(&text);
-    if (!status) status = hlo_file_write(path, text.data, text.length);
+    HloStatus status = cli_write_file(context, path, &text);
     hlo_text_free(&text);
     return status;
 }

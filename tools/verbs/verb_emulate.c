@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "emulator/report.h"
-#include "hlo/base/file.h"
 #include "tools/execute.h"
 #include "tools/machine.h"
+#include "tools/program.h"
 #include "tools/trial.h"
 
 static const CliOption kSliceOptions[] = {
@@ -32,9 +32,8 @@ static const CliOption kOptions[] = {
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 // Writes a finished text to a file and frees it.
-static HloStatus write_and_free(HloText *text, const char *path) {
-    HloStatus status = hlo_text_status(text);
-    if (!status) status = hlo_file_write(path, text->data, text->length);
+static HloStatus write_and_free(CliContext *context, HloText *text, const char *path) {
+    HloStatus status = cli_write_file(context, path, text);
     hlo_text_free(text);
     return status;
 }
@@ -142,17 +141,17 @@ static HloStatus write_results(CliContext *context, const EmuTopology *topology,
     if (trace) {
         HloText text = {0};
         emu_report_write_chrome_trace(report, &text);
-        HLO_TRY(write_and_free(&text, trace));
+        HLO_TRY(write_and_free(context, &text, trace));
     }
     if (page) {
         HloText text = {0};
         emu_report_write_html(report, topology, &text);
-        HLO_TRY(write_and_free(&text, page));
+        HLO_TRY(write_and_free(context, &text, page));
     }
     if (xplane) {
         HloText text = {0};
         emu_report_write_xplane(report, topology, &text);
-        HLO_TRY(write_and_free(&text, xplane));
+        HLO_TRY(write_and_free(context, &text, xplane));
     }
     if (cli_flag(context, "json")) {
         emu_report_write_json(report, &context->out);

@@ -14,6 +14,7 @@
 #include "hlo/base/map.h"
 #include "hlo/base/version.h"
 #include "tools/prepare.h"
+#include "tools/program.h"
 #include "tools/trial.h"
 
 static const CliOption kOptions[] = {
@@ -128,8 +129,7 @@ static HloStatus keep(Sweep *sweep, const Row *row) {
                     (long long)row->step_picoseconds, (long long)row->hbm_peak_bytes,
                     (long long)row->hbm_capacity_bytes, row->mfu, row->names_scopes);
     sweep->context->stage = CLI_STAGE_USAGE;
-    HLO_TRY(hlo_text_status(&sweep->cache));
-    return hlo_file_write(sweep->cache_path, sweep->cache.data, sweep->cache.length);
+    return cli_write_file(sweep->context, sweep->cache_path, &sweep->cache);
 }
 
 // ---- trials

@@ -5,11 +5,10 @@
 // and for hwloc's tools. The slice comes from emulator/topology.h, the order of a mesh from emulator/mesh_order.h,
 // which follows JAX's mesh_utils.
 #include "tools/machine.h"
+#include "tools/program.h"
 
 #include <string.h>
 #include <unistd.h>
-
-#include "hlo/base/file.h"
 
 static const CliOption kOptions[] = {
     {"mesh", CLI_TEXT, "4,2", "Print the device ids of such a mesh in the order of JAX's make_mesh."},
@@ -160,19 +159,18 @@ static HloStatus place_mesh(CliContext *context, Report *report, bool *refused) 
     return done;
 }
 
-static HloStatus write_svg(const EmuTopology *topology, const char *path) {
+static HloStatus write_svg(CliContext *context, const EmuTopology *topology, const char *path) {
     HloText svg = {0};
     emu_draw_topology_svg(topology, NULL, &svg);
-    HloStatus status = hlo_text_status(&svg);
-    if (!status) status = hlo_file_write(path, svg.data, svg.length);
+    HloStatus status = cli_write_file(context, path, &svg);
     hlo_text_free(&svg);
     return status;
 }
 
-static HloStatus write_hwloc(const EmuTopology *topology, const char *path) {
+static HloStatus write_hwloc(CliContext *context, const EmuTopology *topology, const char *path) {
     HloText xml = {0};
     HloStatus status = emu_export_hwloc(topology, &xml);
-    if (!status) status = hlo_file_write(path, xml.data, xml.length);
+    if (!status) status = cli_write_file(context, path, &xml);
     hlo_text_free(&xml);
     return status;
 }
@@ -191,8 +189,8 @@ static HloStatus report_topology(CliContext *context, const EmuTopology *topolog
     }
     if (cli_text(context, "mesh")) HLO_TRY(place_mesh(context, &report, &refused));
     if (refused) return HLO_SUCCESS;
-    if (cli_text(context, "svg")) HLO_TRY(write_svg(topology, cli_text(context, "svg")));
-    if (cli_text(context, "hwloc")) HLO_TRY(write_hwloc(topology, cli_text(context, "hwloc")));
+    if (cli_text(context, "svg")) HLO_TRY(write_svg(context, topology, cli_text(context, "svg")));
+    if (cli_text(context, "hwloc")) HLO_TRY(write_hwloc(context, topology, cli_text(context, "hwloc")));
     count_links(&report);
     if (cli_flag(context, "json")) {
         print_json(&context->out, &report);
