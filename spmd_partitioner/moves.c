@@ -12,9 +12,9 @@
 // Positions 0 and 2 send twice and receive twice, so two permutes suffice; 1 <- 1 and the like are in rounds of their
 // own, without a message.
 //
-// With m moves over p positions, of which the busiest has d, planning takes O(m (d + p)). Tables of more than
-// PLAN_LIMIT entries are not planned at all, and the caller gathers. The second half (spmd_emit_moves) writes a planned
-// set of moves as slices, permutes and selects.
+// With m moves over p positions, of which the busiest has d, planning takes O(m (d + p)), and O(m log m) where d is 2:
+// windows of a few elements and strided slices. Tables of more than PLAN_LIMIT entries are not planned at all, and the
+// caller gathers. The second half (spmd_emit_moves) writes a planned set of moves as slices, permutes and selects.
 #include "spmd_partitioner/moves.h"
 
 #include <assert.h>
@@ -95,27 +95,46 @@ static void put(const Table *table, int32_t number, int64_t round) {
     *receiver_slot(table, move->to, round) = number;
 }
 
-// Exchanges two rounds along the chain of moves connected to `receiver` in them, so that `receiver` becomes free in
-// round `a`. It is free in `b`, so the chain is a path and ends.
-static void exchange_rounds(const Table *table, int64_t receiver, int64_t a, int64_t b, int32_t *path) {
+// A walk along a chain of moves in two rounds, from one of its ends.
+typedef struct Walk {
+    int64_t round;   // of the next move
+    bool to_sender;  // whether the next move is the one that its receiver has, and its sender comes after it
+    int32_t number;  // of the next move, -1 at the end
+    int64_t count;   // of moves so far
+    int32_t *path;   // their numbers
+} Walk;
+
+// Goes on to the next move of the chain in rounds `a` and `b`.
+static void walk_on(const Table *table, Walk *walk, int64_t a, int64_t b) {
+    const SpmdMove *move = &table->moves->items.items[walk->number];
+    walk->path[walk->count++] = walk->number;
+    walk->round = walk->round == a ? b : a;
+    walk->number =
+        walk->to_sender ? *sender_slot(table, move->from, walk->round) : *receiver_slot(table, move->to, walk->round);
+    walk->to_sender = !walk->to_sender;
+}
+
+// Exchanges two rounds along a chain of moves, so that one round is free at both ends of a new move, and returns that
+// round. `sender` is free in round `a`, `receiver` in `b`. The chains of moves in both rounds that begin at them are
+// paths, and not the same one. Both are walked together and the shorter one is exchanged: all moves of two rounds take
+// O(m log m), as a move that is exchanged is in a chain of at least twice the length afterwards.
+static int64_t exchange_rounds(const Table *table, const SpmdMove *added, int64_t a, int64_t b, int32_t *paths) {
     assert(a != b);
-    int64_t count = 0, round = a;
-    int32_t number = *receiver_slot(table, receiver, a);
-    while (number >= 0) {
-        path[count++] = number;
-        const SpmdMove *move = &table->moves->items.items[number];
-        bool from_receiver = round == a;  // rounds alternate, and with them the side that is visited
-        round = round == a ? b : a;
-        number = from_receiver ? *sender_slot(table, move->from, round) : *receiver_slot(table, move->to, round);
+    Walk receiver = {a, true, *receiver_slot(table, added->to, a), 0, paths};
+    Walk sender = {b, false, *sender_slot(table, added->from, b), 0, paths + table->moves->items.count};
+    while (receiver.number >= 0 && sender.number >= 0) {
+        walk_on(table, &receiver, a, b);
+        walk_on(table, &sender, a, b);
     }
-    for (int64_t i = 0; i < count; i++) {
-        const SpmdMove *move = &table->moves->items.items[path[i]];
+    const Walk *walk = receiver.number < 0 ? &receiver : &sender;
+    for (int64_t i = 0; i < walk->count; i++) {
+        const SpmdMove *move = &table->moves->items.items[walk->path[i]];
         *sender_slot(table, move->from, move->round) = -1;
         *receiver_slot(table, move->to, move->round) = -1;
     }
-    for (int64_t i = 0; i < count; i++) {
-        put(table, path[i], table->moves->items.items[path[i]].round == a ? b : a);
-    }
+    for (int64_t i = 0; i < walk->count; i++)
+        put(table, walk->path[i], table->moves->items.items[walk->path[i]].round == a ? b : a);
+    return walk == &receiver ? a : b;
 }
 
 // For qsort().
@@ -188,14 +207,14 @@ bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves) {
     table.of_sender = HLO_ARENA_NEW(arena, int32_t, entries);
     table.of_receiver = HLO_ARENA_NEW(arena, int32_t, entries);
     for (int64_t i = 0; i < entries; i++) table.of_sender[i] = table.of_receiver[i] = -1;
-    int32_t *path = HLO_ARENA_NEW(arena, int32_t, moves->items.count + 1);
+    int32_t *paths = HLO_ARENA_NEW(arena, int32_t, 2 * moves->items.count + 1);
     for (int32_t i = 0; i < (int32_t)moves->items.count; i++) {
         const SpmdMove *move = &moves->items.items[i];
         if (move->from == move->to) continue;
         int64_t round = free_round(&table, move->from, move->to);
         if (round < 0) {
-            round = free_round(&table, move->from, -1);
-            exchange_rounds(&table, move->to, round, free_round(&table, -1, move->to), path);
+            const int64_t of_sender = free_round(&table, move->from, -1);
+            round = exchange_rounds(&table, move, of_sender, free_round(&table, -1, move->to), paths);
         }
         put(&table, i, round);
     }
