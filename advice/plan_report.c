@@ -74,8 +74,8 @@ void advice_plan_print(HloText *text, const AdvicePlan *plan) {
     const AdvicePlanned *best = plan->best;
     hlo_text_format(text, "%s on %s: ", plan->program, best->topology->name);
     print_candidate(text, best);
-    hlo_text_format(text, ", %s %.1f %%; %lld plans timed%s\n--mesh %s\n", emu_utilisation_name(best->names_scopes),
-                    100 * best->mfu, (long long)plan->evaluated,
+    hlo_text_format(text, ", %s %.1f %%; %lld %s timed%s\n--mesh %s\n", emu_utilisation_name(best->names_scopes),
+                    100 * best->mfu, (long long)plan->evaluated, plan->evaluated == 1 ? "plan" : "plans",
                     best->is_exact ? ", all that there are on this mesh" : "", best->mesh);
     if (best->repair)
         hlo_text_format(text, "repair: nothing fits as the program is; %s: meshlo opt FILE --passes %s -o OUT\n",
