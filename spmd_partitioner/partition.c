@@ -291,8 +291,17 @@ static SpmdLocal remake(SpmdPartitioner *partitioner, const SpmdLocal *local, co
     return made;
 }
 
-bool spmd_has_form(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to) {
+// True if an array can be made in any form for nothing: a free one, or a constant or an iota that an annotation had
+// made in one form.
+static bool is_free(const SpmdPartitioner *partitioner, const SpmdLocal *local) {
     if (!local->hlo) return true;
+    const HloInstruction *source = local->source;
+    return source && source->parent == partitioner->op->parent &&
+           (hlo_is(source, HLO_OP_CONSTANT) || hlo_is(source, HLO_OP_IOTA));
+}
+
+bool spmd_has_form(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to) {
+    if (is_free(partitioner, local)) return true;
     if (!local->partial && spmd_sharding_equal(local->sharding, to)) return true;
     return cache_find(&partitioner->scope->reshards, local->hlo->id, local->global, to, 0) != NULL;
 }
@@ -303,7 +312,7 @@ bool spmd_has_form(const SpmdPartitioner *partitioner, const SpmdLocal *local, c
 // wanted unreduced, as a sum over axes, becomes one by zeros everywhere but on the first device.
 SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
                        SpmdReason reason) {
-    if (!local.hlo) return demand_unreduced(partitioner, local.source, to);
+    if (is_free(partitioner, &local)) return demand_unreduced(partitioner, local.source, to);
     if (!hlo_shape_is_array(local.global)) return local;
     keep &= ~spmd_sharding_used(to);  // a sum cannot be sharded along its own axes
     if (!(local.partial & ~keep) && spmd_sharding_equal(local.sharding, to)) return local;

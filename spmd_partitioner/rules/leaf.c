@@ -30,6 +30,7 @@ static HloStatus leaf_partition(SpmdPartitioner *partitioner, const HloInstructi
     if (hlo_shape_is_array(op->shape) && op->shape->rank > 0) {
         local.source = op;
         local = spmd_reshard(partitioner, local, local.sharding, 0, (SpmdReason){.op = op, .what = "result"});
+        local.source = op;  // users that need another form have it made
     } else {
         local.hlo = spmd_clone(partitioner, op, op->shape, NULL, 0);
     }

@@ -25,6 +25,11 @@
     "b), dimensions={0}\n"                                                                                          \
     " " N "s = f32[" Rows ",3] add(" N "u, " N "d)\n"
 
+// An array without operands, made by `Devices` and needed as `Needed`.
+#define MADE(Made, Shape, Devices, Needed)                                                          \
+    "HloModule m, num_partitions=4\nENTRY e {\n c = " Shape " " Made ", sharding={devices=" Devices \
+    "}\n ROOT t = " Shape " copy(c), sharding={" Needed "}\n}\n"
+
 // The sum or difference of two products that each leave parts on the devices.
 #define PRODUCTS(N, Op, Result)                                           \
     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[" N               \
@@ -480,6 +485,13 @@ static const SentBytes programs[] = {
            " f = f32[1,3] slice(p), slice={[0:1],[0:3]}\n c = f32[8,3] concatenate(f, a), dimensions={0}\n"
            " ROOT t = f32[8,3] multiply(c, s), sharding={devices=[4,1]<=[4]}\n"),
      3 * 4},
+    // Each device makes the form that it needs.
+    {"equal elements, needed whole",
+     MADE("constant({{1,1},{1,1},{1,1},{1,1}})", "s32[4,2]", "[4,1]<=[4]", "replicated"), 0},
+    {"a constant of two axes, uneven",
+     MADE("constant({{1,2,3},{4,5,6},{7,8,9}})", "s32[3,3]", "[2,2]<=[4]", "devices=[1,4]<=[2,2]T(1,0)"), 0},
+    {"a constant of one element a shard", MADE("constant({1,2,3,4})", "s32[4]", "[4]<=[4]", "replicated"), 0},
+    {"an iota, uneven", MADE("iota(), iota_dimension=0", "s32[5,3]", "[4,1]<=[4]", "devices=[1,4]<=[4]"), 0},
 };
 
 CaseList(sent, at_most_the_plan) {
