@@ -268,6 +268,8 @@ static HloInstruction *run_slice(SpmdPartitioner *partitioner, const SpmdLocal *
 // sliced off.
 static HloInstruction *run_all_gather(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
                                       const SpmdReason *reason) {
+    if (spmd_gather_has_owner(partitioner->mesh, local->global, step->after, step->dim, &step->axes))
+        return spmd_emit_broadcast(partitioner, local->hlo, &step->axes, 0, reason);
     HloInstruction *all = spmd_emit_all_gather(partitioner, local->hlo, step->dim, &step->axes, reason);
     return spmd_emit_slice(partitioner, all, step->dim, 0, local_size(partitioner, local, step->after, step->dim), 1);
 }

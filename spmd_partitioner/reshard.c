@@ -16,6 +16,7 @@
 // The first wins. The prices of steps on a shard of n bytes and a group of g devices:
 //     slice 0            all-gather n(g-1)          all-to-all n(g-1)/g
 //     permute n          reduce-scatter n(g-1)/g    all-reduce 2n(g-1)/g
+//     all-gather of a dimension of one element, which its owner broadcasts, n
 //
 // With s states reached, the search takes O(s^2) for finding the cheapest one, and each state tries O(rank^2 x atoms)
 // steps; most searches end within ten states.
@@ -165,6 +166,13 @@ static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet 
             spmd_times_bytes(ring(bytes, spmd_atoms_product(search->mesh, open)), 2), step);
 }
 
+bool spmd_gather_has_owner(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *after, int32_t dim,
+                           const SpmdAxes *axes) {
+    assert(dim >= 0 && dim < after->rank);
+    return spmd_axes_product(mesh, axes) > 2 &&
+           spmd_shard_size(global->dims[dim], spmd_axes_product(mesh, &after->dims[dim])) == 1;
+}
+
 // Gathers from the minor end of a dimension's axes, the only end where the result is a sharding again, and only as far
 // as the goal does not share the remaining axes.
 static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
@@ -176,8 +184,9 @@ static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet par
             SpmdAxes run = spmd_axes_tail(&now->dims[dim], left);
             int64_t group = spmd_axes_product(search->mesh, &run);
             if (!even(search, after, dim, group)) continue;
-            int64_t bytes = spmd_times_bytes(local_bytes(search, now), group);
-            send_to(search, after, partial, SPMD_TRANSFER_GATHER, spmd_axes_set(&run), ring(bytes, group),
+            int64_t bytes = ring(spmd_times_bytes(local_bytes(search, now), group), group);
+            if (spmd_gather_has_owner(search->mesh, search->global, after, dim, &run)) bytes = local_bytes(search, now);
+            send_to(search, after, partial, SPMD_TRANSFER_GATHER, spmd_axes_set(&run), bytes,
                     (SpmdStep){.kind = SPMD_STEP_ALL_GATHER, .dim = dim, .axes = run});
         }
     }
@@ -359,7 +368,9 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
                                              .after = now,
                                              .partial = partial};
             if (pass) continue;
-            const int64_t sent = ring(local_bytes(search, now), spmd_axes_product(search->mesh, axes));
+            int64_t sent = local_bytes(search, now);
+            if (!spmd_gather_has_owner(search->mesh, search->global, now, dim, axes))
+                sent = ring(sent, spmd_axes_product(search->mesh, axes));
             path.bytes = spmd_add_bytes(path.bytes, sent);
             path.cost = spmd_add_bytes(
                 path.cost, spmd_transfer_cost(search->costs, SPMD_TRANSFER_GATHER, spmd_axes_set(axes), sent, false));

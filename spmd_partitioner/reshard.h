@@ -48,6 +48,10 @@ typedef struct SpmdPaths {
 const SpmdPath *spmd_reshard_path(SpmdPaths *paths, HloArena *scratch, const SpmdMesh *mesh, const HloShape *global,
                                   const SpmdSharding *from, SpmdAtomSet partial, const SpmdSharding *to,
                                   SpmdAtomSet keep_partial);
+// True if gathering dimension `dim` over `axes`, to the sharding `after`, delivers one element, which its owner
+// broadcasts: the other shards are padding. In a group of two an all-gather sends as much.
+bool spmd_gather_has_owner(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *after, int32_t dim,
+                           const SpmdAxes *axes);
 // True if shards of a dimension of `size` split `few` ways are exactly `times` shards of it split few * times ways.
 static inline bool spmd_split_is_even(int64_t size, int64_t few, int64_t times) {
     return few == 1 || spmd_shard_size(size, few) == times * spmd_shard_size(size, few * times);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes equal collectives once: different users request the same reshard independently, and programs compute values
 // twice (a mean, and a variance that takes the mean again). Permutes that follow each other, as those of a reversal
-// along two sharded dimensions do, become one.
+// along two sharded dimensions do, become one, also if elements change places between them, or none.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
@@ -75,19 +75,21 @@ static bool merge_reshaped(HloInstruction *at, HloArena *scratch) {
     return false;
 }
 
-// Two permutes become one if the second has the only use of the first's result. A device that receives nothing gets
-// zeros from either. True if `at` was the second of two, and now does both.
-static bool merge_permutes(HloInstruction *at, HloArena *scratch) {
-    HloInstruction *before = at->operand_count == 1 ? at->operands[0] : at;
-    for (int i = 0; i < 2; i++) {
-        const HloInstruction *permute = i ? at : before;
-        if (!hlo_is(permute, HLO_OP_COLLECTIVE_PERMUTE) || !spmd_may_replace(permute)) return false;
-    }
-    if (before == at || before->users.count != 1) return false;
-    const HloPairs first = HLO_ATTRIBUTES(before, Permute)->source_target_pairs;
-    const HloPairs second = HLO_ATTRIBUTES(at, Permute)->source_target_pairs;
-    HloPermuteAttributes attributes = *HLO_ATTRIBUTES(at, Permute);
-    HloPair *pairs = HLO_ARENA_NEW(at->parent->module->arena, HloPair, second.count + 1);
+// The permute whose result `at` sends on, itself or with its elements in another order; NULL if there is none that
+// nothing else uses.
+static HloInstruction *permute_before(const HloInstruction *at) {
+    HloInstruction *before = at->operand_count == 1 ? at->operands[0] : NULL;
+    while (before && before->operand_count == 1 && before->users.count == 1 &&
+           (hlo_is(before, HLO_OP_REVERSE) || hlo_op_is(before->opcode, HLO_OP_IS_REARRANGES)))
+        before = before->operands[0];
+    return before && before->users.count == 1 && hlo_is(before, HLO_OP_COLLECTIVE_PERMUTE) && spmd_may_replace(before)
+               ? before
+               : NULL;
+}
+
+// Sends what `second` sends of what `first` has sent.
+static HloPairs compose(HloArena *arena, HloPairs first, HloPairs second, HloArena *scratch) {
+    HloPair *pairs = HLO_ARENA_NEW(arena, HloPair, second.count + 1);
     HloIntMap senders = {0};  // target -> source
     int64_t count = 0;
     for (int64_t i = 0; i < first.count; i++)
@@ -96,12 +98,44 @@ static bool merge_permutes(HloInstruction *at, HloArena *scratch) {
         const int64_t *source = hlo_int_map_find(&senders, (uint64_t)second.items[i].source + 1);
         if (source) pairs[count++] = (HloPair){*source, second.items[i].target};
     }
-    if (!count) return false;
-    attributes.source_target_pairs = (HloPairs){pairs, count};
+    return (HloPairs){pairs, count};
+}
+
+// Two permutes become one, the second, if that has the only use of the first's result. A device that receives nothing
+// gets zeros from either, in whatever order. True if `at` was the second of two, and now does both.
+static bool merge_permutes(HloInstruction *at, HloArena *scratch) {
+    if (!hlo_is(at, HLO_OP_COLLECTIVE_PERMUTE) || !spmd_may_replace(at)) return false;
+    HloInstruction *before = permute_before(at);
+    if (!before) return false;
+    HloPermuteAttributes attributes = *HLO_ATTRIBUTES(at, Permute);
+    attributes.source_target_pairs =
+        compose(at->parent->module->arena, HLO_ATTRIBUTES(before, Permute)->source_target_pairs,
+                attributes.source_target_pairs, scratch);
+    if (!attributes.source_target_pairs.count) return false;
     spmd_join_reasons(at, before);
     hlo_instruction_set_attributes(at, &attributes);
-    hlo_instruction_set_operand(at, 0, before->operands[0]);
+    hlo_instruction_replace_uses(before, before->operands[0]);
     hlo_instruction_remove(before);
+    return true;
+}
+
+// Removes a permute that gives each device what it sends. A parameter cannot take over what the result says of itself.
+static bool remove_identity(HloInstruction *at) {
+    if (!hlo_is(at, HLO_OP_COLLECTIVE_PERMUTE) || !spmd_may_replace(at)) return false;
+    HloInstruction *operand = at->operands[0];
+    const HloPairs pairs = HLO_ATTRIBUTES(at, Permute)->source_target_pairs;
+    const bool is_root = at == at->parent->root;
+    if (pairs.count != at->parent->module->num_partitions || (is_root && hlo_is(operand, HLO_OP_PARAMETER)))
+        return false;
+    for (int64_t i = 0; i < pairs.count; i++)
+        if (pairs.items[i].source != pairs.items[i].target) return false;
+    if (is_root) {
+        operand->sharding = at->sharding;
+        const char *dims = hlo_instruction_frontend_attribute(at, "meshlo.global_dims");
+        if (dims) hlo_instruction_set_frontend_attribute(operand, "meshlo.global_dims", dims);
+    }
+    hlo_instruction_replace_uses(at, operand);
+    hlo_instruction_remove(at);
     return true;
 }
 
@@ -124,7 +158,8 @@ static bool merge_in(HloComputation *computation, HloArena *scratch) {
         const bool exchanges = hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at->operand_count;
         while (exchanges && merge_permutes(at, scratch)) merged = true;
         HloInstruction *next = at->next;
-        if (exchanges && at != computation->root && (merge_one(at, scratch) || merge_reshaped(at, scratch))) {
+        if (exchanges && (remove_identity(at) ||
+                          (at != computation->root && (merge_one(at, scratch) || merge_reshaped(at, scratch))))) {
             merged = true;
             // What was merged is gone; its neighbours may be too.
             if (next && next->parent) {

@@ -30,7 +30,7 @@ static const SentBytes programs[] = {
     {"clamped below", ROWS("f32[8,3]", "f32[8,3]", COUNT("s8", "8", "subtract(n, b)", "3")), 2 * 3 * 4},
     // -1, which is too large, then 0, 1, 2 ...
     {"clamped above", ROWS("f32[8,3]", "f32[8,3]", COUNT("u32", "8", "add(n, b)", "4294967295")), 3 * 4},
-    {"one row", ROWS("f32[1,3]", "f32[4,3]", COUNT("s32", "4", "multiply(n, b)", "0")), 3 * 3 * 4},
+    {"one row", ROWS("f32[1,3]", "f32[4,3]", COUNT("s32", "4", "multiply(n, b)", "0")), 3 * 4},
     {"floats",
      ROWS("f32[12,3]", "f32[8,3]",
           " n = f32[8] iota(), iota_dimension=0\n c = f32[] constant(1.5)\n"

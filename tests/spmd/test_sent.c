@@ -30,6 +30,17 @@
     "HloModule m, num_partitions=4\nENTRY e {\n c = " Shape " " Made ", sharding={devices=" Devices \
     "}\n ROOT t = " Shape " copy(c), sharding={" Needed "}\n}\n"
 
+// An array of Devices, needed as it is in Needed.
+#define MOVED(Shape, Devices, Needed)                                                                   \
+    "HloModule m, num_partitions=8\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=" Devices \
+    "}\n ROOT t = " Shape " negate(p), sharding={" Needed "}\n}\n"
+
+// An array reversed, from the order of the devices into one that a list gives.
+#define REVERSED(Count, Shape, Dims, From, Into)                                                             \
+    "HloModule m, num_partitions=" Count "\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=" From \
+    "}\n"                                                                                                    \
+    " ROOT t = " Shape " reverse(p), dimensions={" Dims "}, sharding={devices=" Into "}\n}\n"
+
 // The sum or difference of two products that each leave parts on the devices.
 #define PRODUCTS(N, Op, Result)                                           \
     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[" N               \
@@ -492,6 +503,20 @@ static const SentBytes programs[] = {
      MADE("constant({{1,2,3},{4,5,6},{7,8,9}})", "s32[3,3]", "[2,2]<=[4]", "devices=[1,4]<=[2,2]T(1,0)"), 0},
     {"a constant of one element a shard", MADE("constant({1,2,3,4})", "s32[4]", "[4]<=[4]", "replicated"), 0},
     {"an iota, uneven", MADE("iota(), iota_dimension=0", "s32[5,3]", "[4,1]<=[4]", "devices=[1,4]<=[4]"), 0},
+    // All but one of the shards are padding.
+    {"one row of eight shards", MOVED("f32[1,16]", "[8,1]<=[8]", "replicated"), 16 * 4},
+    {"one element of eight shards", MOVED("f32[1]", "[8]<=[8]", "replicated"), 4},
+    {"one row of shards of two axes, uneven",
+     MOVED("f32[1,15]", "[4,2]<=[8]", "devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate"), 8 * 4},
+    {"one row in a group of two",
+     MOVED("f32[1,16]", "[2,4]<=[8]", "devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate"), 4 * 4},
+    // The devices are reversed as the elements are.
+    {"a reversal by an order of devices", REVERSED("4", "f32[8]", "0", "[4]0,1,2,3", "[4]3,2,1,0"), 0},
+    {"a reversal by an order of devices, of one element", REVERSED("2", "f32[2,3]", "0", "[2,1]0,1", "[2,1]1,0"), 0},
+    {"a reversal of two axes by an order of devices", REVERSED("4", "f32[4,6]", "0,1", "[2,2]0,1,2,3", "[2,2]3,2,1,0"),
+     0},
+    {"a reversal by an order of devices, of uneven columns",
+     REVERSED("4", "f32[4,5]", "0", "[2,2]0,1,2,3", "[2,2]2,3,0,1"), 0},
 };
 
 CaseList(sent, at_most_the_plan) {
