@@ -31,11 +31,7 @@ static const char *const simplify[] = {
 // As `simplify`, without changing the call structure, which sharding propagation reads. Equal values are not merged
 // either: a merged value would need one sharding for all its users. Their equal shards are merged after partitioning.
 static const char *const simplify_before_partitioning[] = {
-    "tuple-simplifier",
-    "algebraic-simplifier",
-    "while-loop-state",
-    "constant-folding",
-    "dce",
+    "tuple-simplifier", "algebraic-simplifier", "while-loop-state", "constant-folding", "dce",
 };
 static const char *const expand[] = {
     "batch-norm-expander", "rng-expander", "gather-expander", "scatter-expander", "dce",

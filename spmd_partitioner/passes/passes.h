@@ -18,8 +18,8 @@ void spmd_narrow_collectives(HloModule *module, HloArena *scratch);
 void spmd_share_permutes(HloModule *module, HloArena *scratch);
 // Moves collectives of loop-invariant arrays out of loops; the result is carried along.
 void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
-// The sum or difference of two sums over the same devices becomes one such sum, of the parts; and a sum along dimensions
-// of one is made of the parts before they are added up.
+// The sum or difference of two sums over the same devices becomes one such sum, of the parts; and a sum along
+// dimensions of one is made of the parts before they are added up.
 void spmd_join_sums(HloModule *module);
 // Sums that a loop adds up are finished once, after the loop.
 void spmd_accumulate_parts(HloModule *module, HloArena *scratch);

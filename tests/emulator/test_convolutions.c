@@ -73,8 +73,8 @@ static const Stated stated[] = {
 
 // bug: groups had no copies of what they read and make, and shared products that they do not share; kernel gradients
 // were padded to the lanes at each position of their window, depthwise convolutions computed by the systolic arrays,
-// and stems made with the features in the lanes where the batch fills them. Copies took the time of their bytes only, and
-// an operand was copied to have another dimension in the sublanes.
+// and stems made with the features in the lanes where the batch fills them. Copies took the time of their bytes only,
+// and an operand was copied to have another dimension in the sublanes.
 Test(emulator_convolutions, bug_groups_gradients_and_depthwise_ones_as_libtpu_compiles_them) {
     for (size_t i = 0; i < sizeof stated / sizeof *stated; i++) {
         EmuReport *report = simulated(stated[i].text, stated[i].slice);
