@@ -84,8 +84,24 @@ static bool are_specs(CliContext *context, const CliMesh *mesh, const HloStringV
     return true;
 }
 
+// Whether a --shard names each array that the program reads; plans leave out what has no dimensions.
+static bool names_all_parameters(CliContext *context, const HloModule *module, const HloStringVector *shards) {
+    for (int64_t p = 0; p < module->entry->parameters.count; ++p) {
+        const HloInstruction *parameter = module->entry->parameters.items[p];
+        bool named = !parameter->users.count || (hlo_shape_is_array(parameter->shape) && parameter->shape->rank == 0);
+        for (int64_t i = 0; i < shards->count && !named; ++i) {
+            const int length = (int)(strrchr(shards->items[i], '=') - shards->items[i]);
+            const char *pattern = hlo_arena_format(context->arena, "%.*s", length, shards->items[i]);
+            named = spmd_argument_matches(context->arena, pattern, parameter);
+        }
+        if (!named) return false;
+    }
+    return true;
+}
+
 // An axis that neither the program nor --shard names would change nothing but the number of devices: it is misspelt.
-// Device lists have no names, and a program without annotations runs whole on every device of the mesh.
+// Device lists have no names, and a program without annotations runs whole on every device of the mesh. Where --shard
+// names all parameters, as plans do, an axis that it leaves out is meant.
 HloStatus cli_mesh_check(CliContext *context, const HloModule *module, const CliMesh *mesh,
                          const HloStringVector *shards) {
     const SpmdMeshAxis *known;
@@ -102,6 +118,7 @@ HloStatus cli_mesh_check(CliContext *context, const HloModule *module, const Cli
     }
     const char *all = hlo_text_to_arena(context->arena, &list);
     if (count == 0 && !are_specs(context, mesh, shards)) return HLO_SUCCESS;  // refused where the array is known
+    if (count == 0 && names_all_parameters(context, module, shards)) return HLO_SUCCESS;
     for (int64_t a = 0; a < mesh->count; ++a) {
         const char *name = mesh->axes[a].name, *nearest = hlo_nearest_name(name, names, count);
         bool used = shards_use(shards, name);

@@ -320,7 +320,8 @@ static bool fits_parameter(HloArena *arena, const char *squashed, const HloInstr
 }
 
 bool spmd_argument_matches(HloArena *arena, const char *pattern, const HloInstruction *parameter) {
-    return fits_parameter(arena, squash(arena, pattern, false), parameter);
+    const bool as_written = hlo_shape_is_array(parameter->shape) && !strcmp(spmd_argument_name(parameter), pattern);
+    return as_written || fits_parameter(arena, squash(arena, pattern, false), parameter);
 }
 
 // The arrays of an option.

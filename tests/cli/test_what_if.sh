@@ -93,6 +93,20 @@ exits 0 "an axis of --shard" meshlo partition 4_2.mlir --mesh data=2,model=2,mor
 exits 2 "an axis that nothing uses" meshlo partition 4_2.mlir --mesh data=2,model=2,more=2
 exits 2 "an axis that no --shard uses" meshlo partition 4_2.hlo --mesh data=4,model=1,spare=2 --shard p0=data,model
 
+cat >two.hlo <<'HLO'
+HloModule two
+ENTRY main {
+  x.1 = f32[16,64] parameter(0)
+  scale = f32[] parameter(1)
+  s = f32[16,64] broadcast(scale), dimensions={}
+  ROOT y = f32[16,64] multiply(x.1, s)
+}
+HLO
+exits 0 "bug: a plan that keeps all arrays whole could not be pasted" meshlo partition two.hlo --mesh data=4,model=2 --shard x.1=-,-
+exits 0 "bug: a plan that leaves an axis out could not be pasted" meshlo emulate two.hlo --on v5e-8 --mesh data=4,model=2 --shard x.1=data,-
+exits 2 "an axis that the --shard of some arrays leaves out" meshlo partition two.hlo --mesh data=4,model=2 --shard y=data,-
+says err "no --shard uses the axis 'model'" "an axis that the --shard of some arrays leaves out: named"
+
 # Programs that fix their own split.
 awk 'NR == 2 { print "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}" }
     sub(/ROOT g/, "r") { sub(/, sharding=.*/, "") }
