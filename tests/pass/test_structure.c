@@ -501,7 +501,7 @@ Test(pass_structure, state_that_nothing_reads_is_dropped) {
 // A loop over (w, i, k, x, v): x = sin(x + w + k) + v, while w, k = {1, 1, 1, 1} and v never change. JAX's HLO text has
 // what does not change last and k in the body, its StableHLO has them first: 829 and 833 us for the same attention.
 #define STATE "(f32[4], s32[], f32[4], f32[4], f32[4])"
-#define MIXED_STATE                                                                                        \
+#define MIXED_STATE_WITH(sharding)                                                                         \
     "HloModule m\n\nbody {\n  s = " STATE                                                                  \
     " parameter(0)\n  w = f32[4] get-tuple-element(s), index=0\n"                                          \
     "  i = s32[] get-tuple-element(s), index=1\n  k = f32[4] get-tuple-element(s), index=2\n"              \
@@ -514,9 +514,10 @@ Test(pass_structure, state_that_nothing_reads_is_dropped) {
     "  k = s32[] constant(5)\n  ROOT c = pred[] compare(i, k), direction=LT\n}\n\n"                        \
     "ENTRY main {\n  x = f32[4] parameter(0)\n  w = f32[4] parameter(1)\n  v = f32[4] parameter(2)\n"      \
     "  z = s32[] constant(0)\n  o = f32[] constant(1)\n  k = f32[4] broadcast(o), dimensions={}\n"         \
-    "  t = " STATE " tuple(w, z, k, x, v)\n  l = " STATE                                                   \
+    "  t = " STATE " tuple(w, z, k, x, v)" sharding "\n  l = " STATE                                       \
     " while(t), condition=condition, body=body\n"                                                          \
     "  ROOT y = f32[4] get-tuple-element(l), index=3\n}\n"
+#define MIXED_STATE MIXED_STATE_WITH("")
 
 Test(pass_structure, what_a_loop_never_changes_comes_last_in_the_order_of_use) {
     HloModule *module = check_parse(MIXED_STATE);
@@ -539,6 +540,16 @@ Test(pass_structure, what_a_loop_never_changes_comes_last_in_the_order_of_use) {
     hlo_module_free(module);
     check_same_results("while-loop-state", MIXED_STATE, 0);
     check_same_results("simplify", MIXED_STATE, 0);
+}
+
+// The initial state of the annotated loop was made anew without its shardings: each device computed all of it.
+Test(pass_structure, bug_annotated_initial_state_lost_its_shardings) {
+    HloModule *module = check_parse(MIXED_STATE_WITH(
+        ", sharding={{replicated}, {replicated}, {replicated}, {devices=[2]<=[2]}, {devices=[2]<=[2]}}"));
+    const char *names[] = {"while-loop-state", "while-loop-simplifier"};
+    cr_assert_null(hlo_run_passes(module, names, 2, NULL));
+    cr_expect_not_null(find(module, HLO_OP_WHILE)->operands[0]->sharding);
+    hlo_module_free(module);
 }
 
 // The last value of an inner counter is appended to the outer body, which the same pass then inlines.

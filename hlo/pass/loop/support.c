@@ -26,6 +26,7 @@ bool hlo_pass_is_plain_loop(const HloInstruction *loop) {
     if (loop->opcode != HLO_OP_WHILE || !hlo_shape_is_tuple(loop->shape) || loop->sharding) return false;
     if (hlo_pass_has_partitioner_attributes(loop)) return false;
     if (loop->control_predecessors.count || loop->control_successors.count) return false;
+    if (loop->operands[0]->opcode == HLO_OP_TUPLE && loop->operands[0]->sharding) return false;  // by element
     const HloComputation *condition = loop->called[0], *body = loop->called[1];
     if (condition->callers.count != 1 || body->callers.count != 1 || condition == body) return false;
     if (body->root->opcode != HLO_OP_TUPLE || body->root->users.count || body->root->sharding) return false;

@@ -6,7 +6,7 @@
 #include "hlo/pass/support.h"
 
 // True if `loop` is a while whose condition and body have no other caller, whose state is a tuple that is only taken
-// apart (in both), and whose body ends in a tuple; without control edges or a sharding.
+// apart (in both), and whose body ends in a tuple; without control edges, and without a sharding of any of these.
 bool hlo_pass_is_plain_loop(const HloInstruction *loop);
 // The parameter of the loop's condition (0) or body (1).
 HloInstruction *hlo_pass_loop_parameter(const HloInstruction *loop, int64_t called);
