@@ -18,6 +18,7 @@
 #include "emulator/amount.h"
 #include "emulator/schedule/pipelining.h"
 #include "emulator/schedule/plan_order.h"
+#include "hlo/base/arithmetic.h"
 
 enum {
     MOST_LOOKED_AT = 2048,  // kernels for a wait
@@ -118,7 +119,7 @@ static void read_transfer(const Reader *reader, const EmuKernel *kernel, Slot *s
     hlo_arena_reset(network->arena, mark);
 }
 
-// Whoever reads an array that a later kernel updates in place stays before it: the update would have to copy it.
+// A kernel that reads an array stays before a later one that updates it in place: the update would have to copy it.
 static void read_updates(const Reader *reader, int64_t number, Slot *slot) {
     const EmuKernel *kernel = &reader->plan->kernels[number];
     HloArena *arena = reader->program->arena;
@@ -262,11 +263,6 @@ static bool list_moved(Clock *clock, int64_t number, int64_t most, HloInt64Vecto
     return true;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 // Runs a kernel from after `number` that fills a part of the wait before it, or starts a transfer beside it; false if
 // there is none. Nothing moves over a loop, whose state it would be alive beside.
 static bool fill(Clock *clock, int64_t number, int64_t wait) {
@@ -278,7 +274,7 @@ static bool fill(Clock *clock, int64_t number, int64_t wait) {
         const bool fills = is_movable(slot) && slot->picoseconds >= wait / LEAST_SHARE;
         if (slot->has_run || (!fills && !may_open(clock, slot))) continue;
         if (!list_moved(clock, k, emu_times(wait, MOST_WAITS), &moved)) continue;
-        qsort(moved.items, (size_t)moved.count, sizeof(*moved.items), compare_numbers);
+        qsort(moved.items, (size_t)moved.count, sizeof(*moved.items), hlo_compare_int64);
         for (int64_t i = 0; i < moved.count; i++) run(clock, moved.items[i]);
         return true;
     }

@@ -11,6 +11,7 @@
 
 #include "emulator/draw.h"
 #include "emulator/mesh_order.h"
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/vector.h"
 
 // Sizes of JAX's drawing: an array of equal sides is 10 lines high, a character is 2.5 times as high as wide.
@@ -86,17 +87,12 @@ typedef struct Drawing {
     int64_t *column_width, *row_height;
 } Drawing;
 
-static int compare_numbers(const void *left, const void *right) {
-    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
 // The distinct starts of the shards along a dimension, ascending. O(n log n) for n shards. The list is in the arena.
 static int64_t *distinct_starts(const Drawing *drawing, int64_t dim, int64_t *count) {
     assert(dim >= 0 && dim < 2 && count);
     int64_t *starts = HLO_ARENA_NEW(drawing->arena, int64_t, drawing->count);
     for (int64_t i = 0; i < drawing->count; i++) starts[i] = drawing->shards[i].start[dim];
-    qsort(starts, (size_t)drawing->count, sizeof(*starts), compare_numbers);
+    qsort(starts, (size_t)drawing->count, sizeof(*starts), hlo_compare_int64);
     *count = 0;
     for (int64_t i = 0; i < drawing->count; i++)
         if (!*count || starts[*count - 1] != starts[i]) starts[(*count)++] = starts[i];
@@ -105,7 +101,7 @@ static int64_t *distinct_starts(const Drawing *drawing, int64_t dim, int64_t *co
 
 // `start` is always found: the starts were made from the same shards.
 static int64_t find_start(const int64_t *starts, int64_t count, int64_t start) {
-    return (const int64_t *)bsearch(&start, starts, (size_t)count, sizeof(*starts), compare_numbers) - starts;
+    return (const int64_t *)bsearch(&start, starts, (size_t)count, sizeof(*starts), hlo_compare_int64) - starts;
 }
 
 // Puts every shard into its cell and writes the labels. A grid has as many cells as pairs of starts, and a shard in
@@ -132,7 +128,7 @@ static HloStatus fill_cells(Drawing *drawing) {
     }
     for (int64_t at = 0; at < cells; at++) {
         HLO_FAIL_IF(!members[at].count, HLO_INVALID_ARGUMENT, "the shards do not tile the array as a grid");
-        qsort(members[at].items, (size_t)members[at].count, sizeof(int64_t), compare_numbers);
+        qsort(members[at].items, (size_t)members[at].count, sizeof(int64_t), hlo_compare_int64);
         HloText *name = &drawing->name;
         name->length = 0;
         hlo_text_format(name, "%s ", drawing->label);

@@ -22,6 +22,12 @@ static inline int64_t hlo_smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+// For qsort() of int64_t, the least first. Any thread.
+static inline int hlo_compare_int64(const void *a, const void *b) {
+    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
 // a / b rounded up, and the smallest multiple of b that is at least a: for a >= 0 and b >= 1 whose sum does not
 // overflow.
 static inline int64_t hlo_divide_up(int64_t a, int64_t b) {

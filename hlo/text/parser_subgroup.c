@@ -135,18 +135,13 @@ static bool permute(HloParser *parser, const char *where, HloSharding *sharding,
     return true;
 }
 
-static int compare_devices(const void *a, const void *b) {
-    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 // Devices that have the same data are written in rising order.
 static void sort_groups(HloParser *parser, HloSharding *sharding) {
     int64_t count = sharding->devices.count;
     int64_t size = sharding->tile_dims.items[sharding->tile_dims.count - 1];
     int64_t *devices = hlo_arena_copy(parser->arena, sharding->devices.items, (size_t)count * sizeof(*devices));
     for (int64_t start = 0; start + size <= count; start += size)
-        qsort(devices + start, (size_t)size, sizeof(*devices), compare_devices);
+        qsort(devices + start, (size_t)size, sizeof(*devices), hlo_compare_int64);
     sharding->devices.items = devices;
 }
 

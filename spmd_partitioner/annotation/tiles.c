@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "spmd_partitioner/convert.h"
 
 int64_t spmd_product_of(HloInts ints) {
@@ -114,11 +115,6 @@ static bool tiles_from_list(HloArena *arena, HloInts tile_dims, const int64_t *d
     return true;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 int64_t spmd_copies_of(const HloSharding *sharding) {
     const int64_t last = sharding->subgroup_count - 1;
     const bool copies =
@@ -137,7 +133,7 @@ static const int64_t *positions_of(HloArena *arena, const SpmdDeviceOrder *order
     }
     const int64_t copies = spmd_copies_of(sharding);
     for (int64_t i = 0; copies > 1 && i < count; i += copies)
-        qsort(positions + i, (size_t)copies, sizeof(*positions), compare_numbers);
+        qsort(positions + i, (size_t)copies, sizeof(*positions), hlo_compare_int64);
     return positions;
 }
 

@@ -463,11 +463,6 @@ static bool is_between(const Finder *finder, CpuArray *array) {
     return true;
 }
 
-static int compare_steps(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 typedef struct Maker {
     Finder *finder;
     BandKernel *kernel;
@@ -699,7 +694,7 @@ static double saved_bytes(const Finder *finder) {
 static bool make_step(Finder *finder, CpuStep *result) {
     HloArena *arena = finder->lowering->arena;
     if (saved_bytes(finder) < kLeastSaved) return false;
-    qsort(finder->members.items, (size_t)finder->members.count, sizeof(int64_t), compare_steps);
+    qsort(finder->members.items, (size_t)finder->members.count, sizeof(int64_t), hlo_compare_int64);
     BandKernel *kernel = HLO_ARENA_NEW(arena, BandKernel, 1);
     *kernel = (BandKernel){.leads = finder->leads,
                            .rows = finder->rows,
