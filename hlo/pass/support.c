@@ -367,3 +367,20 @@ HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body
     copy_control_edges(body, &copies);
     return copy_of(&copies, body->root);
 }
+
+bool hlo_pass_change_each(HloModule *module, const HloPassEnv *env, HloOpcode opcode,
+                          bool (*change)(HloInstruction *instruction, const HloPassEnv *env)) {
+    bool changed = false;
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
+    for (int64_t c = 0; c < count; c++) {
+        for (HloInstruction *i = order[c]->first, *next; i; i = next) {
+            next = i->next;
+            if (i->opcode != opcode) continue;
+            const HloArenaMark mark = hlo_arena_mark(env->scratch);
+            changed |= change(i, env);
+            hlo_arena_reset(env->scratch, mark);
+        }
+    }
+    return changed;
+}

@@ -118,6 +118,11 @@ bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value);
 HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body, HloInstruction *const *arguments,
                                 HloArena *scratch);
 
+// Calls `change` for each instruction with this opcode, in called computations before those that call them. It may
+// replace the instruction; the scratch memory that it takes is free afterwards. Returns whether any call returned true.
+bool hlo_pass_change_each(HloModule *module, const HloPassEnv *env, HloOpcode opcode,
+                          bool (*change)(HloInstruction *instruction, const HloPassEnv *env));
+
 // The start that the second half of an asynchronous op waits for, through updates. NULL for other ops, and if anything
 // outside the chain refers to a link of it.
 HloInstruction *hlo_pass_async_start_of(const HloInstruction *done);

@@ -141,16 +141,7 @@ static bool simplify(HloInstruction *loop, const HloPassEnv *env) {
 
 // Inner loops first: once simplified, they may make an outer one plain.
 HloStatus hlo_pass_while_loop_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
-    int64_t count;
-    HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
-    for (int64_t c = 0; c < count; c++) {
-        for (HloInstruction *i = order[c]->first, *next; i; i = next) {
-            next = i->next;
-            HloArenaMark mark = hlo_arena_mark(env->scratch);
-            if (i->opcode == HLO_OP_WHILE) *changed |= simplify(i, env);
-            hlo_arena_reset(env->scratch, mark);
-        }
-    }
+    *changed |= hlo_pass_change_each(module, env, HLO_OP_WHILE, simplify);
     if (*changed) hlo_module_remove_unreachable(module);
     return HLO_SUCCESS;
 }

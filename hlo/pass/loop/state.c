@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a loop in one form, whoever wrote it: constants are inside, and what the loop never changes comes last.
+// The state of a loop in one form, whichever front end wrote it: constants are inside, and what the loop never changes
+// comes last.
 //
 // A front end chooses the order of the elements. JAX puts what a body only reads first, and XLA's reader of StableHLO
 // last, in the order in which the body first uses it, without the constants. Schedules and buffers follow that order,
@@ -114,19 +115,14 @@ static bool order_elements(HloInstruction *loop, const HloPassEnv *env) {
     return !same;
 }
 
+static bool put_in_form(HloInstruction *loop, const HloPassEnv *env) {
+    if (!hlo_pass_is_plain_loop(loop)) return false;
+    const bool sunk = hlo_pass_loop_sink_constants(loop);
+    return order_elements(loop, env) || sunk;
+}
+
 // Inner loops first: the order of their elements is part of what the body of an outer one uses first.
 HloStatus hlo_pass_while_loop_state(HloModule *module, const HloPassEnv *env, bool *changed) {
-    int64_t count;
-    HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
-    for (int64_t c = 0; c < count; c++) {
-        for (HloInstruction *i = order[c]->first, *next; i; i = next) {
-            next = i->next;
-            if (i->opcode != HLO_OP_WHILE || !hlo_pass_is_plain_loop(i)) continue;
-            const HloArenaMark mark = hlo_arena_mark(env->scratch);
-            *changed |= hlo_pass_loop_sink_constants(i);
-            *changed |= order_elements(i, env);
-            hlo_arena_reset(env->scratch, mark);
-        }
-    }
+    *changed |= hlo_pass_change_each(module, env, HLO_OP_WHILE, put_in_form);
     return HLO_SUCCESS;
 }

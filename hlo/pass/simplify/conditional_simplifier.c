@@ -29,7 +29,7 @@ static int64_t known_branch(const HloInstruction *conditional) {
 // Replaces the conditional by the branch that always runs. A branch reads only its operand, so nothing else of the
 // conditional matters.
 static bool simplify(HloInstruction *conditional, const HloPassEnv *env) {
-    if (conditional->opcode != HLO_OP_CONDITIONAL) return false;
+    assert(hlo_is(conditional, HLO_OP_CONDITIONAL));
     if (conditional->control_predecessors.count || conditional->control_successors.count) return false;
     if (hlo_pass_has_partitioner_attributes(conditional)) return false;
     int64_t branch = known_branch(conditional);
@@ -48,14 +48,7 @@ static bool simplify(HloInstruction *conditional, const HloPassEnv *env) {
 }
 
 HloStatus hlo_pass_conditional_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
-    int64_t count;
-    HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
-    for (int64_t c = 0; c < count; c++) {
-        for (HloInstruction *i = order[c]->first, *next; i; i = next) {
-            next = i->next;
-            *changed |= simplify(i, env);
-        }
-    }
+    *changed |= hlo_pass_change_each(module, env, HLO_OP_CONDITIONAL, simplify);
     if (*changed) hlo_module_remove_unreachable(module);
     return HLO_SUCCESS;
 }
