@@ -768,15 +768,8 @@ static bool was_checked(Planner *planner, const SpmdSearchTrial *plan) {
     return hlo_string_map_get(&planner->known, key, strlen(key)) != NULL;
 }
 
-// How closely a mesh is searched.
-typedef enum Depth {
-    LOOK,        // only the starts
-    LOOK_AGAIN,  // the best start, each large decision improved once
-    SEARCH,
-} Depth;
-
 // Searches one mesh. `example` has a plan to begin with, or is NULL.
-static HloStatus plan_mesh(Planner *planner, Candidate *candidate, Depth depth, const Candidate *example) {
+static HloStatus plan_mesh(Planner *planner, Candidate *candidate, SpmdSearchDepth depth, const Candidate *example) {
     SpmdSearchResult found;
     const AdvicePlanOptions *options = planner->options;
     HloStringVector kept = {0};
@@ -798,8 +791,7 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, Depth depth, 
                                       .context = planner,
                                       .start = example ? example->shards : NULL,
                                       .start_count = example ? example->shard_count : 0,
-                                      .starts_only = depth == LOOK,
-                                      .best_once_only = depth == LOOK_AGAIN};
+                                      .depth = depth};
     HLO_TRY(
         spmd_search(planner->arena, planner->remeshed ? planner->remeshed : planner->program->module, &search, &found));
     const Candidate before = *candidate;
@@ -809,7 +801,7 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, Depth depth, 
     candidate->is_whole = !planner->program->more || was_checked(planner, &found.best[0]);
     candidate->is_closed = false;
     take_cost(planner, candidate, &found.best[0], true);
-    if (depth == SEARCH && !is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
+    if (depth == SPMD_SEARCH_WHOLE && !is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
     // A search that ends early may not come to the plan that the first look found.
     if (before.best && better(planner, &before, candidate)) *candidate = before;
     if (candidate->plan.fits && (!planner->best_step || candidate->plan.step_picoseconds < planner->best_step))
@@ -842,7 +834,7 @@ static HloStatus look_at_all(Planner *planner, int64_t first) {
         candidate->untried = planner->result->evaluated && is_spent(planner);
         if (candidate->untried) continue;
         planner->deadline = now + (search_end(planner) - now) / (double)(planner->candidates.count - i);
-        HLO_TRY(plan_mesh(planner, candidate, LOOK, NULL));
+        HLO_TRY(plan_mesh(planner, candidate, SPMD_SEARCH_STARTS, NULL));
     }
     return drop_refused(planner);
 }
@@ -880,7 +872,7 @@ static HloStatus look_again(Planner *planner) {
         if (is_twin || candidate->plan.is_exact || !candidate->plan.fits) continue;
         const double now = now_seconds();
         planner->deadline = now + (begin + half - now) / (double)(count - i);
-        HLO_TRY(plan_mesh(planner, candidate, LOOK_AGAIN, NULL));
+        HLO_TRY(plan_mesh(planner, candidate, SPMD_SEARCH_ONCE, NULL));
     }
     return HLO_SUCCESS;
 }
@@ -926,7 +918,7 @@ static HloStatus improve_some(Planner *planner) {
         if (is_spent(planner)) break;
         planner->deadline = turn + 1 < count ? now + (search_end(planner) - now) / 2 : search_end(planner);
         const AdvicePlanned start = next->plan;
-        HLO_TRY(plan_mesh(planner, next, SEARCH, before < 2 ? NULL : best));
+        HLO_TRY(plan_mesh(planner, next, SPMD_SEARCH_WHOLE, before < 2 ? NULL : best));
         const double part = (double)next->plan.step_picoseconds / (double)start.step_picoseconds;
         if (start.fits == next->plan.fits && part < most) most = part;
     }
@@ -960,7 +952,7 @@ static HloStatus refine(Planner *planner, Candidate *candidate) {
         if (candidate->plan.inner_count == annotations || planner->program->more || is_spent(planner)) break;
         Candidate other = *candidate;
         planner->deadline = search_end(planner);
-        HLO_TRY(plan_mesh(planner, &other, SEARCH, candidate));
+        HLO_TRY(plan_mesh(planner, &other, SPMD_SEARCH_WHOLE, candidate));
         HLO_TRY(close_plan(planner, &other));
         planner->closed = NULL;
         if (!better(planner, &other, candidate)) break;

@@ -478,7 +478,7 @@ static HloStatus improve_each(Search *search, Plan *plan, bool small) {
         bool better_now = false;
         if (is_minor(search, &search->groups.items[g]) == small) HLO_TRY(improve(search, plan, g, &better_now));
         idle = better_now ? 0 : idle + 1;
-        if (search->options->best_once_only && g == count - 1) break;
+        if (search->options->depth == SPMD_SEARCH_ONCE && g == count - 1) break;
     }
     return HLO_SUCCESS;
 }
@@ -530,7 +530,7 @@ static HloStatus improve_pairs(Search *search, Plan *plan, bool *improved) {
 
 // Improves single groups, first the large ones, until none improves; then pairs.
 static HloStatus descend(Search *search, Plan *plan) {
-    if (search->options->best_once_only) return improve_each(search, plan, false);
+    if (search->options->depth == SPMD_SEARCH_ONCE) return improve_each(search, plan, false);
     for (bool improved = true; improved && !search->over;) {
         improved = false;
         HLO_TRY(improve_each(search, plan, false));
@@ -672,7 +672,7 @@ static HloStatus cost_both_ways(Search *search, const Plan *plans, const int32_t
 
 // Improves a start, unless a first look is enough, and takes it if it is the best then.
 static HloStatus improve_start(Search *search, Plan *start, Plan *best) {
-    if (!search->options->starts_only) HLO_TRY(descend(search, start));
+    if (search->options->depth != SPMD_SEARCH_STARTS) HLO_TRY(descend(search, start));
     if (better(search, start, best)) *best = *start;
     return HLO_SUCCESS;
 }
@@ -733,7 +733,7 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
         hlo_arena_copy(search->arena, candidates.items + parallel, (size_t)classes.count * sizeof(Plan));
     const bool both_first = better(search, &both, best_of(search, candidates.items, candidates.count));
     if (both_first) HLO_TRY(improve_start(search, &both, best));
-    if (both_first && search->options->best_once_only) return HLO_SUCCESS;
+    if (both_first && search->options->depth == SPMD_SEARCH_ONCE) return HLO_SUCCESS;
     for (int64_t count = 0; count < starts && count < candidates.count; count++) {
         Plan *first = best_of(search, candidates.items, candidates.count);
         Plan start = *first;
@@ -743,7 +743,7 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
             break;
         first->ruled_out = true;
         HLO_TRY(improve_start(search, &start, best));
-        if (search->options->best_once_only) return HLO_SUCCESS;
+        if (search->options->depth == SPMD_SEARCH_ONCE) return HLO_SUCCESS;
     }
     // Once with the fastest of all, and once without those that were improved here.
     HLO_TRY(search_both_ways(search, candidates.items + parallel, classes.items, classes.count, best));
@@ -814,8 +814,7 @@ static HloStatus search_around(Search *search, Plan *best) {
 
 // Small programs, whose plans are cheap to try: each parameter by itself, and plans that are not near.
 static HloStatus search_further(Search *search, Plan *best) {
-    if (!search->groups.count || search->options->starts_only || search->options->best_once_only ||
-        !goes_further(search))
+    if (!search->groups.count || search->options->depth != SPMD_SEARCH_WHOLE || !goes_further(search))
         return HLO_SUCCESS;
     split_groups(search, best);
     HLO_TRY(descend(search, best));

@@ -35,6 +35,13 @@ typedef enum SpmdSearchObjective {
     SPMD_SEARCH_MEMORY,  // the least memory
 } SpmdSearchObjective;
 
+// How closely a space is searched: less is enough for choosing among meshes.
+typedef enum SpmdSearchDepth {
+    SPMD_SEARCH_WHOLE,   // every start that promises something is improved
+    SPMD_SEARCH_ONCE,    // the best start, each large decision improved once
+    SPMD_SEARCH_STARTS,  // the starts are only costed
+} SpmdSearchDepth;
+
 typedef struct SpmdSearchOptions {
     const SpmdMeshAxis *mesh;  // axes from major to minor
     int64_t mesh_axis_count;
@@ -51,8 +58,7 @@ typedef struct SpmdSearchOptions {
     // search then goes on if it is the best. May be empty.
     const char *const *start;
     int64_t start_count;
-    bool starts_only;     // only cost the starts: a quick look, for choosing among meshes
-    bool best_once_only;  // only improve the best start, each large decision once: a closer look
+    SpmdSearchDepth depth;
 } SpmdSearchOptions;
 
 enum { SPMD_SEARCH_BEST = 4 };

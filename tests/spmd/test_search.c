@@ -81,10 +81,9 @@ Test(search, a_closer_look_improves_one_start_once) {
     SpmdSearchResult starts, closer, whole;
     SpmdSearchOptions options = options_for(&wanted);
     must_succeed(spmd_search(arena, module, &options, &whole));
-    options.starts_only = true;
+    options.depth = SPMD_SEARCH_STARTS;
     must_succeed(spmd_search(arena, module, &options, &starts));
-    options.starts_only = false;
-    options.best_once_only = true;
+    options.depth = SPMD_SEARCH_ONCE;
     must_succeed(spmd_search(arena, module, &options, &closer));
     cr_expect_lt(starts.evaluated, closer.evaluated);
     cr_expect_lt(closer.evaluated, whole.evaluated);
@@ -175,7 +174,7 @@ Test(search, bug_fsdp_beside_tensor_parallelism_was_no_start) {
     Wanted wanted = {
         .shards = {"p0=data+model,?", "p0=data,?", "p1=data,model", "p2=model,data", "p3=data,model", "p4=model,data"}};
     SpmdSearchOptions options = options_for(&wanted);
-    options.starts_only = true;
+    options.depth = SPMD_SEARCH_STARTS;
     HloArena *arena = hlo_arena_new();
     HloModule *module = parse(blocks);
     SpmdSearchResult result;
