@@ -70,7 +70,7 @@ static void offer_stages(Completion *completion) {
     offer(completion, "all", "", "after every stage");
 }
 
-// The program on the command line, or NULL where it cannot be read: the shell's user has not asked for its errors yet.
+// The program on the command line, or NULL where it cannot be read: who presses the tab key did not ask for errors.
 static HloModule *read_program(CliContext *context) {
     HloModule *module = NULL;
     if (context->arguments.count) hlo_status_free(cli_program_load(context, context->arguments.items[0], &module));

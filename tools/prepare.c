@@ -86,17 +86,20 @@ static bool are_specs(CliContext *context, const CliMesh *mesh, const HloStringV
 
 // Whether a --shard names each array that the program reads; plans leave out what has no dimensions.
 static bool names_all_parameters(CliContext *context, const HloModule *module, const HloStringVector *shards) {
-    for (int64_t p = 0; p < module->entry->parameters.count; ++p) {
+    const HloArenaMark mark = hlo_arena_mark(context->arena);
+    bool all = true;
+    for (int64_t p = 0; p < module->entry->parameters.count && all; ++p) {
         const HloInstruction *parameter = module->entry->parameters.items[p];
         bool named = !parameter->users.count || (hlo_shape_is_array(parameter->shape) && parameter->shape->rank == 0);
         for (int64_t i = 0; i < shards->count && !named; ++i) {
-            const int length = (int)(strrchr(shards->items[i], '=') - shards->items[i]);
-            const char *pattern = hlo_arena_format(context->arena, "%.*s", length, shards->items[i]);
+            const size_t length = (size_t)(strrchr(shards->items[i], '=') - shards->items[i]);
+            const char *pattern = hlo_arena_string(context->arena, shards->items[i], length);
             named = spmd_argument_matches(context->arena, pattern, parameter);
+            hlo_arena_reset(context->arena, mark);
         }
-        if (!named) return false;
+        all = named;
     }
-    return true;
+    return all;
 }
 
 // An axis that neither the program nor --shard names would change nothing but the number of devices: it is misspelt.

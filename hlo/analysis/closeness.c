@@ -35,7 +35,7 @@ static double default_relative(HloType type, const HloTolerance *tolerance) {
 
 // How much larger a single error may be where many roundings came one after the other. The largest of many elements has
 // an error of four or five standard deviations of 0.4 units a rounding, with both runs: n units cover (n / 2)^2
-// roundings. Layers are normalized, so that errors do not grow for ever: eight times is enough for any depth.
+// roundings. Layers are normalized, so that errors do not grow without end: eight times is enough for any depth.
 static double growth_of(HloType type, const HloTolerance *tolerance) {
     HloType real = hlo_type_real_part(type);
     if (!hlo_type_is_float(real) || tolerance->low_precision) return 1;

@@ -12,6 +12,7 @@
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/parts/split.h"
 
 enum { MOST_PIECES = 2 };
 
@@ -30,10 +31,6 @@ static bool is_cut(const HloInstruction *op, int32_t d) {
     return op->shape->dims[d] != op->operands[0]->shape->dims[d];
 }
 
-static int64_t stride_of(const HloSliceAttributes *slice, int32_t d) {
-    return slice->strides.count ? slice->strides.items[d] : 1;
-}
-
 // Finds the shards that a slice lies in; false if there are too many, or several sharded dimensions are sliced.
 static bool find_pieces(const SpmdPartitioner *partitioner, const SpmdLocal *local, Owned *owned) {
     const HloInstruction *op = partitioner->op;
@@ -47,7 +44,7 @@ static bool find_pieces(const SpmdPartitioner *partitioner, const SpmdLocal *loc
     if (owned->dim < 0) return false;
     const int64_t shards = spmd_axes_product(partitioner->mesh, &local->sharding->dims[owned->dim]);
     const int64_t size = spmd_shard_size(local->global->dims[owned->dim], shards);
-    owned->stride = stride_of(slice, owned->dim);
+    owned->stride = spmd_slice_stride(op, owned->dim);
     for (int64_t at = slice->starts.items[owned->dim], limit = slice->limits.items[owned->dim]; at < limit;) {
         if (owned->count == MOST_PIECES) return false;
         Piece *piece = &owned->pieces[owned->count++];
@@ -72,7 +69,7 @@ static HloInstruction *emit_piece(SpmdPartitioner *partitioner, HloInstruction *
             shard = spmd_emit_slice(partitioner, shard, d, piece->start, last + 1, owned->stride);
         } else if (is_cut(op, d)) {
             shard = spmd_emit_slice(partitioner, shard, d, slice->starts.items[d], slice->limits.items[d],
-                                    stride_of(slice, d));
+                                    spmd_slice_stride(op, d));
         }
     }
     return shard;

@@ -135,7 +135,7 @@ static void try_forms(Search *search, int32_t turn, int32_t dim, const SpmdShard
     try_form(search, turn, dim, now, whole, way);
 }
 
-// Whether a dimension may be transformed in a turn: it has not been, and the real one is first or last.
+// Whether a dimension may be transformed in a turn: not twice, and the real one first or last.
 static bool may_come(const Search *search, int32_t turn, int32_t dim, const Way *way) {
     for (int32_t i = 0; i < turn; i++)
         if (way->dims[i] == dim) return false;
