@@ -584,23 +584,80 @@ static int32_t dim_of_class(const Group *group, int32_t root) {
     return -1;
 }
 
+// What says which classes the dimensions of an array have, in whatever order.
+static uint64_t hash_of_classes(Search *search, int32_t array) {
+    const HloShape *shape = search->plan->arrays.items[array].shape;
+    uint64_t hash = (uint64_t)shape->rank;
+    for (int32_t d = 0; d < shape->rank; d++) hash += hlo_hash_mix(1, (uint64_t)find(search, search->first[array] + d));
+    return hash;
+}
+
+// By dimension, at the root of its class: the bytes of arrays that have one dimension of the class. Arrays with the
+// classes of a parameter do not count: they are its gradients, moments and copies.
+static double *bytes_of_classes(Search *search) {
+    const SpmdPlan *plan = search->plan;
+    double *bytes = HLO_ARENA_NEW(search->arena, double, search->first[plan->arrays.count] + 1);
+    HloIntMap parameters = {0};
+    for (int64_t g = 0; g < search->groups.count; g++)
+        for (int64_t i = 0; i < search->groups.items[g].leaf_count; i++)
+            hlo_int_map_set(search->arena, &parameters, hash_of_classes(search, search->groups.items[g].arrays[i]), g);
+    for (int32_t a = 0; a < (int32_t)plan->arrays.count; a++) {
+        const HloShape *shape = plan->arrays.items[a].shape;
+        if (!hlo_shape_is_array(shape) || hlo_int_map_find(&parameters, hash_of_classes(search, a))) continue;
+        for (int32_t d = 0; d < shape->rank; d++) {
+            const int32_t root = find(search, search->first[a] + d);
+            int32_t same = 0;
+            for (int32_t k = 0; k < shape->rank; k++) same += find(search, search->first[a] + k) == root;
+            if (same == 1) bytes[root] += (double)hlo_shape_bytes(shape);
+        }
+    }
+    return bytes;
+}
+
+// The bytes of parameters with a dimension of the class `root`, but for those with one of the class `except`.
+static double parameter_bytes(const Search *search, int32_t root, int32_t except) {
+    double bytes = 0;
+    for (int64_t g = 0; g < search->groups.count; g++) {
+        const Group *group = &search->groups.items[g];
+        if (dim_of_class(group, root) >= 0 && dim_of_class(group, except) < 0)
+            bytes += (double)group->leaf_count * (double)hlo_shape_bytes(group->shape);
+    }
+    return bytes;
+}
+
 // The class of dimensions that most parameters have, by bytes: in a network of blocks, the features that are handed
-// from block to block. Dimensions of class `batch` do not count. -1 if there is none.
+// from block to block. Parameters with dimensions of class `batch` do not count. -1 if there is none.
 static int32_t commonest_class(const Search *search, int32_t batch) {
     int32_t found = -1;
     double most = 0;
     for (int64_t g = 0; g < search->groups.count; g++) {
         for (int32_t d = 0; d < search->groups.items[g].shape->rank; d++) {
             const int32_t root = search->groups.items[g].roots[d];
-            double bytes = 0;
-            for (int64_t h = 0; h < search->groups.count && root != batch; h++) {
-                const Group *group = &search->groups.items[h];
-                if (dim_of_class(group, root) >= 0 && dim_of_class(group, batch) < 0)
-                    bytes += (double)group->leaf_count * (double)hlo_shape_bytes(group->shape);
-            }
+            const double bytes = root == batch ? 0 : parameter_bytes(search, root, batch);
             if (bytes <= most) continue;
             most = bytes;
             found = root;
+        }
+    }
+    return found;
+}
+
+// The class of dimensions that a parameter has and nearly all of what is computed, by bytes, but the fewest parameters:
+// the batch in most programs. -1 if there is none.
+static int32_t batch_class(Search *search) {
+    const double kNearlyAll = 0.9;
+    const double *bytes = bytes_of_classes(search);
+    int32_t found = -1;
+    double most = 0, least = 0;
+    for (int32_t dim = 0; dim < search->first[search->plan->arrays.count]; dim++)
+        if (bytes[dim] > most && parameter_bytes(search, dim, -1) > 0) most = bytes[dim];
+    for (int64_t g = 0; g < search->groups.count && most > 0; g++) {
+        for (int32_t d = 0; d < search->groups.items[g].shape->rank; d++) {
+            const int32_t root = search->groups.items[g].roots[d];
+            const double in_parameters = parameter_bytes(search, root, -1);
+            if (bytes[root] < kNearlyAll * most || (found >= 0 && in_parameters >= least)) continue;
+            found = root;
+            least = in_parameters;
         }
     }
     return found;
@@ -649,18 +706,14 @@ static int32_t *read_start(const Search *search) {
     return choice;
 }
 
-// Costs the starts from data parallelism over all axes but one, with parameters over both: `plans` shard one of
-// `classes` each, and the class of the fastest one is the batch. *start is the best; ruled out if there is none.
-static HloStatus cost_both_ways(Search *search, const Plan *plans, const int32_t *classes, int64_t count, Plan *start) {
+// Costs the starts from data parallelism over all axes but one, with parameters over both; the batch is the class
+// `batch`. *start is the best; ruled out if there is none.
+static HloStatus cost_both_ways(Search *search, int32_t batch, Plan *start) {
     const int64_t axes = search->options->mesh_axis_count;
     const unsigned all = (1u << axes) - 1;
-    int64_t fastest = 0;
     *start = (Plan){.ruled_out = true};
-    if (axes < 2 || !count) return HLO_SUCCESS;
-    for (int64_t i = 1; i < count; i++)
-        if (!plans[i].ruled_out && (plans[fastest].ruled_out || plans[i].cost.time < plans[fastest].cost.time))
-            fastest = i;
-    const int32_t batch = classes[fastest], features = commonest_class(search, batch);
+    if (axes < 2 || batch < 0) return HLO_SUCCESS;
+    const int32_t features = commonest_class(search, batch);
     Plan *starts = HLO_ARENA_NEW(search->arena, Plan, axes);
     for (int64_t a = 0; a < axes; a++)
         starts[a].choice = shard_both_ways(search, batch, features, all & ~(1u << a), 1u << a);
@@ -668,6 +721,14 @@ static HloStatus cost_both_ways(Search *search, const Plan *plans, const int32_t
     for (int64_t a = 0; a < axes; a++)
         if (!a || better(search, &starts[a], start)) *start = starts[a];
     return HLO_SUCCESS;
+}
+
+// That of `classes` whose plan, which shards nothing else, is the fastest of `plans`; -1 if there is none.
+static int32_t fastest_class(const Plan *plans, const int32_t *classes, int64_t count) {
+    int64_t fastest = -1;
+    for (int64_t i = 0; i < count; i++)
+        if (!plans[i].ruled_out && (fastest < 0 || plans[i].cost.time < plans[fastest].cost.time)) fastest = i;
+    return fastest < 0 ? -1 : classes[fastest];
 }
 
 // Improves a start, unless a first look is enough, and takes it if it is the best then.
@@ -682,7 +743,7 @@ static HloStatus search_both_ways(Search *search, const Plan *plans, const int32
                                   Plan *best) {
     const double kFar = 1.25;
     Plan start;
-    HLO_TRY(cost_both_ways(search, plans, classes, count, &start));
+    HLO_TRY(cost_both_ways(search, fastest_class(plans, classes, count), &start));
     if (start.ruled_out) return HLO_SUCCESS;
     const bool near = !has_room(search, best) || (double)start.cost.time <= kFar * (double)best->cost.time;
     return near ? improve_start(search, &start, best) : HLO_SUCCESS;
@@ -725,9 +786,11 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
     if (search->options->start_count)
         hlo_vector_push(search->arena, &candidates, ((Plan){.choice = read_start(search)}));
     // What people write by hand comes first: it is not to be lost where time is short.
+    Plan both, other;
+    HLO_TRY(cost_both_ways(search, batch_class(search), &both));
     HLO_TRY(evaluate_all(search, candidates.items + parallel, classes.count));
-    Plan both;
-    HLO_TRY(cost_both_ways(search, candidates.items + parallel, classes.items, classes.count, &both));
+    HLO_TRY(cost_both_ways(search, fastest_class(candidates.items + parallel, classes.items, classes.count), &other));
+    if (better(search, &other, &both)) both = other;
     HLO_TRY(evaluate_all(search, candidates.items, candidates.count));
     const Plan *all_parallel =
         hlo_arena_copy(search->arena, candidates.items + parallel, (size_t)classes.count * sizeof(Plan));

@@ -161,28 +161,51 @@ Test(search, a_small_space_is_searched_whole) {
 // A network of blocks that hand features on: data parallelism over one axis with the weights' features over it too, and
 // the inner dimensions over the other axis. From single decisions each step on the way there is slower than none, and a
 // first look at a mesh improves nothing.
-Test(search, bug_fsdp_beside_tensor_parallelism_was_no_start) {
+static void check_first_look_at_blocks(int rows, Wanted *wanted) {
     static const char blocks[] =
-        "ENTRY e {\n x = f32[16,8] parameter(0)\n w0 = f32[8,32] parameter(1)\n v0 = f32[32,8] parameter(2)\n"
-        " w1 = f32[8,64] parameter(3)\n v1 = f32[64,8] parameter(4)\n"
-        " a = f32[16,32] dot(x, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-        " b = f32[16,8] dot(a, v0), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-        " y = f32[16,8] add(x, b)\n"
-        " c = f32[16,64] dot(y, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-        " d = f32[16,8] dot(c, v1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-        " ROOT z = f32[16,8] add(y, d)\n}\n";
-    Wanted wanted = {
-        .shards = {"p0=data+model,?", "p0=data,?", "p1=data,model", "p2=model,data", "p3=data,model", "p4=model,data"}};
-    SpmdSearchOptions options = options_for(&wanted);
+        "ENTRY e {\n w0 = f32[8,32] parameter(0)\n v0 = f32[32,8] parameter(1)\n w1 = f32[8,64] parameter(2)\n"
+        " v1 = f32[64,8] parameter(3)\n x = f32[#,8] parameter(4)\n"
+        " a = f32[#,32] dot(x, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " b = f32[#,8] dot(a, v0), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " y = f32[#,8] add(x, b)\n"
+        " c = f32[#,64] dot(y, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " d = f32[#,8] dot(c, v1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT z = f32[#,8] add(y, d)\n}\n";
+    SpmdSearchOptions options = options_for(wanted);
     options.depth = SPMD_SEARCH_STARTS;
     HloArena *arena = hlo_arena_new();
-    HloModule *module = parse(blocks);
+    HloText text = {0};
+    for (const char *at = blocks; *at; at++) {
+        if (*at == '#')
+            hlo_text_format(&text, "%d", rows);
+        else
+            hlo_text_char(&text, *at);
+    }
+    HloModule *module = parse(hlo_text_to_arena(arena, &text));
     SpmdSearchResult result;
     must_succeed(spmd_search(arena, module, &options, &result));
     cr_assert_not(result.is_exact);
     cr_assert_eq(result.cost.time, 100 - 5 * 10, "%lld", (long long)result.cost.time);
     hlo_module_free(module);
     hlo_arena_free(arena);
+}
+
+Test(search, bug_fsdp_beside_tensor_parallelism_was_no_start) {
+    check_first_look_at_blocks(16, &(Wanted){.shards = {"p4=data+model,?", "p4=data,?", "p0=data,model",
+                                                        "p1=model,data", "p2=data,model", "p3=model,data"}});
+}
+
+// One decision alone says little about what it is: a plan that shards inner features over all axes may be faster than
+// data parallelism.
+Test(search, bug_the_fastest_decision_was_taken_for_the_batch) {
+    check_first_look_at_blocks(16, &(Wanted){.shards = {"p0=?,data+model", "p4=data,?", "p0=data,model",
+                                                        "p1=model,data", "p2=data,model", "p3=model,data"}});
+}
+
+// A batch of 2 rows cannot be sharded over 8 devices, but over the axis of 2.
+Test(search, bug_a_batch_that_not_all_devices_can_share_was_none) {
+    check_first_look_at_blocks(
+        2, &(Wanted){.shards = {"p4=data,?", "p0=data,model", "p1=model,data", "p2=data,model", "p3=model,data"}});
 }
 
 Test(search, memory_comes_before_time) {
