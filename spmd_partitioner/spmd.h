@@ -183,7 +183,8 @@ HLO_EXPORT bool spmd_has_device_lists(const HloModule *module);
 // *remeshed is a new module (free with hlo_module_free()), or NULL where `module` is for that mesh already or names no
 // axes. spmd_partition(), spmd_propagate() and spmd_device_count() do it for SpmdOptions.mesh. INVALID_ARGUMENT, with
 // the first annotation that is in the way, for an axis that the mesh lacks and for programs that fix their own split:
-// manual regions, collectives with device numbers, device lists that are no product of whole axes. Any thread.
+// manual regions and collectives along an axis whose size changes, partition-id, device lists that are no product of
+// whole axes. Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_remesh(const HloModule *module, const SpmdMeshAxis *axes, int64_t count,
                                                HloModule **remeshed);
 

@@ -7,13 +7,15 @@
 //     mesh data=4, model=2;  {devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}    columns over model
 //     on data=2, model=4:    {devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
 //
-// What the program has already divided itself stays as it is, and is refused unless the mesh is the program's own:
-// manual regions, whose shapes are those of one device, collectives with groups of device numbers, and device lists
-// that are no product of whole axes.
+// What the program has already divided itself stays as it is. A manual region has the shapes of one device: the axes
+// over which it is manual must keep their sizes, and its collectives get the numbers that the same devices along these
+// axes have in the new mesh. Refused are regions whose axes change, collectives along axes that change, programs that
+// compute with the number of their device, and device lists that are no product of whole axes.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/analysis/contents.h"
+#include "spmd_partitioner/annotation/device_numbers.h"
 #include "spmd_partitioner/convert.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/sdy.h"
@@ -115,6 +117,29 @@ static HloStatus map_axes(const Remesh *remesh, const HloMesh *from, const HloAx
     return HLO_SUCCESS;
 }
 
+// The axes over which an array is manual: all of its mesh where it is manual as a whole.
+static HloAxisRefs manual_axes(const Remesh *remesh, const HloNamedSharding *sharding) {
+    if (sharding->whole != HLO_SHARDING_MANUAL) return sharding->manual;
+    const int64_t count = sharding->mesh.axis_sizes.count;
+    HloAxisRef *items = HLO_ARENA_NEW(remesh->arena, HloAxisRef, count);
+    for (int64_t i = 0; i < count; i++) items[i] = (HloAxisRef){.axis = i, .pre_size = 1};
+    return (HloAxisRefs){.items = items, .count = count};
+}
+
+// The shapes in a manual region are those of one device along its axes, so that these must keep their sizes.
+static HloStatus keep_manual(const Remesh *remesh, const HloNamedSharding *sharding) {
+    const HloAxisRefs manual = manual_axes(remesh, sharding);
+    for (int64_t i = 0; i < manual.count; i++) {
+        const int64_t old = manual.items[i].axis, size = sharding->mesh.axis_sizes.items[old];
+        const int64_t axis = find_axis(&remesh->mesh, sharding->mesh.axis_names[old]);
+        HLO_FAIL_IF(
+            axis < 0 || remesh->mesh.axis_sizes.items[axis] != size, HLO_INVALID_ARGUMENT,
+            "it is of a manual region, which the program has divided itself along the axis '%s' of %lld devices",
+            sharding->mesh.axis_names[old], (long long)size);
+    }
+    return HLO_SUCCESS;
+}
+
 // The annotation with the new mesh, in the module's arena.
 static HloStatus map_named(const Remesh *remesh, const HloNamedSharding *from, const HloNamedSharding **result) {
     *result = from;
@@ -123,13 +148,15 @@ static HloStatus map_named(const Remesh *remesh, const HloNamedSharding *from, c
                 "the mesh of its sharding has a device order of its own");
     HLO_FAIL_IF(!hlo_mesh_equal(&from->mesh, remesh->old), HLO_INVALID_ARGUMENT,
                 "the mesh of its sharding is a second one beside that of other annotations");
-    HLO_FAIL_IF(from->whole == HLO_SHARDING_MANUAL || from->manual.count, HLO_INVALID_ARGUMENT,
-                "it is in a manual region, which the program has divided itself");
+    HLO_TRY(keep_manual(remesh, from));
     HloNamedSharding *named = hlo_arena_copy(remesh->module->arena, from, sizeof(*from));
     HloAxisRefs *dims = HLO_ARENA_NEW(remesh->module->arena, HloAxisRefs, from->dim_count);
     for (int64_t i = 0; i < from->dim_count; i++) HLO_TRY(map_axes(remesh, &from->mesh, &from->dims[i], &dims[i]));
     HLO_TRY(map_axes(remesh, &from->mesh, &from->replicated, &named->replicated));
     HLO_TRY(map_axes(remesh, &from->mesh, &from->unreduced, &named->unreduced));
+    const HloAxisRefs manual = manual_axes(remesh, from);
+    HLO_TRY(map_axes(remesh, &from->mesh, &manual, &named->manual));
+    if (from->whole == HLO_SHARDING_MANUAL) named->whole = HLO_SHARDING_TILED;
     named->dims = dims;
     named->mesh = remesh->mesh;
     *result = named;
@@ -200,12 +227,12 @@ static HloStatus name_tiling(const Remesh *remesh, const HloSharding *sharding, 
     bool whole = !annotation.devices;
     for (int64_t i = 0; i < rank && whole; i++)
         whole = whole_axes(remesh, remesh->before, &annotation.sharding->dims[i], &dims[i]);
-    SpmdAxes sum = {0};
+    SpmdAxes sum = {0}, manual = {0};
     spmd_axes_push_set(&sum, annotation.sharding->unreduced);
+    spmd_axes_push_set(&manual, annotation.sharding->manual);
     *named = (HloNamedSharding){.mesh = *remesh->old, .whole = HLO_SHARDING_TILED, .dims = dims, .dim_count = rank};
-    whole = whole && whole_axes(remesh, remesh->before, &sum, &named->unreduced);
-    HLO_FAIL_IF(annotation.sharding->manual, HLO_INVALID_ARGUMENT,
-                "it is in a manual region, which the program has divided itself");
+    whole = whole && whole_axes(remesh, remesh->before, &sum, &named->unreduced) &&
+            whole_axes(remesh, remesh->before, &manual, &named->manual);
     HLO_FAIL_IF(!whole, HLO_INVALID_ARGUMENT, "its sharding is a device list that is no product of the mesh's axes");
     return HLO_SUCCESS;
 }
@@ -247,7 +274,6 @@ static HloStatus map_written(const Remesh *remesh, const HloInstruction *op, int
             return HLO_SUCCESS;
         }
         case HLO_SHARDING_MANUAL:
-            return hlo_error(HLO_INVALID_ARGUMENT, "it is in a manual region, which the program has divided itself");
         case HLO_SHARDING_TILED:
         case HLO_SHARDING_REPLICATED: break;
         default: return HLO_SUCCESS;
@@ -316,10 +342,25 @@ static HloStatus map_leaves(const Remesh *remesh, HloInstruction *op, const Spmd
     return HLO_SUCCESS;
 }
 
+// Shardy's text of the boundary of a manual region.
+static HloStatus map_boundary(const Remesh *remesh, HloInstruction *op, const SpmdShardyText *text) {
+    static const char *const keys[] = {HLO_SDY_IN_SHARDINGS, HLO_SDY_OUT_SHARDINGS, HLO_SDY_MANUAL_AXES};
+    const HloNamedSharding *mapped;
+    const int64_t results = hlo_shape_leaf_count(op->shape),
+                  values = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD ? op->operand_count : results;
+    for (int64_t i = 0; text->boundaries && i < values; i++)
+        HLO_TRY(map_named(remesh, text->boundaries[i].sharding->named, &mapped));
+    if (text->manual_axes) HLO_TRY(map_named(remesh, text->manual_axes->named, &mapped));
+    for (size_t k = 0; k < HLO_COUNT_OF(keys); k++) {
+        const char *written = hlo_instruction_frontend_attribute(op, keys[k]);
+        if (written) hlo_instruction_set_frontend_attribute(op, keys[k], map_text(remesh, written));
+    }
+    return HLO_SUCCESS;
+}
+
 static HloStatus map_instruction(const Remesh *remesh, HloInstruction *op) {
     const SpmdShardyText *text = spmd_shardy_text(remesh->shardy, op);
-    HLO_FAIL_IF(hlo_custom_call_is_region_boundary(op), HLO_INVALID_ARGUMENT,
-                "it is the boundary of a manual region, which the program has divided itself");
+    if (text && (text->boundaries || text->manual_axes)) HLO_TRY(map_boundary(remesh, op, text));
     if (text && text->leaves) return map_leaves(remesh, op, text);
     if (!op->sharding) return HLO_SUCCESS;
     if (op->sharding->kind != HLO_SHARDING_TUPLE) {
@@ -339,15 +380,19 @@ static HloStatus map_instruction(const Remesh *remesh, HloInstruction *op) {
 
 // ---- the program
 
-// Device numbers that the program itself uses: groups, pairs, its own number.
-static HloStatus check_device_numbers(const Remesh *remesh) {
+// Device numbers that the program itself uses: groups and pairs get the new mesh's; routes of transfers and a device's
+// own number stay what they are.
+static HloStatus renumber(const Remesh *remesh) {
     for (int64_t c = 0; c < remesh->module->computations.count; c++) {
-        for (const HloInstruction *at = remesh->module->computations.items[c]->first; at; at = at->next) {
-            const bool exchanges = hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && !spmd_is_across_replicas(at);
-            if (!exchanges && !hlo_is(at, HLO_OP_PARTITION_ID)) continue;
-            return in_the_way(remesh, at,
-                              hlo_error(HLO_INVALID_ARGUMENT, "%s uses the device numbers of the program's own mesh",
-                                        hlo_op_text(at->opcode)));
+        for (HloInstruction *at = remesh->module->computations.items[c]->first; at; at = at->next) {
+            if (!spmd_names_devices(at)) continue;
+            HloStatus status = HLO_SUCCESS;
+            if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE))
+                status = spmd_renumber_collective(remesh->arena, at, remesh->old, &remesh->mesh);
+            else
+                status = hlo_error(HLO_INVALID_ARGUMENT, "%s uses the device numbers of the program's own mesh",
+                                   hlo_op_text(at->opcode));
+            if (status) return in_the_way(remesh, at, status);
         }
     }
     return HLO_SUCCESS;
@@ -421,7 +466,7 @@ static HloStatus map_module(const Remesh *remesh) {
             break;
         }
     }
-    return check_device_numbers(remesh);
+    return renumber(remesh);
 }
 
 static bool same_mesh(const HloMesh *mesh, const SpmdMeshAxis *axes, int64_t count) {

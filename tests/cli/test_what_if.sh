@@ -128,7 +128,49 @@ module {
 MLIR
 exits 0 "a manual region on its own mesh" meshlo emulate region.mlir --on v5e-16 --mesh data=4,model=2
 exits 2 "a manual region on another mesh" meshlo emulate region.mlir --on v5e-16 --mesh data=2,model=4
-says err "boundary of a manual region" "a manual region on another mesh: named"
+says err "of a manual region, which the program has divided itself along the axis 'data' of 4 devices" "a manual region on another mesh: named"
+# A region that is manual over model alone: data may change. Sums, a permute and a gather in it have device numbers.
+cat >half.mlir <<'MLIR'
+module {
+  sdy.mesh @mesh = <["data"=2, "model"=4]>
+  func.func public @main(%x: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<16x64xf32> {
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{?}, {"model", ?}]>] out_shardings=[<@mesh, [{?}, {?}]>] manual_axes={"model"} (%y: tensor<16x16xf32>) {
+      %1 = "stablehlo.collective_permute"(%y) {source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 7], [7, 4]]> : tensor<8x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<16x16xf32>) -> tensor<16x16xf32>
+      %2 = "stablehlo.all_reduce"(%1) ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %5 = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %5 : tensor<f32>
+      }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, use_global_device_ids} : (tensor<16x16xf32>) -> tensor<16x16xf32>
+      %3 = "stablehlo.all_gather"(%2) {all_gather_dim = 1 : i64, replica_groups = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, use_global_device_ids} : (tensor<16x16xf32>) -> tensor<16x64xf32>
+      sdy.return %3 : tensor<16x64xf32>
+    } : (tensor<16x64xf32>) -> tensor<16x64xf32>
+    return %0 : tensor<16x64xf32>
+  }
+}
+MLIR
+meshlo convert half.mlir --to hlo -o half.hlo
+exits 0 "a region on its own mesh" meshlo run half.mlir --output own
+for form in mlir hlo; do
+    for mesh in data=4,model=4 model=4,data=2 model=4,data=3 data=1,model=4; do
+        exits 0 "a region whose axis keeps its size: $form, $mesh" meshlo run half.$form --mesh $mesh --output other
+        cmp -s own/0.npy other/0.npy
+        report $? "a region whose axis keeps its size: $form, $mesh: the same numbers"
+    done
+done
+exits 0 "groups on another mesh" meshlo partition half.mlir --mesh model=4,data=3
+says out "replica_groups={{0,3},{1,4},{2,5},{6,9},{7,10},{8,11}}" "groups on another mesh: of three, in the order of the axes"
+says out "source_target_pairs={{0,3},{1,4},{2,5},{3,6},{4,7},{5,8},{6,9},{7,10},{8,11},{9,0},{10,1},{11,2}}" "pairs on another mesh"
+exits 2 "a region whose axis changes" meshlo partition half.mlir --mesh data=2,model=2
+says err "divided itself along the axis 'model' of 4 devices" "a region whose axis changes: named"
+# Groups along an axis that changes, or that are not the same along it.
+sed 's/\[\[0, 1\], \[2, 3\], \[4, 5\], \[6, 7\]\]/[[0, 4], [1, 5], [2, 6], [3, 7]]/' half.mlir >across.mlir
+exits 2 "groups along an axis that changes" meshlo partition across.mlir --mesh data=4,model=4
+says err "all-reduce uses the device numbers of the program's own mesh along the axis 'data', whose size changes" "groups along an axis that changes: named"
+exits 0 "groups along an axis that only moves" meshlo partition across.mlir --mesh model=4,data=2
+says out "replica_groups={{0,1},{2,3},{4,5},{6,7}}" "groups along an axis that only moves: renumbered"
+sed 's/\[4, 5\], \[6, 7\]\]/[4, 6], [5, 7]]/' half.mlir >unlike.mlir
+exits 2 "groups that differ along an axis that changes" meshlo partition unlike.mlir --mesh data=4,model=4
+says err "and not the same ones along the axis 'data', whose size changes" "groups that differ along an axis that changes: named"
 printf 'HloModule lists\nENTRY main {\n  p = f32[8,8] parameter(0), sharding={devices=[4,2]<=[8]}\n  ROOT q = f32[8,8] negate(p)\n}\n' >lists.hlo
 exits 0 "a device list that the axes express" meshlo partition lists.hlo --mesh rows=4,columns=2
 exits 2 "a device list that they do not" meshlo partition lists.hlo --mesh rows=2,columns=4

@@ -102,6 +102,32 @@ def test_a_program_on_another_mesh(program, form, tmp_path):
             assert emulated(path, "--mesh", mesh) == want, (before, after)
 
 
+def half_manual(x, w, v):
+    """Manual over model: sums over it, and permutes along it, have groups and pairs of device numbers."""
+    def body(x, w, v):
+        shifted = jax.lax.ppermute(x @ w, "model", [(0, 1), (1, 0)])
+        return jax.lax.psum(jnp.tanh(shifted) @ v, "model")
+    return jax.shard_map(body, in_specs=(P(), P(None, "model"), P("model")), out_specs=P(), axis_names={"model"}, check_vma=False)(x, w, v)
+
+
+@pytest.mark.parametrize("form", ["stablehlo", "hlo"])
+def test_manual_regions_whose_axes_keep_their_sizes(form, tmp_path):
+    meshes = [dict(data=4, model=2), dict(model=2, data=4), dict(data=2, model=2), dict(data=1, model=2)]
+    files = []
+    for number, axes in enumerate(meshes):
+        mesh = mesh_of(**axes)
+        with jax.set_mesh(mesh):
+            shapes = [jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec))
+                      for shape, spec in (((64, 32), P("data")), ((32, 64), P(None, "model")), ((64, 32), P("model")))]
+            text = jax.jit(half_manual).lower(*shapes).as_text(form)
+        files.append(tmp_path / f"region_{number}.{form}")
+        files[-1].write_text(text)
+    for path in files[:3]:  # a list of devices does not say whether it uses data=1
+        for after, want in zip(meshes, files):
+            mesh = ",".join(f"{axis}={size}" for axis, size in after.items())
+            assert emulated(path, "--mesh", mesh) == emulated(want), (path, after)
+
+
 def test_manual_regions_are_refused(tmp_path):
     mesh = mesh_of(data=4, model=2)
     function = jax.jit(jax.shard_map(lambda x: jax.lax.psum(x, "data"), mesh=mesh, in_specs=P("data"), out_specs=P()))
