@@ -90,6 +90,29 @@ Test(fusion, bug_sums_over_dimensions_apart_were_loops) {
         1);
 }
 
+#define INDICES                                                                                             \
+    " i = s32[64] parameter(1)  zero = s32[] constant(0)  zeros = s32[64] broadcast(zero), dimensions={}\n" \
+    " below = pred[64] compare(i, zeros), direction=LT\n"                                                   \
+    " rows = s32[] constant(50)  row_count = s32[64] broadcast(rows), dimensions={}\n"                      \
+    " from_end = s32[64] add(i, row_count)\n"                                                               \
+    " wrapped = s32[64] select(below, from_end, i)\n"                                                       \
+    " vectors = s32[64,1] reshape(wrapped)\n"
+
+// A gather counts negative indices from the end itself, and writes the constant in place of masked slices.
+Test(fusion, gathers_take_their_indices_and_masks) {
+    expect_loops("HloModule m\nENTRY e { x = f32[50,16] parameter(0)\n" INDICES
+                 " ROOT g = f32[64,16] gather(x, vectors), offset_dims={1}, collapsed_slice_dims={0},"
+                 " start_index_map={0}, index_vector_dim=1, slice_sizes={1,16} }",
+                 0);
+    expect_loops("HloModule m\nENTRY e { x = f32[50,16] parameter(0)  mask = pred[64] parameter(2)\n" INDICES
+                 " g = f32[64,16] gather(x, vectors), offset_dims={1}, collapsed_slice_dims={0},"
+                 " start_index_map={0}, index_vector_dim=1, slice_sizes={1,16}\n"
+                 " masks = pred[64,16] broadcast(mask), dimensions={0}\n"
+                 " fill = f32[] constant(nan)  nans = f32[64,16] broadcast(fill), dimensions={}\n"
+                 " ROOT r = f32[64,16] select(masks, g, nans) }",
+                 0);
+}
+
 // A chain of updates in place is one storage with a segment for each: merged in the wrong order it took the square of
 // their number in memory, 20 GB here.
 Test(fusion, bug_chains_of_updates_took_all_memory, .timeout = 120) {

@@ -81,8 +81,33 @@ static bool contains(const int64_t *list, int count, int64_t value) {
     return false;
 }
 
+// What tests add to indices below 0, by component: the size of the dimension and one more, so that it is seen.
+static const int64_t *wraps_of(const Case *c) {
+    static int64_t wraps[kRank];
+    for (int m = 0; m < c->map_count; m++) wraps[m] = c->operand[c->map[m]] + m;
+    return wraps;
+}
+
+// How the indices of a case are read: as they are, or with these wraps, or as unsigned numbers.
+typedef struct Reading {
+    const int64_t *wraps;
+    bool is_unsigned;
+} Reading;
+
+static Reading reading_of(const Case *c, int number) {
+    return (Reading){number == 1 ? wraps_of(c) : NULL, number == 2};
+}
+enum { kReadings = 3 };
+
+static CpuIndexing indexing_as(const Case *c, Reading reading) {
+    CpuIndexing x = indexing_of(c);
+    x.wraps = reading.wraps;
+    x.index_type = reading.is_unsigned ? HLO_U32 : HLO_S32;
+    return x;
+}
+
 // Operand element for a result element; -1 where a scatter drops the update.
-static int64_t operand_element(const Case *c, const int32_t *indices, int64_t flat, bool clamp) {
+static int64_t operand_element(const Case *c, Reading reading, const int32_t *indices, int64_t flat, bool clamp) {
     int64_t index[kRank], batch[kRank], start[kRank] = {0}, window[kRank] = {0};
     for (int d = c->result_rank - 1; d >= 0; d--) index[d] = flat % c->result[d], flat /= c->result[d];
     int batch_rank = 0;
@@ -92,7 +117,8 @@ static int64_t operand_element(const Case *c, const int32_t *indices, int64_t fl
         int64_t at = 0;
         for (int d = 0, b = 0; d < c->indices_rank; d++)
             at = at * c->indices[d] + (d == c->index_vector_dim ? m : batch[b++]);
-        start[c->map[m]] = indices[at];
+        start[c->map[m]] = reading.is_unsigned ? (int64_t)(uint32_t)indices[at] : indices[at];
+        if (reading.wraps && indices[at] < 0) start[c->map[m]] += reading.wraps[m];
     }
     for (int i = 0; i < c->batching_count; i++) {
         const int64_t d = c->indices_batching[i];
@@ -120,7 +146,8 @@ static void fill_case(const Case *c) {
     for (int i = 0; i < kLargest; i++) operand[i] = i * 7, result[i] = i % 1000;
     for (int i = 0; i < kLargest * 2; i++) {
         state = state * 1664525 + 1013904223;
-        indices[i] = (int32_t)((state >> 16) % (uint32_t)(c->operand[c->map[0]] + 4)) - 2;
+        const int64_t size = c->operand[c->map[0]];
+        indices[i] = (int32_t)((state >> 16) % (uint32_t)(2 * size + 6)) - (int32_t)size - 3;
     }
 }
 
@@ -129,14 +156,49 @@ CaseList(cpu_gather, gathers) {
 }
 
 CaseTest(Case *c, cpu_gather, gathers) {
-    const CpuIndexing x = indexing_of(c);
     for (int form = 2 * levels_first(); form <= 2 * levels_last() + 1; form++) {  // every set, alone and shared
         CpuPool *pool;
         cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, (CpuFeatures)(form / 2), &pool));
+        for (int number = 0; number < kReadings; number++) {
+            const Reading reading = reading_of(c, number);
+            const CpuIndexing x = indexing_as(c, reading);
+            fill_case(c);
+            cr_assert_null(cpu_gather(pool, &x, 4, result, operand, (const void *[]){indices}));
+            for (int64_t i = 0; i < product(c->result, c->result_rank); i++)
+                cr_assert_eq(result[i], operand[operand_element(c, reading, indices, i, true)], "element %lld",
+                             (long long)i);
+        }
+        cpu_pool_free(pool);
+    }
+}
+
+// The number of the index vector that a result element belongs to.
+static int64_t vector_of(const Case *c, int64_t flat) {
+    int64_t index[kRank], number = 0;
+    for (int d = c->result_rank - 1; d >= 0; d--) index[d] = flat % c->result[d], flat /= c->result[d];
+    for (int d = 0; d < c->result_rank; d++)
+        if (!contains(c->window, c->window_count, d)) number = number * c->result[d] + index[d];
+    return number;
+}
+
+CaseList(cpu_gather, masked_slices_are_filled) {
+    return cr_make_param_array(Case, kCases, kCaseCount);
+}
+
+CaseTest(Case *c, cpu_gather, masked_slices_are_filled) {
+    static bool mask[kLargest];
+    const CpuIndexing x = indexing_of(c);
+    const int32_t element = -77;
+    for (int form = 0; form < 8; form++) {  // alone and shared; none, some and all are masked
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, CPU_FEATURES_AMX, &pool));
+        for (int64_t i = 0; i < kLargest; i++) mask[i] = form < 2 || (form < 6 && i % (form + 1) != 2);
         fill_case(c);
-        cr_assert_null(cpu_gather(pool, &x, 4, result, operand, (const void *[]){indices}));
+        memcpy(want, result, sizeof want);
         for (int64_t i = 0; i < product(c->result, c->result_rank); i++)
-            cr_assert_eq(result[i], operand[operand_element(c, indices, i, true)], "element %lld", (long long)i);
+            if (!mask[vector_of(c, i)]) want[i] = element;
+        cr_assert_null(cpu_gather_fill(pool, &x, 4, result, mask, &element));
+        cr_assert_eq(memcmp(result, want, sizeof want), 0, "form %d", form);
         cpu_pool_free(pool);
     }
 }
@@ -147,7 +209,8 @@ ParameterizedTestParameters(cpu_gather, gathers_by_split_indices) {
 }
 
 ParameterizedTest(Case *c, cpu_gather, gathers_by_split_indices) {
-    CpuIndexing x = indexing_of(c);
+    const Reading reading = reading_of(c, 1);
+    CpuIndexing x = indexing_as(c, reading);
     if (c->index_vector_dim == c->indices_rank) return;  // one component
     static int32_t split[3][kLargest];
     int64_t one[kRank], inner = 1;
@@ -163,7 +226,7 @@ ParameterizedTest(Case *c, cpu_gather, gathers_by_split_indices) {
     cr_assert_null(cpu_pool_new_with(1, CPU_FEATURES_AMX, &pool));
     cr_assert_null(cpu_gather(pool, &x, 4, result, operand, (const void *[]){split[0], split[1], split[2]}));
     for (int64_t i = 0; i < product(c->result, c->result_rank); i++)
-        cr_assert_eq(result[i], operand[operand_element(c, indices, i, true)], "element %lld", (long long)i);
+        cr_assert_eq(result[i], operand[operand_element(c, reading, indices, i, true)], "element %lld", (long long)i);
     cpu_pool_free(pool);
 }
 
@@ -188,25 +251,30 @@ CaseList(cpu_gather, scatters_in_order) {
     return cr_make_param_array(Case, kCases, kCaseCount);
 }
 
+static void check_scatter(CpuPool *pool, const Case *c, Reading reading, CpuScatterOp op) {
+    const HloType type = HLO_S32;
+    const CpuScatter scatter = {
+        .indexing = indexing_as(c, reading), .count = 1, .types = &type, .op = op, .combine = call_back};
+    fill_case(c);
+    memcpy(want, operand, sizeof want);
+    for (int64_t i = 0; i < product(c->result, c->result_rank); i++) {
+        const int64_t at = operand_element(c, reading, indices, i, false);
+        if (at >= 0) want[at] = combine_one(op, want[at], result[i]);
+    }
+    cr_assert_null(
+        cpu_scatter(pool, &scatter, (void *[]){operand}, (const void *[]){operand}, indices, (const void *[]){result}));
+    cr_assert_eq(memcmp(operand, want, sizeof want), 0, "op %d", (int)op);
+}
+
 CaseTest(Case *c, cpu_gather, scatters_in_order) {
-    for (int op = CPU_SCATTER_ASSIGN; op <= CPU_SCATTER_CALL; op++)
-        for (int workers = 1; workers < 4; workers += 2) {
-            const HloType type = HLO_S32;
-            const CpuScatter scatter = {
-                .indexing = indexing_of(c), .count = 1, .types = &type, .op = (CpuScatterOp)op, .combine = call_back};
-            CpuPool *pool;
-            cr_assert_null(cpu_pool_new_with(workers, CPU_FEATURES_AMX, &pool));
-            fill_case(c);
-            memcpy(want, operand, sizeof want);
-            for (int64_t i = 0; i < product(c->result, c->result_rank); i++) {
-                const int64_t at = operand_element(c, indices, i, false);
-                if (at >= 0) want[at] = combine_one((CpuScatterOp)op, want[at], result[i]);
-            }
-            cr_assert_null(cpu_scatter(pool, &scatter, (void *[]){operand}, (const void *[]){operand}, indices,
-                                       (const void *[]){result}));
-            cr_assert_eq(memcmp(operand, want, sizeof want), 0, "op %d, %d workers", op, workers);
-            cpu_pool_free(pool);
-        }
+    for (int form = 2 * levels_first(); form <= 2 * levels_last() + 1; form++) {  // every set, alone and shared
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, (CpuFeatures)(form / 2), &pool));
+        for (int op = CPU_SCATTER_ASSIGN; op <= CPU_SCATTER_CALL; op++)
+            for (int number = 0; number < kReadings; number++)
+                check_scatter(pool, c, reading_of(c, number), (CpuScatterOp)op);
+        cpu_pool_free(pool);
+    }
 }
 
 // ---- element types and index types

@@ -59,6 +59,11 @@ struct CpuNode {
     bool elementwise_map;  // comes from the inlined computation of a map: the instruction's own shape is a scalar's
     int32_t order;         // position among all nodes
     const CpuView *views;  // of a dot: left side, right side, result; else NULL
+    // Of a gather: the constant that is written in place of the slices whose mask is false, or NULL. The mask, one
+    // predicate for each index vector, is then the last operand.
+    const CpuArray *fill;
+    // Of a gather or scatter: what is added to indices below 0, by component, or NULL.
+    const int64_t *wraps;
     // Decided by lower/fuse.c for the root of a loop over rows: what its reductions reduce, and how many leading
     // dimensions they keep; else NULL.
     const HloShape *row_shape;
@@ -95,7 +100,9 @@ HLO_NODISCARD HloStatus cpu_program_build(HloArena *arena, const HloModule *modu
 // Rewrites the graph before fusion. Transposes before and after dots become strides of the dot, and widenings of narrow
 // floats before them disappear, as products of any float types are summed in f32. (`tpu_numerics`: only where both
 // sides are widened, because f32 operands are rounded there.) A gather by index vectors that are concatenated for it
-// reads the parts of the concatenation: its operands are then the array and one array of indices per component.
+// reads the parts of the concatenation: its operands are then the array and one array of indices per component. Gathers
+// and scatters count negative indices from the end themselves (CpuNode.wraps), and the indices are read in any shape; a
+// gather writes a constant in place of slices that are masked (CpuNode.fill).
 void cpu_program_simplify(CpuProgram *program, bool tpu_numerics);
 
 // Adds a new array of this shape.

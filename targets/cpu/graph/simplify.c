@@ -6,7 +6,12 @@
 // product packs. This runs before fusion, which would make loops of the transposes, and handles one dot at a time. The
 // use counts of arrays that a dot no longer reads are decremented (use_count), and unused nodes are dropped at the end
 // of the region. A pass over HLO could not do this, because a dot has no strides there.
+//
+// What JAX writes around the gather of x[i] and the scatter of x.at[i] also becomes part of these: i < 0 ? i + n : i,
+// and, for jnp.take, a constant in place of what lies outside.
 #include "targets/cpu/graph/graph.h"
+
+#include <assert.h>
 
 static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);
@@ -144,6 +149,156 @@ static void split_indices(CpuProgram *program, CpuNode *gather) {
     vectors->live = false;
 }
 
+// ---- indices and masks
+
+// Counts one use less of the array; drops the nodes of expressions that nothing uses then.
+static void drop_use(CpuArray *array) {
+    assert(array->use_count > 0);
+    CpuNode *node = array->producer;
+    if (--array->use_count > 0 || !node || node->result_count != 1 || !node->live) return;
+    switch (node->opcode) {
+        case HLO_OP_SELECT:
+        case HLO_OP_COMPARE:
+        case HLO_OP_ADD:
+        case HLO_OP_BROADCAST:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_CONSTANT: break;
+        default: return;  // has a use as long as the array that is read in place of this one
+    }
+    node->live = false;
+    for (int32_t i = 0; i < node->operand_count; i++) drop_use(node->operands[i]);
+}
+
+// Returns the constant that all elements of the array equal, or NULL.
+static const CpuArray *splat_of(const CpuArray *array) {
+    for (;;) {
+        if (array->literal) return array->splat ? array : NULL;
+        if (array->view)
+            array = array->view;
+        else if (array->producer && array->producer->opcode == HLO_OP_BROADCAST)
+            array = array->producer->operands[0];
+        else
+            return NULL;
+    }
+}
+
+static bool is_splat(const CpuArray *array, int64_t value) {
+    const CpuArray *splat = splat_of(array);
+    return splat && hlo_literal_get_int64(splat->literal, 0) == value;
+}
+
+// Whether this tests that the integers are below 0.
+static bool tests_below_zero(const CpuNode *test, const CpuArray *integers) {
+    return test && test->opcode == HLO_OP_COMPARE && test->operands[0] == integers && is_splat(test->operands[1], 0) &&
+           HLO_ATTRIBUTES(test->instruction, Compare)->direction == HLO_ComparisonDirection_LT;
+}
+
+// Returns i if the array is i < 0 ? i + n : i, and sets *wrap to n; else NULL.
+static CpuArray *unwrapped(const CpuNode *reader, CpuArray *array, int64_t *wrap) {
+    const CpuNode *select = cpu_array_root(array)->producer;
+    if (!select || select->opcode != HLO_OP_SELECT || select->state != CPU_NODE_NORMAL ||
+        select->parent != reader->parent)
+        return NULL;
+    CpuArray *indices = select->operands[2];
+    const HloType type = indices->shape->type;
+    const CpuNode *add = select->operands[1]->producer;
+    if ((type != HLO_S32 && type != HLO_S64) || !tests_below_zero(select->operands[0]->producer, indices) || !add ||
+        add->opcode != HLO_OP_ADD || add->operands[0] != indices)
+        return NULL;
+    const CpuArray *size = splat_of(add->operands[1]);
+    if (!size) return NULL;
+    *wrap = hlo_literal_get_int64(size->literal, 0);
+    return *wrap >= 0 && *wrap <= INT32_MAX ? indices : NULL;
+}
+
+// Lets a gather or scatter read indices as they are before negative ones are counted from the end: a pass over the
+// indices less. `first` is the operand with the first of `count` components.
+static void unwrap_indices(CpuProgram *program, CpuNode *node, int32_t first, int64_t count) {
+    int64_t *wraps = HLO_ARENA_NEW(program->arena, int64_t, count);
+    for (int64_t i = 0; i < count; i++) {
+        CpuArray *wrapped = node->operands[first + i], *indices = unwrapped(node, wrapped, &wraps[i]);
+        if (!indices) continue;
+        node->wraps = wraps;
+        CpuArray **operands =
+            hlo_arena_copy(program->arena, node->operands, sizeof(CpuArray *) * (size_t)node->operand_count);
+        operands[first + i] = indices;
+        node->operands = operands;
+        indices->use_count++;
+        drop_use(wrapped);
+    }
+}
+
+static void unwrap_gather(CpuProgram *program, CpuNode *gather) {
+    const int64_t components = HLO_ATTRIBUTES(gather->instruction, Gather)->start_index_map.count;
+    if (gather->state == CPU_NODE_NORMAL && components == gather->operand_count - 1)
+        unwrap_indices(program, gather, 1, components);
+}
+
+// Leaves scatters alone that the evaluator may run: it reads what the instruction says.
+static void unwrap_scatter(CpuProgram *program, CpuNode *scatter) {
+    const HloComputation *computation = scatter->instruction->called[0];
+    const HloTypeInfo *type = hlo_type_info(scatter->operands[0]->shape->type);
+    const HloOpcode opcode = hlo_computation_binary_opcode(computation);
+    const bool assigns = computation->parameters.count == 2 && computation->root == computation->parameters.items[1];
+    const bool combines =
+        (opcode == HLO_OP_ADD || opcode == HLO_OP_MULTIPLY || opcode == HLO_OP_MINIMUM || opcode == HLO_OP_MAXIMUM) &&
+        type->bits >= 8 &&
+        (type->kind == HLO_KIND_FLOAT || type->kind == HLO_KIND_SIGNED || type->kind == HLO_KIND_UNSIGNED);
+    if (scatter->state == CPU_NODE_NORMAL && scatter->operand_count == 3 && (assigns || combines) &&
+        HLO_ATTRIBUTES(scatter->instruction, Scatter)->scatter_dims_to_operand_dims.count == 1)
+        unwrap_indices(program, scatter, 1, 1);
+}
+
+// Returns the array with a predicate for each index vector of the gather if the predicates of its result's elements are
+// those, else NULL.
+static CpuArray *slice_mask(const CpuNode *gather, const CpuArray *predicates) {
+    const CpuNode *broadcast = predicates->producer;
+    if (!broadcast || broadcast->opcode != HLO_OP_BROADCAST || predicates->view) return NULL;
+    const HloInts dimensions = HLO_ATTRIBUTES(broadcast->instruction, Dimensions)->dimensions;
+    const HloInts window = HLO_ATTRIBUTES(gather->instruction, Gather)->offset_dims;
+    if (dimensions.count + window.count != predicates->shape->rank) return NULL;
+    for (int64_t i = 0; i < dimensions.count; i++)
+        if (hlo_ints_contain(window, dimensions.items[i]) || (i > 0 && dimensions.items[i - 1] >= dimensions.items[i]))
+            return NULL;
+    return broadcast->operands[0];
+}
+
+// Lets a gather write the constant of select(mask of its slices, gather, constant), which nothing else reads: a pass
+// over the result less. Slices are worth that from a few elements on. The gather moves to the place of the select, as
+// the mask may be computed after it.
+static void fold_mask(CpuProgram *program, CpuRegion *region, int64_t place) {
+    enum { kFewElements = 8 };
+    CpuNode *select = region->nodes.items[place];
+    CpuArray *gathered = select->operands[1], *result = select->results[0];
+    CpuNode *gather = gathered->producer;
+    if (!gather || gather->opcode != HLO_OP_GATHER || gather->state != CPU_NODE_NORMAL || gather->fill ||
+        gather->parent != select->parent || gathered->use_count != 1 || select->state != CPU_NODE_NORMAL)
+        return;
+    CpuArray *mask = slice_mask(gather, select->operands[0]);
+    const CpuArray *fill = splat_of(select->operands[2]);
+    if (!mask || !fill || mask->elements * kFewElements > result->elements) return;
+    int64_t at = place;
+    while (at > 0 && region->nodes.items[at] != gather) at--;
+    if (region->nodes.items[at] != gather) return;
+    CpuArray **operands = HLO_ARENA_NEW(program->arena, CpuArray *, gather->operand_count + 1);
+    for (int32_t i = 0; i < gather->operand_count; i++) operands[i] = gather->operands[i];
+    operands[gather->operand_count++] = mask;
+    gather->operands = operands;
+    gather->fill = fill;
+    mask->use_count++;
+    drop_use(select->operands[0]);
+    drop_use(select->operands[2]);
+    gather->results = select->results;
+    result->producer = gather;
+    gathered->use_count = 0;
+    select->live = false;
+    region->nodes.items[at] = select;
+    region->nodes.items[place] = gather;
+    const int32_t order = gather->order;
+    gather->order = select->order;
+    select->order = order;
+}
+
 // Lets dots read their operands in memory as they were before transposes, broadcasts and widenings (a view, and a
 // type); a dot writes the transpose of its result itself. With a TPU's numerics, widenings are skipped only if both
 // operands have one: precision depends on the types that the dot reads.
@@ -159,7 +314,12 @@ static void simplify_region(CpuProgram *program, CpuRegion *region, bool tpu_num
             views[2] = row_major_view(program->arena, node->results[0]->shape);
             node->views = views;
         }
-        if (node->opcode == HLO_OP_GATHER && node->operand_count == 2) split_indices(program, node);
+        if (node->opcode == HLO_OP_GATHER && node->operand_count == 2) {
+            split_indices(program, node);
+            unwrap_gather(program, node);
+        }
+        if (node->opcode == HLO_OP_SCATTER) unwrap_scatter(program, node);
+        if (node->opcode == HLO_OP_SELECT && node->result_count == 1) fold_mask(program, region, i);
         if (node->opcode == HLO_OP_TRANSPOSE) {
             fold_result(program, node);
             if (node->live) swap_with_all_reduce(program, region, i);

@@ -11,32 +11,63 @@
 
 // ---- positions
 
-// Read index number i of each kind; 32-bit ones are widened, so that nothing below overflows.
-#define INDEX_S32(line, i) (int64_t)((const int32_t *)(line)->indices)[(i) * (line)->index_step]
-#define INDEX_U32(line, i) (int64_t)((const uint32_t *)(line)->indices)[(i) * (line)->index_step]
-#define INDEX_PLACES(line, i) ((const int64_t *)(line)->indices)[i]
-
-ALWAYS_INLINE int64_t clamped(const CpuIndexLine *line, int64_t index) {
-    const int64_t low = index < 0 ? 0 : index;
-    return (low > line->largest ? line->largest : low) * line->stride;
-}
-
-// Returns a number below 0 if the slice does not fit.
-ALWAYS_INLINE int64_t dropped(const CpuIndexLine *line, int64_t index) {
-    return (uint64_t)index > (uint64_t)line->largest ? -1 : index * line->stride;
-}
-
-#define CLAMPED_S32(line, i) clamped(line, INDEX_S32(line, i))
-#define CLAMPED_U32(line, i) clamped(line, INDEX_U32(line, i))
-#define CLAMPED_PLACES(line, i) INDEX_PLACES(line, i)
-#define CLAMPED_STEPS(line, i) INDEX_PLACES(line, i)
-#define DROPPED_S32(line, i) dropped(line, INDEX_S32(line, i))
-#define DROPPED_U32(line, i) dropped(line, INDEX_U32(line, i))
-#define DROPPED_PLACES(line, i) INDEX_PLACES(line, i)
-#define RESULT_S32(line, i) ((i) * (line)->result_step)
-#define RESULT_U32(line, i) ((i) * (line)->result_step)
+#define OFFSET_OFFSETS(line, i) (int64_t)((const int32_t *)(line)->offsets)[i]
+#define OFFSET_PLACES(line, i) ((const int64_t *)(line)->offsets)[i]
+#define RESULT_OFFSETS(line, i) ((i) * (line)->result_step)
 #define RESULT_PLACES(line, i) (line)->result_places[i]
-#define RESULT_STEPS(line, i) ((i) * (line)->result_step)
+
+ALWAYS_INLINE int32_t wrapped(const CpuIndexComponent *component, int32_t index) {
+    return index + (index < 0 ? component->wrap : 0);
+}
+
+ALWAYS_INLINE int32_t clamped(int32_t index, int32_t largest) {
+    const int32_t low = index < 0 ? 0 : index;
+    return low > largest ? largest : low;
+}
+
+// Inlined for each form, so that the compiler makes vectors of the loops over indices in a row.
+ALWAYS_INLINE void add_clamped(const CpuIndexComponent *all, int64_t step, bool is_unsigned, int64_t n,
+                               int32_t *offsets) {
+    const CpuIndexComponent held = *all, *component = &held;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t index = component->indices[i * step];
+        const int32_t start = is_unsigned ? (index < 0 ? INT32_MAX : index) : wrapped(component, index);
+        offsets[i] += clamped(start, component->largest) * component->stride;
+    }
+}
+
+ALWAYS_INLINE void add_dropped(const CpuIndexComponent *all, int64_t step, int64_t n, int32_t *offsets) {
+    const CpuIndexComponent held = *all, *component = &held;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t start = wrapped(component, component->indices[i * step]);
+        const bool fits = start >= 0 && start <= component->largest && offsets[i] >= 0;
+        const uint32_t sum = (uint32_t)offsets[i] + (uint32_t)start * (uint32_t)component->stride;
+        offsets[i] = fits ? (int32_t)sum : -1;
+    }
+}
+
+static void add_offsets(const CpuIndexComponent *component, bool clamp, int64_t n, int32_t *offsets) {
+    assert(component->wrap >= 0 && component->largest >= 0 && (component->wrap == 0 || !component->is_unsigned));
+    const int64_t step = component->index_step;
+    if (!clamp && step == 1)
+        add_dropped(component, 1, n, offsets);
+    else if (!clamp)
+        add_dropped(component, step, n, offsets);
+    else if (component->is_unsigned)
+        add_clamped(component, step, true, n, offsets);
+    else if (step == 1)
+        add_clamped(component, 1, false, n, offsets);
+    else
+        add_clamped(component, step, false, n, offsets);
+}
+
+// Products of 32-bit numbers, which the compiler turns into vectors.
+static void add_places(const CpuIndexComponent *all, int64_t n, int64_t *places) {
+    const CpuIndexComponent held = *all, *component = &held;
+    for (int64_t i = 0; i < n; i++)
+        places[i] += (int64_t)clamped(wrapped(component, component->indices[i]), component->largest) *
+                     (int64_t)component->stride;
+}
 
 // ---- gather
 
@@ -64,11 +95,11 @@ ALWAYS_INLINE void ask_for(const char *from, int64_t bytes) {
         const int64_t early = line->ahead && line->count > line->ahead ? line->count - line->ahead : 0;    \
         int64_t i = 0;                                                                                     \
         for (; i < early; i++) {                                                                           \
-            ask_for(from + CLAMPED_##KIND(line, i + line->ahead) * width, bytes);                          \
-            move_run(to + RESULT_##KIND(line, i) * width, from + CLAMPED_##KIND(line, i) * width, bytes);  \
+            ask_for(from + OFFSET_##KIND(line, i + line->ahead) * width, bytes);                           \
+            move_run(to + RESULT_##KIND(line, i) * width, from + OFFSET_##KIND(line, i) * width, bytes);   \
         }                                                                                                  \
         for (; i < line->count; i++)                                                                       \
-            move_run(to + RESULT_##KIND(line, i) * width, from + CLAMPED_##KIND(line, i) * width, bytes);  \
+            move_run(to + RESULT_##KIND(line, i) * width, from + OFFSET_##KIND(line, i) * width, bytes);   \
     }                                                                                                      \
     /* One copy of the code for each common length. */                                                     \
     static void gather_##KIND(const CpuIndexLine *line, int width, void *result, const void *operand) {    \
@@ -91,18 +122,8 @@ ALWAYS_INLINE void ask_for(const char *from, int64_t bytes) {
             default: gather_runs_##KIND(line, width, line->columns *width, result, operand);               \
         }                                                                                                  \
     }
-GATHER_RUNS(S32)
-GATHER_RUNS(U32)
+GATHER_RUNS(OFFSETS)
 GATHER_RUNS(PLACES)
-GATHER_RUNS(STEPS)
-
-// Products of 32-bit numbers, which the compiler turns into vectors.
-static void add_places(const int32_t *indices, int32_t largest, int32_t stride, int64_t n, int64_t *places) {
-    for (int64_t i = 0; i < n; i++) {
-        const int32_t low = indices[i] < 0 ? 0 : indices[i];
-        places[i] += (int64_t)(low > largest ? largest : low) * (int64_t)stride;
-    }
-}
 
 // ---- scatter
 
@@ -114,10 +135,10 @@ static void add_places(const int32_t *indices, int32_t largest, int32_t stride, 
                                           const T *from) {                                                             \
         const CpuIndexLine held = *all, *line = &held;                                                                 \
         for (int64_t i = 0; i < line->count; i++) {                                                                    \
-            const int64_t at = DROPPED_##KIND(line, i), source = RESULT_##KIND(line, i);                               \
+            const int64_t at = OFFSET_##KIND(line, i), source = RESULT_##KIND(line, i);                                \
             if (at < begin || at >= end) continue;                                                                     \
             if (columns > kShortRow && line->ahead && i + line->ahead < line->count) {                                 \
-                const int64_t next = DROPPED_##KIND(line, i + line->ahead);                                            \
+                const int64_t next = OFFSET_##KIND(line, i + line->ahead);                                             \
                 ask_for((const char *)(to + (next < 0 ? at : next)), columns *(int64_t)sizeof(T));                     \
             }                                                                                                          \
             CPU_INDEPENDENT for (int64_t j = 0; j < columns; j++) {                                                    \
@@ -137,23 +158,21 @@ static void add_places(const int32_t *indices, int32_t largest, int32_t stride, 
         }                                                                                                              \
     }
 enum { kShortRow = 4 };
-#define SCATTER_KERNELS(name, T, expression) \
-    SCATTER_KERNEL(name, T, S32, expression) \
-    SCATTER_KERNEL(name, T, U32, expression) \
+#define SCATTER_KERNELS(name, T, expression)     \
+    SCATTER_KERNEL(name, T, OFFSETS, expression) \
     SCATTER_KERNEL(name, T, PLACES, expression)
 
-// As in the block kernels: NaN wins, -0 is below +0. The processor's own maximum of two zeros, or with a NaN, is the
-// second operand: both orders of operands, anded, are the larger zero; ored, the smaller one.
-#define ARGMINMAX(T, S)                                                     \
-    ALWAYS_INLINE T larger_##S(T x, T y) {                                  \
-        const T one = x > y ? x : y, other = y > x ? y : x;                 \
-        const T both = float_of_##S(bits_of_##S(one) & bits_of_##S(other)); \
-        return x != x || y != y ? x + y : both;                             \
-    }                                                                       \
-    ALWAYS_INLINE T smaller_##S(T x, T y) {                                 \
-        const T one = x < y ? x : y, other = y < x ? y : x;                 \
-        const T both = float_of_##S(bits_of_##S(one) | bits_of_##S(other)); \
-        return x != x || y != y ? x + y : both;                             \
+// As in the block kernels: NaN wins, -0 is below +0. The processor's own maximum or minimum is right except where the
+// numbers are equal or not ordered, which is rare, or nearly always so. Zeros of two signs, anded, are the larger one;
+// ored, the smaller one.
+#define ARGMINMAX(T, S)                                                        \
+    ALWAYS_INLINE T larger_##S(T x, T y) {                                     \
+        if (x > y || x < y) return x > y ? x : y;                              \
+        return x == y ? float_of_##S(bits_of_##S(x) & bits_of_##S(y)) : x + y; \
+    }                                                                          \
+    ALWAYS_INLINE T smaller_##S(T x, T y) {                                    \
+        if (x > y || x < y) return x < y ? x : y;                              \
+        return x == y ? float_of_##S(bits_of_##S(x) | bits_of_##S(y)) : x + y; \
     }
 #define float_of_f32 f32_of_bits
 #define float_of_f64 f64_of_bits
@@ -183,27 +202,24 @@ SCATTER_KERNELS(maximum_f64, double, larger_f64(x, y))
 
 // A point is one vector: the number after it is added too, except that of the last point, which may be the array's end.
 typedef float Point __attribute__((vector_size(sizeof(float) * CPU_POINT_ROOM)));
-#define ADD_POINTS(KIND)                                                                                           \
-    ALWAYS_INLINE void add_point_##KIND(const CpuIndexLine *line, int64_t i, int64_t begin, int64_t end,           \
-                                        float *operand, const float *from, size_t bytes) {                         \
-        const int64_t at = DROPPED_##KIND(line, i);                                                                \
-        if (at < begin || at >= end) return;                                                                       \
-        Point x, y = {0};                                                                                          \
-        memcpy(&y, from + RESULT_##KIND(line, i), bytes);                                                          \
-        memcpy(&x, operand + at, sizeof x);                                                                        \
-        x += y;                                                                                                    \
-        memcpy(operand + at, &x, sizeof x);                                                                        \
-    }                                                                                                              \
-    static void add_points_##KIND(const CpuIndexLine *all, int64_t begin, int64_t end, void *operand,              \
-                                  const void *updates) {                                                           \
-        const CpuIndexLine held = *all, *line = &held;                                                             \
-        const int64_t last = line->count - 1;                                                                      \
-        assert(line->columns == CPU_POINT && line->stride == CPU_POINT_ROOM && last >= 0);                         \
-        for (int64_t i = 0; i < last; i++) add_point_##KIND(line, i, begin, end, operand, updates, sizeof(Point)); \
-        add_point_##KIND(line, last, begin, end, operand, updates, sizeof(float) * CPU_POINT);                     \
-    }
-ADD_POINTS(S32)
-ADD_POINTS(U32)
+ALWAYS_INLINE void add_point(const CpuIndexLine *line, int64_t i, int64_t begin, int64_t end, float *operand,
+                             const float *from, size_t bytes) {
+    const int64_t at = OFFSET_OFFSETS(line, i);
+    if (at < begin || at >= end) return;
+    Point x, y = {0};
+    memcpy(&y, from + RESULT_OFFSETS(line, i), bytes);
+    memcpy(&x, operand + at, sizeof x);
+    x += y;
+    memcpy(operand + at, &x, sizeof x);
+}
+
+static void add_points(const CpuIndexLine *all, int64_t begin, int64_t end, void *operand, const void *updates) {
+    const CpuIndexLine held = *all, *line = &held;
+    const int64_t last = line->count - 1;
+    assert(line->columns == CPU_POINT && last >= 0);
+    for (int64_t i = 0; i < last; i++) add_point(line, i, begin, end, operand, updates, sizeof(Point));
+    add_point(line, last, begin, end, operand, updates, sizeof(float) * CPU_POINT);
+}
 
 #define AT(TYPE, kernel) [CPU_REGISTER_##TYPE] = kernel
 #define ARGMINMAX_ROW(name, KIND) \
@@ -219,11 +235,9 @@ ADD_POINTS(U32)
                  [CPU_INDEX_MAXIMUM] = ARGMINMAX_ROW(maximum, KIND)}
 
 const CpuIndexKernels CPU_ISA_NAME(cpu_index_kernels) = {
-    .gather = {[CPU_INDEX_S32] = gather_S32,
-               [CPU_INDEX_U32] = gather_U32,
-               [CPU_INDEX_PLACES] = gather_PLACES,
-               [CPU_INDEX_STEPS] = gather_STEPS},
+    .gather = {[CPU_INDEX_OFFSETS] = gather_OFFSETS, [CPU_INDEX_PLACES] = gather_PLACES},
+    .add_offsets = add_offsets,
     .add_places = add_places,
-    .scatter = {SCATTER_TABLE(S32), SCATTER_TABLE(U32), SCATTER_TABLE(PLACES)},
-    .add_points = {[CPU_INDEX_S32] = add_points_S32, [CPU_INDEX_U32] = add_points_U32},
+    .scatter = {SCATTER_TABLE(OFFSETS), SCATTER_TABLE(PLACES)},
+    .add_points = add_points,
 };

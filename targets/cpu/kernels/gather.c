@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A gather is a list of slices. The plan (index_plan.h) computes, for blocks of slices, where each begins in operand
 // and result, with starts clamped so that a slice never leaves the operand. The rest is copying: short contiguous
-// slices are copied by the kernels of the instruction set (one call per block), others run by run. The simplest
-// gathers, whose slices are runs at the position given by one 32-bit index (embedding tables), are lines: they need no
-// blocks at all.
+// slices are copied by the kernels of the instruction set (one call per block), others run by run. Where slices are
+// runs at equal distances in the result (embedding tables, x[i, j]), they are lines: only their offsets in the operand
+// are computed, as 32-bit numbers.
 #include "targets/cpu/kernels/gather.h"
 
 #include <assert.h>
@@ -19,9 +19,8 @@ typedef struct GatherJob {
     const CpuIndexKernels *kernels;
     CpuFetchPlan fetch;
     CpuIndexPlan plan;
-    CpuIndexKind kind;  // of the line
     CpuIndexLine line;  // all slices where they are lines
-    bool shares;        // all lines have the same indices, for which there is add_places()
+    bool shares;        // all lines have the same indices
     int width;
     char *result;
     const char *operand;
@@ -92,33 +91,28 @@ static void gather_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// Copies `lines` whole lines with the same indices, from slice number `first` on: the positions are computed once for
-// all of them.
-static void copy_lines(const GatherJob *job, int64_t first, int64_t lines) {
-    enum { kPlaces = 1024 };
-    const int64_t count = job->line.count;
-    for (int64_t at = 0; at < count; at += kPlaces) {
-        const int64_t n = count - at < kPlaces ? count - at : kPlaces;
-        int64_t places[kPlaces] = {0};
-        const int32_t *indices = (const int32_t *)job->line.indices + at;
-        job->kernels->add_places(indices, (int32_t)job->line.largest, (int32_t)job->line.stride, n, places);
+// Copies `count` slices of one line from number `first` on, and those with the same indices in the lines that follow,
+// `lines` in all: the offsets are computed once.
+static void copy_lines(const GatherJob *job, int64_t first, int64_t count, int64_t lines) {
+    int32_t offsets[CPU_INDEX_OFFSETS_AT_ONCE];
+    for (int64_t at = 0; at < count; at += CPU_INDEX_OFFSETS_AT_ONCE) {
+        const int64_t n = count - at < CPU_INDEX_OFFSETS_AT_ONCE ? count - at : CPU_INDEX_OFFSETS_AT_ONCE;
+        cpu_index_line_offsets(&job->plan, first + at, n, true, offsets);
         for (int64_t i = 0; i < lines; i++) {
-            const int64_t slice = first + i * count + at;
+            const int64_t slice = first + i * job->line.count + at;
             int64_t result, operand;
             CpuIndexLine part = cpu_index_line_part(&job->plan, &job->line, slice, slice + n, &result, &operand);
-            part.indices = places;
-            job->kernels->gather[CPU_INDEX_STEPS](&part, job->width, job->result + result * job->width,
-                                                  job->operand + operand * job->width);
+            part.offsets = offsets;
+            job->kernels->gather[CPU_INDEX_OFFSETS](&part, job->width, job->result + result * job->width,
+                                                    job->operand + operand * job->width);
         }
     }
 }
 
-// Whether copy_lines() can copy the lines.
 static bool shares_indices(const GatherJob *job) {
-    const CpuIndexLine *line = &job->line;
-    bool same = job->plan.batch_rank > 1 && job->kind == CPU_INDEX_S32 && line->index_step == 1;
+    bool same = job->plan.batch_rank > 1;
     for (int d = 1; d < job->plan.batch_rank; d++) same = same && job->plan.batch[d].indices == 0;
-    return same && line->largest >= 0 && line->largest <= INT32_MAX && line->stride <= INT32_MAX;
+    return same;
 }
 
 // Copies slices that are lines. A long line's part of the operand leaves the caches while many others are copied, so
@@ -130,17 +124,11 @@ static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
     const int64_t count = job->line.count;
     (void)worker;
     for (int64_t i = begin; i < end;) {
-        const int64_t whole = i % count == 0 ? (end - i) / count : 0, lines = whole < kLines ? whole : kLines;
-        if (job->shares && lines > 1) {
-            copy_lines(job, i, lines);
-            i += lines * count;
-            continue;
-        }
-        int64_t result, operand;
-        const CpuIndexLine part = cpu_index_line_part(&job->plan, &job->line, i, end, &result, &operand);
-        job->kernels->gather[job->kind](&part, job->width, job->result + result * job->width,
-                                        job->operand + operand * job->width);
-        i += part.count;
+        const int64_t whole = job->shares && i % count == 0 ? (end - i) / count : 0;
+        const int64_t lines = whole > kLines ? kLines : whole > 1 ? whole : 1;
+        const int64_t left = count - i % count, slices = left < end - i ? left : end - i;
+        copy_lines(job, i, slices, lines);
+        i += slices * lines;
     }
 }
 
@@ -154,14 +142,69 @@ HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void
                      .result = result,
                      .operand = operand};
     HLO_TRY(cpu_index_plan(indexing, false, indices, &job.plan));
-    job.plan.add_places = job.kernels->add_places;
+    job.plan.kernels = job.kernels;
     if (job.plan.batch_count == 0 || job.plan.slice_count == 0) return HLO_SUCCESS;
     const int64_t bytes = job.plan.slice_count * width;
     const int64_t elements = cpu_index_elements(indexing->operand_rank, indexing->operand_sizes);
-    const bool is_line = cpu_index_line(&job.plan, elements, width, &job.kind, &job.line);
+    const bool is_line = cpu_index_line(&job.plan, elements, width, &job.line);
     job.shares = is_line && shares_indices(&job);
     job.fetch = cpu_index_plan_fetch(&job.plan, operand, elements, width);
     cpu_pool_parallel_for_grain(job.plan.batch_count * (bytes + 8) < kParallelBytes ? NULL : pool, job.plan.batch_count,
                                 kParallelBytes / 4 / (bytes + 8) + 1, is_line ? line_task : gather_task, &job);
+    return HLO_SUCCESS;
+}
+
+// ---- masked slices
+
+typedef struct FillJob {
+    CpuIndexPlan plan;
+    const bool *mask;
+    const char *element;
+    char *result;
+    int width;
+} FillJob;
+
+// Fills the slice that begins at element `place` of the result.
+static void fill_slice(const FillJob *job, int64_t place) {
+    const CpuIndexPlan *plan = &job->plan;
+    const CpuWindowStep *run = &plan->window[0];
+    int64_t index[CPU_KERNEL_RANK_LIMIT] = {0}, runs = plan->slice_count / run->size;
+    for (;;) {
+        if (run->result == 1)
+            cpu_fill_run(job->result + place * job->width, job->element, run->size, job->width);
+        else
+            cpu_copy_run(job->result + place * job->width, run->result, job->element, 0, run->size, job->width);
+        if (--runs <= 0) return;
+        for (int d = 1; d < plan->window_rank; d++) {
+            place += plan->window[d].result;
+            if (++index[d] < plan->window[d].size) break;
+            place -= plan->window[d].size * plan->window[d].result;
+            index[d] = 0;
+        }
+    }
+}
+
+static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const FillJob *job = argument;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const bool *masked = memchr(job->mask + i, false, (size_t)(end - i));
+        if (!masked) return;
+        i = masked - job->mask;
+        fill_slice(job, cpu_index_result_place(&job->plan, i));
+    }
+}
+
+// Nearly all masks are true throughout.
+HloStatus cpu_gather_fill(CpuPool *pool, const CpuIndexing *indexing, int width, void *result, const bool *mask,
+                          const void *element) {
+    assert(indexing && width > 0 && mask && element);
+    FillJob job = {.mask = mask, .element = element, .result = result, .width = width};
+    HLO_TRY(cpu_index_plan(indexing, true, NULL, &job.plan));  // as for a scatter: the batch has only index vectors
+    if (job.plan.batch_count == 0 || job.plan.slice_count == 0) return HLO_SUCCESS;
+    const int64_t bytes = job.plan.slice_count * width;
+    cpu_pool_parallel_for_grain(job.plan.batch_count * (bytes + 1) < kParallelBytes ? NULL : pool, job.plan.batch_count,
+                                kParallelBytes / (bytes + 1) + 1, fill_task, &job);
     return HLO_SUCCESS;
 }

@@ -30,12 +30,17 @@ typedef struct CpuIndexing {
     const int64_t *operand_batching_dims;
     const int64_t *indices_batching_dims;
     const int64_t *slice_sizes;  // of the gather, one per operand dimension; ignored by scatter
+    const int64_t *wraps;        // by component: what is added to an index below 0 first, 0 to 2^31 - 1; NULL: nothing
 } CpuIndexing;
 
 // Computes result = gather(operand, indices); elements have `width` bytes. `indices` points to one array or, if they
 // are split, to one for each component.
 HLO_NODISCARD HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void *result,
                                    const void *operand, const void *const *indices);
+
+// Writes `element` over the slices of a gather's result whose predicate is false: `mask` has one for each index vector.
+HLO_NODISCARD HloStatus cpu_gather_fill(CpuPool *pool, const CpuIndexing *indexing, int width, void *result,
+                                        const bool *mask, const void *element);
 
 typedef enum CpuScatterOp {
     CPU_SCATTER_ASSIGN,

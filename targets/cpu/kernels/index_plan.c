@@ -14,6 +14,7 @@
 #include "targets/cpu/kernels/index_plan.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "targets/cpu/element/integer.h"
 
@@ -139,7 +140,10 @@ HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *const *
     if (x->index_vector_dim < x->indices_rank) plan->start_stride = indices_strides[x->index_vector_dim];
     for (int i = 0; i < x->map_count; i++) {
         const int64_t d = x->start_index_map[i];
-        plan->starts[i] = (CpuStartStep){operand_strides[d], x->operand_sizes[d] - sizes[d], plan->indices, 0};
+        plan->starts[i] = (CpuStartStep){.operand = operand_strides[d],
+                                         .largest = x->operand_sizes[d] - sizes[d],
+                                         .wrap = x->wraps ? x->wraps[i] : 0,
+                                         .indices = plan->indices};
         if (x->split && indices)
             plan->starts[i].indices = indices[i];
         else
@@ -155,6 +159,7 @@ HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *const *
 static const int64_t kNowhere = -(INT64_C(1) << 56);
 
 static inline int64_t placed(CpuStartStep step, int64_t start, bool clamp) {
+    start += start < 0 ? step.wrap : 0;
     if (!clamp) return start >= 0 && start <= step.largest ? start * step.operand : kNowhere;
     const int64_t low = start < 0 ? 0 : start;  // no branches: indices may be in any order
     return (low > step.largest ? step.largest : low) * step.operand;
@@ -176,14 +181,27 @@ __attribute__((always_inline)) static inline void add_places_s32(Component compo
     for (int64_t i = 0; i < count; i++) operands[i] += placed(start, indices[i * step], clamp);
 }
 
+static CpuIndexComponent component32(const CpuIndexPlan *plan, Component component) {
+    const CpuStartStep start = component.start;
+    assert(start.largest >= 0 && start.operand <= INT32_MAX);
+    return (CpuIndexComponent){
+        .indices = (const int32_t *)(const void *)start.indices + component.at,
+        .index_step = component.step,
+        .is_unsigned = plan->index_type == HLO_U32,
+        .wrap = (int32_t)start.wrap,
+        .largest = start.largest < INT32_MAX ? (int32_t)start.largest : INT32_MAX,
+        .stride = (int32_t)start.operand,
+    };
+}
+
 static void add_places(const CpuIndexPlan *plan, Component component, int64_t count, bool clamp, int64_t *operands) {
     assert(count >= 0);
     const int32_t *narrow = (const int32_t *)(const void *)component.start.indices;
     const CpuStartStep start = component.start;
-    const bool plain = component.step == 1 && start.largest >= 0 && start.operand <= INT32_MAX && plan->add_places;
+    const bool plain = component.step == 1 && start.largest >= 0 && start.operand <= INT32_MAX;
     if (plan->index_type == HLO_S32 && clamp && plain) {
-        const int32_t largest = start.largest < INT32_MAX ? (int32_t)start.largest : INT32_MAX;
-        plan->add_places(narrow + component.at, largest, (int32_t)start.operand, count, operands);
+        const CpuIndexComponent row = component32(plan, component);
+        plan->kernels->add_places(&row, count, operands);
     } else if (plan->index_type == HLO_S32 && clamp) {
         add_places_s32(component, narrow, count, true, operands);
     } else if (plan->index_type == HLO_S32) {
@@ -215,6 +233,11 @@ static BatchPlace batch_place(const CpuIndexPlan *plan, int64_t slice) {
         place.indices += index * step->indices;
     }
     return place;
+}
+
+int64_t cpu_index_result_place(const CpuIndexPlan *plan, int64_t slice) {
+    assert(plan && slice >= 0 && slice < plan->batch_count);
+    return batch_place(plan, slice).result;
 }
 
 // Computes the offsets of the slices `first` to `first + count` of the batch in operand and result. Slices of one run
@@ -255,28 +278,24 @@ CpuFetchPlan cpu_index_plan_fetch(const CpuIndexPlan *plan, const void *operand,
 
 // ---- lines
 
-// Recognises the form of embedding tables, table[ids]: one index per slice, and slices that are rows, all in a line; or
-// many lines, one from each row of an operand. For long rows copying takes nearly all the time, so that nothing is
-// gained over the general plan: as in gather.c, rows above kLongBytes are left to it.
-bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexKind *kind,
-                    CpuIndexLine *line) {
-    assert(plan && kind && line && width > 0);
+// Recognises the form of embedding tables, table[ids], and of single elements, x[i, j]: slices that are rows, all in a
+// line; or many lines, one from each row of an operand. For long rows copying takes nearly all the time, so that
+// nothing is gained over the general plan: as in gather.c, rows above kLongBytes are left to it.
+bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexLine *line) {
+    assert(plan && line && width > 0);
     enum { kLongBytes = 256, kLongLine = 16 };
     const CpuWindowStep *run = &plan->window[0];
     const CpuBatchStep *batch = &plan->batch[0];
     if (plan->batch_rank > 1 && batch->size < kLongLine) return false;  // each begins with some divisions
-    if (plan->start_count != 1 || batch->operand != 0 || plan->window_rank != 1 || run->operand != 1 ||
-        run->result != 1 || run->size * width > kLongBytes ||
+    if (batch->operand != 0 || plan->window_rank != 1 || run->operand != 1 || run->result != 1 ||
+        run->size * width > kLongBytes || operand_elements > INT32_MAX ||
         (plan->index_type != HLO_S32 && plan->index_type != HLO_U32))
         return false;
+    for (int s = 0; s < plan->start_count; s++)
+        if (plan->starts[s].largest < 0) return false;
     const CpuFetchPlan fetch = cpu_index_plan_fetch(plan, plan->indices, operand_elements, width);
-    *kind = plan->index_type == HLO_S32 ? CPU_INDEX_S32 : CPU_INDEX_U32;
     *line = (CpuIndexLine){.count = batch->size,
                            .columns = run->size,
-                           .indices = plan->indices,
-                           .index_step = batch->indices,
-                           .largest = plan->starts[0].largest,
-                           .stride = plan->starts[0].operand,
                            .result_step = batch->result,
                            .ahead = fetch.base ? fetch.slices : 0};
     return true;
@@ -288,19 +307,28 @@ CpuIndexLine cpu_index_line_part(const CpuIndexPlan *plan, const CpuIndexLine *l
     CpuIndexLine part = *line;
     const BatchPlace place = batch_place(plan, first);
     const int64_t left = line->count - first % line->count;
-    part.indices = (const char *)line->indices + place.indices * (int64_t)sizeof(int32_t);
     part.count = end - first < left ? end - first : left;
     *result = place.result;
     *operand = place.operand;
     return part;
 }
 
+void cpu_index_line_offsets(const CpuIndexPlan *plan, int64_t first, int64_t count, bool clamp, int32_t *offsets) {
+    assert(first >= 0 && count >= 0 && first + count <= plan->batch_count && plan->kernels && offsets);
+    const int64_t at = batch_place(plan, first).indices;
+    memset(offsets, 0, sizeof *offsets * (size_t)count);
+    for (int s = 0; s < plan->start_count; s++) {
+        const CpuIndexComponent part =
+            component32(plan, (Component){plan->starts[s], at + plan->starts[s].first, plan->batch[0].indices});
+        plan->kernels->add_offsets(&part, clamp, count, offsets);
+    }
+}
+
 CpuIndexLine cpu_index_line_of_block(const CpuIndexPlan *plan, const CpuIndexBlock *block, const CpuFetchPlan *fetch) {
     assert(plan->window_rank == 1 && plan->window[0].operand == 1); /* slices are runs */
     return (CpuIndexLine){.count = block->count,
                           .columns = plan->window[0].size,
-                          .indices = block->operands,
-                          .index_step = 1,
+                          .offsets = block->operands,
                           .result_places = block->results,
                           .ahead = fetch->base ? fetch->slices : 0};
 }

@@ -24,6 +24,7 @@ typedef struct CpuBatchStep {
 typedef struct CpuStartStep {
     int64_t operand;  // stride of the dimension that the index counts
     int64_t largest;  // last start at which the slice fits
+    int64_t wrap;     // added to starts below 0
     const char *indices;
     int64_t first;  // the component's first element in them
 } CpuStartStep;
@@ -38,14 +39,17 @@ typedef struct CpuIndexPlan {
     int64_t batch_count;   // slices
     int64_t slice_count;   // elements of one slice
     HloType index_type;
-    const char *indices;          // of the first component
-    CpuPlacesKernel *add_places;  // for clamped indices, or NULL
+    const char *indices;             // of the first component
+    const CpuIndexKernels *kernels;  // set by the caller before positions are computed
 } CpuIndexPlan;
 
 // Plans a gather, or a scatter, whose slices have the sizes of its updates. `indices` is as for cpu_gather(), or NULL
 // for a plan that only describes. UNIMPLEMENTED beyond the rank limit.
 HLO_NODISCARD HloStatus cpu_index_plan(const CpuIndexing *indexing, bool scatter, const void *const *indices,
                                        CpuIndexPlan *plan);
+
+// Returns the element of the result, or of the updates, at which slice number `slice` begins.
+int64_t cpu_index_result_place(const CpuIndexPlan *plan, int64_t slice);
 
 // Consecutive slices.
 enum { CPU_INDEX_BLOCK = 256 };
@@ -77,15 +81,18 @@ static inline void cpu_index_fetch(const CpuFetchPlan *fetch, const CpuIndexBloc
     for (int64_t i = 0; i < fetch->bytes; i += kLine) __builtin_prefetch(from + i, 0, 2);
 }
 
-// True if each slice is a short run whose position is given by one 32-bit index. Sets *line to the slices of one step
-// of the outer batch dimensions (all of them if there is only one such dimension), for the kernels of *kind. `width` is
-// that of an element, `operand_elements` the operand's size.
-bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexKind *kind,
-                    CpuIndexLine *line);
+// True if each slice is a short run whose position is given by 32-bit indices, in an array whose offsets fit in 32
+// bits. Sets *line to the slices of one step of the outer batch dimensions (all of them if there is only one such
+// dimension), for the kernels of OFFSETS. `width` is that of an element, `operand_elements` the operand's size.
+bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexLine *line);
 // Returns the part of the plan's slices [first, end) that the first one's line contains: `count` slices of the result.
-// *result and *operand are the elements from which the line's own strides count.
+// *result and *operand are the elements from which the line's own offsets and strides count.
 CpuIndexLine cpu_index_line_part(const CpuIndexPlan *plan, const CpuIndexLine *line, int64_t first, int64_t end,
                                  int64_t *result, int64_t *operand);
+// Computes the offsets of `count` slices of one line from number `first` on. A slice that does not fit is moved if
+// `clamp`, else its offset is -1.
+enum { CPU_INDEX_OFFSETS_AT_ONCE = 1024 };
+void cpu_index_line_offsets(const CpuIndexPlan *plan, int64_t first, int64_t count, bool clamp, int32_t *offsets);
 // Returns the line of a block's slices, for the kernels of PLACES; it points into the block.
 CpuIndexLine cpu_index_line_of_block(const CpuIndexPlan *plan, const CpuIndexBlock *block, const CpuFetchPlan *fetch);
 

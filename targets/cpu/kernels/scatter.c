@@ -200,24 +200,38 @@ static void scatter_task(void *argument, int64_t begin, int64_t end, int worker)
     }
 }
 
-// Does the same if the windows are a line.
+// Applies the windows of a line to the elements [begin, end) of the operand by this kernel.
+static void apply_line(const ScatterJob *job, CpuScatterKernel *kernel, void *operand, int64_t begin, int64_t end) {
+    int32_t offsets[CPU_INDEX_OFFSETS_AT_ONCE];
+    const int64_t width = hlo_type_bytes(job->scatter->types[0]), bytes = job->line.result_step * width;
+    CpuIndexLine line = job->line;
+    line.offsets = offsets;
+    for (int64_t i = 0; i < job->line.count; i += line.count) {
+        line.count = job->line.count - i < CPU_INDEX_OFFSETS_AT_ONCE ? job->line.count - i : CPU_INDEX_OFFSETS_AT_ONCE;
+        cpu_index_line_offsets(&job->plan, i, line.count, false, offsets);
+        kernel(&line, begin, end, operand, (const char *)job->updates[0] + i * bytes);
+    }
+}
+
 static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
     const ScatterJob *job = argument;
     (void)worker;
-    job->line_runs(&job->line, begin, end, job->operands[0], job->updates[0]);
+    apply_line(job, job->line_runs, job->operands[0], begin, end);
 }
 
 // ---- points
 
 // Returns the kernel for a line of points if these are several for each point of an operand that stays in the caches:
 // then its copy with room for a vector each takes less time than adding the numbers one by one.
-static CpuScatterKernel *points_kernel(const ScatterJob *job, CpuIndexKind kind) {
+static CpuScatterKernel *points_kernel(const ScatterJob *job) {
     enum { kEach = 2, kMostBytes = 1 << 18 };
     const int64_t points = job->operand_count / CPU_POINT, bytes = (int64_t)sizeof(float) * CPU_POINT_ROOM;
     if (job->scatter->op != CPU_SCATTER_ADD || job->scatter->types[0] != HLO_F32) return NULL;
-    if (job->line.columns != CPU_POINT || job->line.stride != CPU_POINT || job->operand_count % CPU_POINT) return NULL;
+    if (job->line.columns != CPU_POINT || job->plan.start_count != 1 || job->plan.starts[0].operand != CPU_POINT ||
+        job->operand_count % CPU_POINT)
+        return NULL;
     const bool few = points * bytes > kMostBytes || job->line.count < kEach * points;
-    return few ? NULL : job->index_kernels->add_points[kind];
+    return few ? NULL : job->index_kernels->add_points;
 }
 
 // Makes points [begin, end) of the result.
@@ -225,13 +239,11 @@ static void points_task(void *argument, int64_t begin, int64_t end, int worker) 
     const ScatterJob *job = argument;
     const float *from = (const float *)(const void *)job->source;
     float *to = job->operands[0], *padded = job->padded;
-    CpuIndexLine line = job->line;
     (void)worker;
-    line.stride = CPU_POINT_ROOM;
     for (int64_t i = begin; i < end; i++)
         for (int k = 0; k < CPU_POINT_ROOM; k++)
             padded[i * CPU_POINT_ROOM + k] = k < CPU_POINT ? from[i * CPU_POINT + k] : 0;
-    job->points(&line, begin * CPU_POINT_ROOM, end * CPU_POINT_ROOM, padded, job->updates[0]);
+    apply_line(job, job->points, padded, begin * CPU_POINT_ROOM, end * CPU_POINT_ROOM);
     for (int64_t i = begin; i < end; i++)
         for (int k = 0; k < CPU_POINT; k++) to[i * CPU_POINT + k] = padded[i * CPU_POINT_ROOM + k];
 }
@@ -240,6 +252,7 @@ static HloStatus run_points(CpuPool *pool, ScatterJob *job) {
     const int64_t points = job->operand_count / CPU_POINT;
     job->padded = cpu_pool_scratch_take(pool, sizeof(float) * (size_t)(points * CPU_POINT_ROOM));
     HLO_FAIL_IF(!job->padded, HLO_RESOURCE_EXHAUSTED, "no memory for the points of a scatter");
+    job->plan.starts[0].operand = CPU_POINT_ROOM;
     if (job->shared)
         cpu_pool_parallel_for(pool, points, points_task, job);
     else
@@ -367,11 +380,10 @@ static void choose_split(ScatterJob *job, const CpuPool *pool) {
     const CpuWindowStep *run = &plan->window[0];
     const HloType type = job->scatter->types[0];
     const bool one_run = plan->window_rank == 1 && run->operand == 1 && run->result == 1 && job->scatter->count == 1;
-    CpuIndexKind kind;
     if (one_run && job->split == SPLIT_OWNERS) {
         job->runs = run_kernel(job, CPU_INDEX_PLACES);
-        if (plan->batch_rank == 1 && cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &kind, &job->line))
-            job->line_runs = run_kernel(job, kind), job->points = points_kernel(job, kind);
+        if (plan->batch_rank == 1 && cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &job->line))
+            job->line_runs = run_kernel(job, CPU_INDEX_OFFSETS), job->points = points_kernel(job);
     }
     if (one_run && job->scatter->op != CPU_SCATTER_ASSIGN && job->scatter->op != CPU_SCATTER_CALL &&
         !job->kernels->decode[type] && !job->kernels->wrap[type])
@@ -401,6 +413,7 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *res
                       .source = operands[0]};
     HLO_TRY(check_types(&job));
     HLO_TRY(cpu_index_plan(&scatter->indexing, true, &indices, &job.plan));
+    job.plan.kernels = job.index_kernels;
     job.operand_count = cpu_index_elements(scatter->indexing.operand_rank, scatter->indexing.operand_sizes);
     const bool any = job.plan.batch_count > 0 && job.plan.slice_count > 0;
     if (any) choose_split(&job, pool);
@@ -463,7 +476,8 @@ void cpu_scatter_small(const CpuSmallScatter *small, void *result, const void *o
     int64_t place = 0;
     if (result != operand) memcpy(result, operand, (size_t)small->operand_bytes);
     for (int i = 0; i < small->start_count; i++) {
-        const int64_t start = cpu_read_integer(indices, small->index_type, i * small->start_stride);
+        int64_t start = cpu_read_integer(indices, small->index_type, i * small->start_stride);
+        start += start < 0 ? small->starts[i].wrap : 0;
         if (start < 0 || start > small->starts[i].largest) return;
         place += start * small->starts[i].operand;
     }

@@ -26,23 +26,32 @@ static void describe(HloArena *arena, const HloShape *operand, const HloShape *i
     indexing->index_type = indices->type;
 }
 
+// Sets the index vectors' components, which may be read before negative ones are counted from the end.
+static void describe_components(HloArena *arena, const CpuNode *node, HloInts map, CpuIndexing *indexing) {
+    indexing->start_index_map = copy_list(arena, map, &indexing->map_count);
+    if (node->wraps) indexing->wraps = hlo_arena_copy(arena, node->wraps, sizeof(int64_t) * (size_t)map.count);
+}
+
 // ---- gather
 
 typedef struct GatherKernel {
     CpuIndexing indexing;
     int width;
-    int64_t unread;  // bytes of a result that empty slices leave zero; 0 if there are elements to gather
+    int64_t unread;    // bytes of a result that empty slices leave zero; 0 if there are elements to gather
+    const void *fill;  // the element that is written over masked slices, or NULL
 } GatherKernel;
 
 static HloStatus run_gather(const void *data, void *const *arguments, CpuPool *pool) {
     const GatherKernel *kernel = data;
     const CpuIndexing *indexing = &kernel->indexing;
-    void *result = arguments[1 + (indexing->split ? indexing->map_count : 1)];
-    if (kernel->unread) {
+    const int mask = 1 + (indexing->split ? indexing->map_count : 1);
+    void *result = arguments[mask + (kernel->fill ? 1 : 0)];
+    if (kernel->unread)
         memset(result, 0, (size_t)kernel->unread);
-        return HLO_SUCCESS;
-    }
-    return cpu_gather(pool, indexing, kernel->width, result, arguments[0], (const void *const *)arguments + 1);
+    else
+        HLO_TRY(cpu_gather(pool, indexing, kernel->width, result, arguments[0], (const void *const *)arguments + 1));
+    if (!kernel->fill) return HLO_SUCCESS;
+    return cpu_gather_fill(pool, indexing, kernel->width, result, arguments[mask], kernel->fill);
 }
 
 HloStatus cpu_lower_gather(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
@@ -52,17 +61,25 @@ HloStatus cpu_lower_gather(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     GatherKernel *kernel = HLO_ARENA_NEW(arena, GatherKernel, 1);
     CpuIndexing *indexing = &kernel->indexing;
     int count;
-    describe(arena, node->operands[0]->shape, node->operands[1]->shape, node->results[0]->shape, indexing);
+    indexing->split = node->operand_count - (node->fill ? 1 : 0) > 2;
+    // The indices may be in an array of another shape, with the same elements in the same order.
+    describe(arena, node->operands[0]->shape, node->instruction->operands[1]->shape, node->results[0]->shape, indexing);
+    if (indexing->split) {
+        int64_t *sizes =
+            hlo_arena_copy(arena, indexing->indices_sizes, sizeof(int64_t) * (size_t)indexing->indices_rank);
+        sizes[gather->index_vector_dim] = 1;
+        indexing->indices_sizes = sizes;
+    }
     indexing->index_vector_dim = (int)gather->index_vector_dim;
-    indexing->split = node->operand_count > 2;
     indexing->window_dims = copy_list(arena, gather->offset_dims, &indexing->window_count);
     indexing->collapsed_dims = copy_list(arena, gather->collapsed_slice_dims, &indexing->collapsed_count);
-    indexing->start_index_map = copy_list(arena, gather->start_index_map, &indexing->map_count);
+    describe_components(arena, node, gather->start_index_map, indexing);
     indexing->operand_batching_dims = copy_list(arena, gather->operand_batching_dims, &indexing->batching_count);
     indexing->indices_batching_dims = copy_list(arena, gather->start_indices_batching_dims, &count);
     indexing->slice_sizes = copy_list(arena, gather->slice_sizes, &count);
     kernel->width = hlo_type_bytes(node->operands[0]->shape->type);
     if (hlo_ints_contain(gather->slice_sizes, 0)) kernel->unread = node->results[0]->bytes;
+    if (node->fill) kernel->fill = hlo_arena_copy(arena, node->fill->literal->data, (size_t)kernel->width);
     cpu_step_kernel(lowering, node, step, run_gather, kernel);
     return HLO_SUCCESS;
 }
@@ -105,11 +122,12 @@ static void describe_scatter(CpuLowering *lowering, const CpuNode *node, int cou
     const HloScatterAttributes *from = HLO_ATTRIBUTES(node->instruction, Scatter);
     HloArena *arena = lowering->arena;
     int ignored;
-    describe(arena, node->operands[0]->shape, node->operands[count]->shape, node->operands[count + 1]->shape, indexing);
+    describe(arena, node->operands[0]->shape, node->instruction->operands[count]->shape,
+             node->operands[count + 1]->shape, indexing);
     indexing->index_vector_dim = (int)from->index_vector_dim;
     indexing->window_dims = copy_list(arena, from->update_window_dims, &indexing->window_count);
     indexing->collapsed_dims = copy_list(arena, from->inserted_window_dims, &indexing->collapsed_count);
-    indexing->start_index_map = copy_list(arena, from->scatter_dims_to_operand_dims, &indexing->map_count);
+    describe_components(arena, node, from->scatter_dims_to_operand_dims, indexing);
     indexing->operand_batching_dims = copy_list(arena, from->input_batching_dims, &indexing->batching_count);
     indexing->indices_batching_dims = copy_list(arena, from->scatter_indices_batching_dims, &ignored);
 }
@@ -126,7 +144,10 @@ HloStatus cpu_lower_scatter(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     const HloComputation *computation = node->instruction->called[0];
     const int count = node->operand_count / 2;
     const CpuScalarFunction *function = cpu_scalar_compile(lowering, computation);
-    if (!function || 3 * count > CPU_SCALAR_LIMIT) return cpu_lower_give_up(lowering, node);
+    if (!function || 3 * count > CPU_SCALAR_LIMIT) {
+        assert(!node->wraps); /* the evaluator would read other indices than the instruction's */
+        return cpu_lower_give_up(lowering, node);
+    }
     CpuScatter *kernel = HLO_ARENA_NEW(lowering->arena, CpuScatter, 1);
     HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, count);
     for (int i = 0; i < count; i++) types[i] = node->operands[i]->shape->type;
