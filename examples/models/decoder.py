@@ -15,16 +15,17 @@ and timed, but not run.
 """
 import dataclasses
 import functools
+import importlib
 import math
 
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.experimental import pallas as pl
-from jax.experimental.pallas.ops.tpu.megablox import gmm
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
+megablox = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")  # its package has a function of this name
 AXES = ("data", "fsdp", "expert", "sequence", "tensor")
 BATCH = ("data", "fsdp", "expert")
 LONGEST_MASK = 16384  # masks of more positions take minutes to make
@@ -55,7 +56,9 @@ class Decoder:
     dense_layers: int = 0  # first layers, which have an MLP of `dense_hidden` instead of experts
     dense_hidden: int = 0
     expert_biases: bool = False
-    tiles: tuple = ()  # rows, depth, columns of the tiles of grouped products as a kernel; without, XLA makes them
+    # Tiles of grouped products as a kernel: rows, depth, columns of the product, of its gradient with respect to the rows, and to
+    # the matrices. Three more if those of "down" differ. Without tiles, XLA makes the products.
+    tiles: tuple = ()
     capacity: float = 0  # of an expert, as a multiple of its even share; 0: dropless, with grouped products
     recompute: str = "all"  # "all", "products" (kept: those without batches), or "names" (kept: the next two)
     # What is kept on the device: of "input", "query", "key", "value", "attention" (the kernel's results), "out" (projected
@@ -68,6 +71,8 @@ class Decoder:
     stated_attention: bool = False  # a kernel that only states its work, also where JAX's could be used
     fp8: bool = False  # products of layers in float8_e4m3fn, gradients in float8_e5m2
     loss_tiles: int = 1  # parts in which logits are made
+    one_hot_embedding: bool = False  # look up tokens by a product (MaxText's use_iota_embed)
+    packed: bool = False  # several documents in a sequence: attention stays inside of each
 
     def __post_init__(self):
         self.key_heads = self.key_heads or self.heads
@@ -136,13 +141,13 @@ def like(array):
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def fused_attention(window, query, key, value):
+def fused_attention(window, query, key, value, documents):
     result = jax.ShapeDtypeStruct((*query.shape[:3], value.shape[3]), query.dtype)
     return attention_kernel([result], window, query.shape[3] + value.shape[3], query, key, value)[0]
 
 
-def fused_attention_forward(window, query, key, value):
-    result = fused_attention(window, query, key, value)
+def fused_attention_forward(window, query, key, value, documents):
+    result = fused_attention(window, query, key, value, documents)
     return result, (query, key, value, result)
 
 
@@ -151,13 +156,14 @@ def fused_attention_backward(window, saved, gradient):
     inner, outer = query.shape[3], value.shape[3]
     key_gradient, value_gradient = attention_kernel([like(key), like(value)], window, 2 * inner + 2 * outer, *saved,
                                                     gradient)
-    return attention_kernel([like(query)], window, 2 * inner + outer, *saved, gradient)[0], key_gradient, value_gradient
+    query_gradient = attention_kernel([like(query)], window, 2 * inner + outer, *saved, gradient)[0]
+    return query_gradient, key_gradient, value_gradient, None
 
 
 fused_attention.defvjp(fused_attention_forward, fused_attention_backward)
 
 
-def splash_attention(window, query, key, value):
+def splash_attention(window, query, key, value, documents):
     length, heads = query.shape[1], query.shape[2]
     mask = splash_attention_mask.CausalMask((length, length))
     if window:
@@ -170,7 +176,8 @@ def splash_attention(window, query, key, value):
         splash_attention_mask.MultiHeadMask([mask] * heads), block_sizes=blocks, residual_checkpoint_name="attention")
     query = query * jnp.bfloat16(query.shape[3]**-0.5)
     heads_first = (array.swapaxes(1, 2) for array in (query, key, value))
-    return jax.vmap(kernel)(*heads_first).swapaxes(1, 2)
+    segments = None if documents is None else splash_attention_kernel.SegmentIds(documents, documents)
+    return jax.vmap(kernel)(*heads_first, segments).swapaxes(1, 2)
 
 
 def rotated(x):
@@ -217,10 +224,28 @@ def expert_mlp(model, x, w, multiply):
     return checkpoint_name(multiply(up, "down"), "expert_out")
 
 
-def grouped_product(model, x, w, sizes):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def grouped_kernel(tiles, x, w, sizes):
+    return megablox.gmm(x, w, sizes, preferred_element_type=x.dtype, tiling=tiles[0])
+
+
+def grouped_kernel_forward(tiles, x, w, sizes):
+    return grouped_kernel(tiles, x, w, sizes), (x, w, sizes)
+
+
+def grouped_kernel_backward(tiles, saved, gradient):
+    x, w, sizes = saved
+    rows = megablox.gmm(gradient, w, sizes, preferred_element_type=x.dtype, tiling=tiles[1], transpose_rhs=True)
+    return rows, megablox.tgmm(x.swapaxes(0, 1), gradient, sizes, preferred_element_type=w.dtype, tiling=tiles[2]), None
+
+
+grouped_kernel.defvjp(grouped_kernel_forward, grouped_kernel_backward)
+
+
+def grouped_product(model, name, x, w, sizes):
     if not model.tiles:
         return jax.lax.ragged_dot(x, w, sizes)
-    return gmm(x, w, sizes, preferred_element_type=x.dtype, tiling=model.tiles)
+    return grouped_kernel(model.tiles[-3:] if name == "down" else model.tiles[:3], x, w, sizes)
 
 
 def chosen(model, x, router):
@@ -257,7 +282,7 @@ def dropless_experts(model, mesh, x, w):
         expert_of = jnp.repeat(jnp.arange(sizes.size), sizes, total_repeat_length=rows_of.shape[0])
 
         def multiply(x, name):
-            result = grouped_product(model, x, w[name], sizes)
+            result = grouped_product(model, name, x, w[name], sizes)
             return result + w[f"{name}_bias"][expert_of] if model.expert_biases else result
 
         result = expert_mlp(model, rows_of, w, multiply)
@@ -311,16 +336,17 @@ def make_layer(model, mesh, hidden_state, window):
     heads, keys = P(BATCH, "sequence", "tensor", None), P(BATCH, None, "tensor", None)
     is_stated = model.stated_attention or mesh.shape["sequence"] > 1 or model.sequence > LONGEST_MASK
     kernel = fused_attention if is_stated else splash_attention
-    attention = jax.shard_map(functools.partial(kernel, window), mesh=mesh, in_specs=(heads, keys, keys),
-                              out_specs=heads, check_vma=False)
+    attention = jax.shard_map(functools.partial(kernel, window), mesh=mesh,
+                              in_specs=(heads, keys, keys, P(BATCH, None) if model.packed else None), out_specs=heads,
+                              check_vma=False)
 
-    def layer(x, w):
+    def layer(x, w, documents):
         x = checkpoint_name(x, "input")
         h = normalised(model, x, w["attention_norm"])
         query, key, value = queries_keys_values(model, h, w)
         query, key, value = (checkpoint_name(array, name)
                              for array, name in ((query, "query"), (key, "key"), (value, "value")))
-        h = checkpoint_name(product(model, "bshk,hkd->bsd", attention(query, key, value), w["out"]), "out")
+        h = checkpoint_name(product(model, "bshk,hkd->bsd", attention(query, key, value, documents), w["out"]), "out")
         if model.post_norms:
             h = normalised(model, h, w["attention_post_norm"])
         x = jax.lax.with_sharding_constraint(x + h, hidden_state)
@@ -342,13 +368,13 @@ def policy(model):
     return POLICIES.save_only_these_names(*model.keep) if model.keep else POLICIES.nothing_saveable
 
 
-def run_layers(model, mesh, hidden_state, x, stack, windows):
+def run_layers(model, mesh, hidden_state, x, documents, stack, windows):
     """Layers in periods of `windows`: a loop over periods, or all of them written out."""
     layers = [jax.checkpoint(make_layer(model, mesh, hidden_state, window), policy=policy(model)) for window in windows]
 
     def period(x, weights):
         for layer, w in zip(layers, weights):
-            x = layer(x, w)
+            x = layer(x, w, documents)
         return x, None
 
     if model.scanned:
@@ -377,18 +403,21 @@ def cross_entropy(model, x, projection, targets):
 def make_step(model, mesh):
     hidden_state = NamedSharding(mesh, P(BATCH, "sequence", "tensor"))
 
-    def loss(parameters, tokens, targets):
-        x = parameters["embedding"].astype(jnp.bfloat16)[tokens]
+    def loss(parameters, tokens, targets, *documents):
+        documents = documents[0] if documents else None
+        embedding = parameters["embedding"].astype(jnp.bfloat16)
+        one_hot = jax.nn.one_hot(tokens, model.vocabulary, dtype=embedding.dtype) if model.one_hot_embedding else None
+        x = embedding[tokens] if one_hot is None else one_hot @ embedding
         x = jax.lax.with_sharding_constraint(x, hidden_state)
         if model.dense_layers:
-            x = run_layers(model, mesh, hidden_state, x, parameters["dense_layers"], (0,))
-        x = run_layers(model, mesh, hidden_state, x, parameters["layers"], model.windows)
+            x = run_layers(model, mesh, hidden_state, x, documents, parameters["dense_layers"], (0,))
+        x = run_layers(model, mesh, hidden_state, x, documents, parameters["layers"], model.windows)
         x = normalised(model, x, parameters["norm"])
         projection = parameters["embedding"].T if model.tied else parameters["output"]
         return cross_entropy(model, x, projection, targets)
 
-    def step(parameters, mean, variance, tokens, targets):
-        value, gradient = jax.value_and_grad(loss)(parameters, tokens, targets)
+    def step(parameters, mean, variance, *batch):
+        value, gradient = jax.value_and_grad(loss)(parameters, *batch)
         mean = jax.tree.map(lambda m, g: (0.9 * m + 0.1 * g).astype(m.dtype), mean, gradient)
         variance = jax.tree.map(lambda v, g: (0.95 * v + 0.05 * g * g).astype(v.dtype), variance, gradient)
         parameters = jax.tree.map(lambda p, m, v: (p - 3e-4 * m / (jnp.sqrt(v) + 1e-8)).astype(p.dtype), parameters,
@@ -450,7 +479,7 @@ def arguments(model, mesh):
     tokens = array((model.batch, model.sequence), (BATCH, "sequence"), jnp.int32)
     means = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, model.first_moment or a.dtype, sharding=a.sharding),
                          parameters)
-    return parameters, means, parameters, tokens, tokens
+    return parameters, means, parameters, *(tokens,) * (3 if model.packed else 2)
 
 
 def parameter_count(model):
