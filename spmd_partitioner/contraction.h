@@ -24,6 +24,8 @@ enum { SPMD_CARRIED_WHOLE = 64 << 20 };
 // combined element by element: a gradient, or the update of a weight. Nothing says then that its parts may be apart:
 // what is saved before would be sent after it, and people expect the one all-reduce of data parallelism.
 bool spmd_only_leaves(const HloInstruction *op);
+// The axes that shard a summed dimension of both operands of a product alike; none if there is no such dimension.
+SpmdAxes spmd_contracted_axes(const SpmdConsequences *consequences, const SpmdNode *node);
 // The dimension of the result of product `node` that propagation should shard by *axes, which shard the summed
 // dimension of both operands. -1 where adding up the parts, or sharding nothing, costs no more.
 int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t node, SpmdAxes *axes);

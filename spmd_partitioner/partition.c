@@ -28,6 +28,7 @@
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/later.h"
 
 // A form of an array that was made before.
 // Chains hang in SpmdScope.reshards and .frees, keyed by instruction id + 1.
@@ -438,6 +439,14 @@ static bool can_stay_partial(const SpmdPartitioner *partitioner, const HloInstru
     return spmd_keeps_partial(user->opcode, reduction);
 }
 
+// Whether a partial result of the current op costs less if it is finished after the ops that follow.
+static bool should_wait(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdArray *array) {
+    if (array->annotated || local->reduction != HLO_OP_ADD || local->sharding->unreduced || !local->source)
+        return false;
+    const int64_t now = spmd_path(partitioner, local->global, local->sharding, local->partial, array->sharding)->cost;
+    return spmd_later_cost(partitioner, local->source, local->sharding, local->partial) < now;
+}
+
 // An annotated array gets its sharding at once, since the user asked for it there. A partial one is finished at once
 // too, unless its only user passes it on: a postponed all-reduce may be merged with another or become a reduce-scatter,
 // but two users would finish it twice.
@@ -454,8 +463,10 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
                        .reduction = reduction};
     if (partial) {
         // What passes a partial result on did not make it.
-        bool passes = op->operand_count == 1 && spmd_operand(partitioner, 0).summed;
-        local.summed = passes ? spmd_operand(partitioner, 0).summed : op;
+        const int32_t waiting = spmd_waiting_operand(partitioner, op);
+        const int32_t sum = op->operand_count == 1 ? 0 : waiting;
+        const HloInstruction *summed = sum < 0 ? NULL : spmd_operand(partitioner, sum).summed;
+        local.summed = summed ? summed : op;
     }
     if (sharding->unreduced) {
         local.partial |= sharding->unreduced;
@@ -464,6 +475,8 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
     bool now = array->annotated || (partial && !can_stay_partial(partitioner, op, reduction));
     SpmdAtomSet keep = partial && reduction == HLO_OP_ADD ? taken_as_sum(partitioner->plan, op, leaf) : 0;
     if (!array->annotated && partial && !(partial & ~keep)) now = false;  // its users take the sum as it is
+    local.waits = partial && !keep && should_wait(partitioner, &local, array);
+    now &= !local.waits;
     if (now) local = spmd_reshard(partitioner, local, array->sharding, keep, (SpmdReason){.op = op, .what = "result"});
     spmd_define_as(partitioner, leaf, &local);
 }

@@ -15,6 +15,7 @@ typedef struct SpmdLocal {
     SpmdAtomSet partial;           // axes over which the devices' values still have to be combined
     HloOpcode reduction;           // with this op
     const HloInstruction *summed;  // the source op that left it partial; NULL if it is not
+    bool waits;                    // partial, and left so to the only user (later.h)
 } SpmdLocal;
 
 // The computation that is being written.

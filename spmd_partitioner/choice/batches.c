@@ -14,6 +14,7 @@
 #include "spmd_partitioner/batches.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "spmd_partitioner/contraction.h"
 
@@ -151,6 +152,15 @@ static bool visit_node(Search *search, int32_t number, const SpmdMovedAxes *move
     return true;
 }
 
+// What product `origin` costs at most where its result is: where both operands are split along a dimension that it sums
+// over, the sums are scattered.
+static double most_at(const Search *search, int32_t origin) {
+    const SpmdNode *node = &search->consequences->plan->nodes.items[origin];
+    const SpmdAxes summed = spmd_contracted_axes(search->consequences, node);
+    if (!spmd_axes_equal(&summed, &search->batches->axes)) return INFINITY;
+    return price(search, node, spmd_rule_result(node->rule, 0), SPMD_TRANSFER_SCATTER);
+}
+
 // What is saved if the axes of dimension `from` of the result of product `origin` go to `to`, less what is sent; 0
 // where that is not worth it.
 static double gain(SpmdConsequences *consequences, int32_t origin, int32_t from, int32_t to, SpmdBatches *batches) {
@@ -165,7 +175,10 @@ static double gain(SpmdConsequences *consequences, int32_t origin, int32_t from,
     for (int64_t i = 0; i < batches->moved.count; i++) {
         const SpmdMovedAxes moved = batches->moved.items[i];
         for (int32_t n = consequences->first_node[moved.array]; n < consequences->first_node[moved.array + 1]; n++) {
+            const double before = search.saved;
             if (!visit_node(&search, consequences->touching[n], &moved)) return 0;
+            if (consequences->touching[n] == origin)
+                search.saved = fmin(search.saved, before + most_at(&search, origin));
         }
     }
     return search.sent < search.saved * WORTHWHILE ? search.saved - search.sent : 0;

@@ -26,6 +26,7 @@
 #include "spmd_partitioner/contest.h"
 #include "spmd_partitioner/contraction.h"
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/later.h"
 
 enum { MOST_KNOWN_FORMS = 12, MOST_KNOWN_RANK = 6 };
 
@@ -169,8 +170,16 @@ static int64_t waits_for(const HloInstruction *op, const HloShape *shape, const 
     return trips > 1 ? trips : 1;
 }
 
+// Whether spmd_define() may leave a sum to the op's user.
+static bool can_wait(const Choice *choice, int64_t leaf, const SpmdSharding *given) {
+    const SpmdRule *rule = choice->rule;
+    return rule->reduction == HLO_OP_ADD && rule->result_count == 1 && !given->unreduced &&
+           !spmd_plan_array(choice->partitioner->plan, rule->op, leaf)->annotated;
+}
+
 // Bytes to reshard a result from what the factors give to what the plan wants. Where the plan has no axes only because
-// nothing asked for any, an array that all its users make smaller is better gathered after them.
+// nothing asked for any, an array that all its users make smaller is better gathered after them. A sum may be finished
+// later.
 static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdSharding *given, SpmdAtomSet partial) {
     assert(tensor >= 0);
     const SpmdRule *rule = choice->rule;
@@ -179,6 +188,10 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     const HloShape *shape = rule->tensors[tensor].shape;
     const SpmdSharding *wanted = choice->now[tensor];
     int64_t bytes = spmd_path(partitioner, shape, given, partial, wanted)->cost;
+    if (partial && bytes && can_wait(choice, leaf, given)) {
+        const int64_t later = spmd_later_cost(partitioner, rule->op, given, partial);
+        if (later < bytes) bytes = later;
+    }
     if (partial) bytes /= waits_for(rule->op, shape, wanted);
     bool asked = spmd_plan_array(partitioner->plan, rule->op, leaf)->annotated || !spmd_sharding_is_replicated(wanted);
     int64_t whole = hlo_shape_bytes(shape);
@@ -411,6 +424,8 @@ int64_t spmd_factors_cost(SpmdPartitioner *partitioner, const SpmdRule *rule, co
 // candidate wins. Tensors are tried from the last (the results) to the first, and only a cheaper candidate replaces the
 // best, so that ties go to the plan.
 SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
+    const int32_t sum = spmd_waiting_operand(partitioner, rule->op);
+    if (sum >= 0) return spmd_waiting_factors(partitioner, rule, sum);
     KnownForms known;
     Choice choice = choice_of(partitioner, rule, windows, &known);
     SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
@@ -469,6 +484,7 @@ SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule
     SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, operand, factors, manual);
     SpmdReason reason = {.op = rule->op, .what = spmd_operand_name(partitioner, operand)};
     SpmdLocal local = spmd_operand(partitioner, operand);
+    if (local.waits) return local;
     SpmdAtomSet sums = spmd_passed_sums(partitioner, rule->op) & ~spmd_factor_atoms(rule, factors);
     if (sums) return spmd_reshard(partitioner, local, wanted, sums, reason);
     // Ops that only pass elements on keep partial results partial: the plan looked at that when it left them so.
@@ -505,6 +521,14 @@ static const HloShape *local_result(SpmdPartitioner *partitioner, const SpmdRule
     return hlo_shape_tuple(arena, shapes, rule->result_count);
 }
 
+// The zeros that a device adds to a sum, where it selects them, must not become NaN where another operand is infinite:
+// they are selected again.
+static HloInstruction *keep_zeros(SpmdPartitioner *partitioner, HloInstruction *made, const HloInstruction *sum) {
+    const bool scales = hlo_is(made, HLO_OP_MULTIPLY) || hlo_is(made, HLO_OP_DIVIDE);
+    if (!scales || !hlo_is(sum, HLO_OP_SELECT)) return made;
+    return spmd_emit_select(partitioner, sum->operands[0], made, sum->operands[2]);
+}
+
 // `operands` are local and in the forms of spmd_factor_operand(). Attributes that name sizes (slice
 // sizes, groups) are changed to local ones by the row's `adjust`.
 HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
@@ -529,6 +553,13 @@ HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rul
             hlo_attributes_copy(partitioner->module->arena, hlo_op_info(op->opcode)->family, op->attributes);
         row->adjust(rule, partitioner->module->arena, attributes, locals, made->shape);
         hlo_instruction_set_attributes(made, attributes);
+    }
+    const int32_t waiting = spmd_waiting_operand(partitioner, op);
+    if (waiting >= 0) {
+        sums = spmd_operand(partitioner, waiting).partial;
+        partial |= sums;
+        // Zeros that the program itself selects are not these.
+        if (!hlo_is(op->operands[waiting], HLO_OP_SELECT)) made = keep_zeros(partitioner, made, operands[waiting]);
     }
     HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, rule->result_count);
     spmd_emit_leaves(partitioner, made, leaves);

@@ -79,8 +79,7 @@ bool spmd_sum_waits(const HloInstruction *op) {
     return false;
 }
 
-// The axes that shard a summed factor of both operands alike; none if there is no such factor.
-static SpmdAxes contracted_axes(const SpmdConsequences *consequences, const SpmdNode *node) {
+SpmdAxes spmd_contracted_axes(const SpmdConsequences *consequences, const SpmdNode *node) {
     const SpmdRule *rule = node->rule;
     for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) {
         if (rule->factors.items[f].kind != SPMD_REDUCE) continue;
@@ -153,7 +152,7 @@ static SpmdAxes axes_in_question(const SpmdConsequences *consequences, const Spm
     const SpmdRule *rule = node->rule;
     if (!rule || !spmd_is_product(rule->op) || node->directions != SPMD_BOTH_WAYS) return (SpmdAxes){0};
     const SpmdArray *made = spmd_node_array(consequences, node, spmd_rule_result(rule, 0));
-    const SpmdAxes axes = contracted_axes(consequences, node);
+    const SpmdAxes axes = spmd_contracted_axes(consequences, node);
     const bool elsewhere = made && (spmd_sharding_used(made->sharding) & spmd_axes_set(&axes));
     const bool changes = made && !made->annotated && !elsewhere && axes.count;
     return !changes || spmd_sum_waits(rule->op) || spmd_only_leaves(rule->op) ? (SpmdAxes){0} : axes;

@@ -89,3 +89,39 @@ CaseTest(const int *number, batches, attention_by_heads) {
         expect_bytes(&(SentBytes){program->name, text.data, program->bytes});
     hlo_text_free(&text);
 }
+
+#define PRODUCTS(A, ATiles, B, BTiles, Result, Tiles)                                                           \
+    "HloModule m, num_partitions=4\nENTRY e {\n a = " A " parameter(0), sharding={devices=" ATiles "}\n b = " B \
+    " parameter(1), sharding={devices=" BTiles "}\n d = " Result                                                \
+    " dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}\n"  \
+    " ROOT t = " Result " copy(d), sharding={devices=" Tiles "}\n}\n"
+
+// Each device has a part of the sums. bug: the exchange of both operands for batches, and of the result back, was
+// compared with gathering an operand, not with scattering the sums.
+static const SentBytes sums[] = {
+    {"rows of sums",
+     PRODUCTS("f32[4,16,32]", "[1,1,4]<=[4]", "f32[4,32,16]", "[1,4,1]<=[4]", "f32[4,16,16]", "[1,4,1]<=[4]"),
+     4 * 12 * 16 * 4},
+    {"rows of sums, uneven in what is summed",
+     PRODUCTS("f32[4,16,30]", "[1,1,4]<=[4]", "f32[4,30,16]", "[1,4,1]<=[4]", "f32[4,16,16]", "[1,4,1]<=[4]"),
+     4 * 12 * 16 * 4},
+    {"columns of sums of two axes",
+     PRODUCTS("f32[4,16,32]", "[1,1,4]<=[2,2]T(1,0)", "f32[4,32,16]", "[1,4,1]<=[2,2]T(1,0)", "f32[4,16,16]",
+              "[1,1,4]<=[2,2]T(1,0)"),
+     4 * 16 * 12 * 4},
+    {"one batch",
+     PRODUCTS("f32[1,16,32]", "[1,1,4]<=[4]", "f32[1,32,16]", "[1,4,1]<=[4]", "f32[1,16,16]", "[1,4,1]<=[4]"),
+     12 * 16 * 4},
+    // The operands are smaller than the sums: one is exchanged for rows, and the other gathered.
+    {"rows of larger sums",
+     PRODUCTS("f32[4,16,4]", "[1,1,4]<=[4]", "f32[4,4,16]", "[1,4,1]<=[4]", "f32[4,16,16]", "[1,4,1]<=[4]"),
+     3 * 4 * 4 * 4 + 3 * 4 * 16 * 4},
+};
+
+CaseList(batches, bug_sums_of_products_that_are_scattered) {
+    return cases_numbered(HLO_COUNT_OF(sums));
+}
+
+CaseTest(const int *number, batches, bug_sums_of_products_that_are_scattered) {
+    expect_bytes(&sums[*number]);
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sum over devices can be finished at once, or after the ops that follow if these are linear in it and nothing else
+// uses it. That is worth it where they make less of it. Rows of a sharded table that are looked up, weighted and added
+// up are the common case:
+//
+//     %g = f32[64,4,8] gather(f32[1024,8] %table, s32[64,4] %i)    the table sharded by rows, a part of the rows found
+//     %m = f32[64,4,8] multiply(%g, %w)                            on each device
+//     %s = f32[64,8] reduce(%m), dimensions={1}
+//     finished at %g    a reduce-scatter of f32[64,4,8]
+//     finished at %s    a reduce-scatter of f32[64,8]; the weights of all rows are gathered for %m
+//
+// The same question is asked again at each op on the way, when more of the cost has been paid: a sum that waits is
+// finished before an op that turns out not to be able to take it.
+#include "spmd_partitioner/later.h"
+
+#include <assert.h>
+
+#include "hlo/ir/literal.h"
+#include "spmd_partitioner/contraction.h"
+
+// Ops that are followed, at most.
+enum { MOST_STEPS = 12 };
+
+static bool is_zero(const HloInstruction *at) {
+    if (hlo_is(at, HLO_OP_BROADCAST)) at = at->operands[0];
+    return hlo_is(at, HLO_OP_CONSTANT) && hlo_literal_is_zero(hlo_constant_literal(at));
+}
+
+// Whether `op` is linear in operand `index` alone, while the others are fixed.
+static bool is_linear_in(const HloInstruction *op, int32_t index) {
+    switch (op->opcode) {
+        case HLO_OP_NEGATE:
+        case HLO_OP_MULTIPLY:
+        case HLO_OP_DOT: return true;
+        // Integers are rounded by each device.
+        case HLO_OP_DIVIDE: return index == 0 && !hlo_type_is_integer(op->shape->type);
+        case HLO_OP_SELECT: return index > 0 && is_zero(op->operands[3 - index]);
+        case HLO_OP_CONVERT: return spmd_keeps_sum(op);
+        case HLO_OP_REDUCE:
+            return index == 0 && op->operand_count == 2 && is_zero(op->operands[1]) &&
+                   spmd_rule_combiner(op->called[0]) == HLO_OP_ADD;
+        default: return hlo_op_is(op->opcode, HLO_OP_IS_REARRANGES);
+    }
+}
+
+static const SpmdLocal *local_of(const SpmdPartitioner *partitioner, const HloInstruction *op) {
+    return partitioner->locals[partitioner->plan->first_leaf[op->id]];
+}
+
+// Which operand of its only user `op` is, if that can take it as a sum and no other operand is one; -1 otherwise.
+static int32_t taken_as(const SpmdPartitioner *partitioner, const HloInstruction *op) {
+    if (op->users.count != 1 || hlo_instruction_is_root(op) || hlo_type_kind(op->shape->type) == HLO_KIND_PRED ||
+        spmd_plan_array(partitioner->plan, op, 0)->annotated)
+        return -1;
+    const HloInstruction *user = op->users.items[0];
+    if (!hlo_shape_is_array(user->shape) || hlo_shape_is_dynamic(user->shape)) return -1;
+    int32_t found = -1;
+    for (int32_t i = 0; i < user->operand_count; i++) {
+        const SpmdLocal *local = local_of(partitioner, user->operands[i]);
+        if (user->operands[i] == op) {
+            if (found >= 0) return -1;
+            found = i;
+        } else if (!hlo_shape_is_array(user->operands[i]->shape) || (local && local->waits)) {
+            return -1;
+        }
+    }
+    return is_linear_in(user, found) ? found : -1;
+}
+
+// What it costs to have an operand that may not have been made yet in a form, from where the plan has it. A broadcast
+// is made there from its operand.
+static int64_t other_cost(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdSharding *to) {
+    const SpmdPlan *plan = partitioner->plan;
+    if (plan->free[op->id] || !op->shape->rank) return 0;
+    const int64_t cost = spmd_path(partitioner, op->shape, spmd_plan_array(plan, op, 0)->sharding, 0, to)->cost;
+    if (!cost || !hlo_is(op, HLO_OP_BROADCAST) || !plan->rules[op->id]) return cost;
+    const SpmdRule *rule = plan->rules[op->id];
+    SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
+    spmd_rule_project(rule, partitioner->mesh, spmd_rule_result(rule, 0), to, factors);
+    const SpmdSharding *wanted =
+        spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, to->manual);
+    const int64_t remade = other_cost(partitioner, op->operands[0], wanted);
+    return remade < cost ? remade : cost;
+}
+
+// What an op's work costs with these axes.
+static double work_price(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const SpmdSharding *sharding =
+        spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0), factors, 0);
+    const double bytes = 2 * (double)spmd_local_bytes(partitioner->mesh, rule->op->shape, sharding);
+    return spmd_work_price(partitioner->plan->costs, bytes, spmd_local_points(rule, partitioner->mesh, factors));
+}
+
+// The work beyond what the op takes where the plan has its result.
+static int64_t more_work(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    SpmdAxes *planned = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
+    const SpmdSharding *wanted = spmd_plan_array(partitioner->plan, rule->op, 0)->sharding;
+    spmd_rule_project(rule, partitioner->mesh, spmd_rule_result(rule, 0), wanted, planned);
+    const double more = work_price(partitioner, rule, factors) - work_price(partitioner, rule, planned);
+    return more > 0 ? spmd_price_cost(more) : 0;
+}
+
+// The factors of an op that takes operand `at` in `sharding`; NULL if it would have to be sent for it.
+static SpmdAxes *factors_by(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t at,
+                            const SpmdSharding *sharding) {
+    SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
+    if (!spmd_rule_project(rule, partitioner->mesh, at, sharding, factors)) return NULL;
+    spmd_rule_resolve(rule, partitioner->mesh, factors);
+    const SpmdSharding *takes =
+        spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, at, factors, sharding->manual);
+    return spmd_sharding_equal(takes, sharding) ? factors : NULL;
+}
+
+// Adds to *cost what the user of a sum at `at` costs but for the collective, and sets *sharding to where its result is.
+static bool take_step(SpmdPartitioner *partitioner, const HloInstruction *user, int32_t at,
+                      const SpmdSharding **sharding, SpmdAtomSet *partial, int64_t *cost) {
+    const SpmdRule *rule = partitioner->plan->rules[user->id];
+    const SpmdAxes *factors = rule ? factors_by(partitioner, rule, at, *sharding) : NULL;
+    if (!factors) return false;
+    const SpmdAtomSet manual = (*sharding)->manual;
+    for (int32_t i = 0; i < user->operand_count; i++) {
+        if (i == at) continue;
+        const SpmdSharding *wanted =
+            spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, i, factors, manual);
+        *cost = spmd_add_bytes(*cost, other_cost(partitioner, user->operands[i], wanted));
+    }
+    *cost = spmd_add_bytes(*cost, more_work(partitioner, rule, factors));
+    *partial |= spmd_partial_axes(rule, factors);
+    *sharding =
+        spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0), factors, manual);
+    return true;
+}
+
+int64_t spmd_later_cost(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdSharding *sharding,
+                        SpmdAtomSet partial) {
+    assert(partial);
+    int64_t cost = 0, least = SPMD_MOST_BYTES;
+    for (int32_t i = 0, at; i < MOST_STEPS && (at = taken_as(partitioner, op)) >= 0; i++) {
+        op = op->users.items[0];
+        if (!take_step(partitioner, op, at, &sharding, &partial, &cost) || cost >= least) break;
+        if (!hlo_is(op, HLO_OP_REDUCE) && !hlo_is(op, HLO_OP_DOT)) continue;
+        const SpmdSharding *wanted = spmd_plan_array(partitioner->plan, op, 0)->sharding;
+        const int64_t all = spmd_add_bytes(cost, spmd_path(partitioner, op->shape, sharding, partial, wanted)->cost);
+        if (all < least) least = all;
+    }
+    return least;
+}
+
+int32_t spmd_waiting_operand(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    for (int32_t i = 0; i < op->operand_count; i++) {
+        const SpmdLocal *local = local_of(partitioner, op->operands[i]);
+        if (local && local->waits) return i;
+    }
+    return -1;
+}
+
+SpmdAxes *spmd_waiting_factors(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t sum) {
+    SpmdAxes *factors = factors_by(partitioner, rule, sum, spmd_operand(partitioner, sum).sharding);
+    HLO_BUG_IF(!factors);
+    return factors;
+}
