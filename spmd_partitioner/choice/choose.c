@@ -340,6 +340,40 @@ static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
     }
 }
 
+// Whether an operand without `factor` is sharded by axes that the factor has.
+static bool has_elsewhere(const Choice *choice, int32_t factor, SpmdAtomSet atoms) {
+    for (int32_t t = 0; t < 2; t++) {
+        const bool has = spmd_dim_of_factor(&choice->rule->tensors[t], factor) >= 0;
+        if (!has && choice->now[t] && (spmd_sharding_used(choice->now[t]) & atoms)) return true;
+    }
+    return false;
+}
+
+// The axes of each free dimension of a product, moved to each dimension that it sums over, where the other operand has
+// them elsewhere and would have to be gathered: both operands exchange their shards, and the sum is scattered to where
+// the axes were. Gradients of weights are the common case: they are smaller than activations. That takes more messages,
+// so it must send a tenth less.
+static void consider_contracted(Choice *choice, const SpmdAxes *factors) {
+    const SpmdRule *rule = choice->rule;
+    const SpmdMesh *mesh = choice->partitioner->mesh;
+    const size_t bytes = (size_t)rule->factors.count * sizeof(*factors);
+    if (!spmd_is_product(rule->op)) return;
+    const double most = 0.9 * (double)sent_cost(choice, factors);
+    for (int32_t from = 0; from < (int32_t)rule->factors.count; from++) {
+        const bool free = rule->factors.items[from].kind == SPMD_PASS && !is_batch(rule, from);
+        if (!free || !factors[from].count || !has_elsewhere(choice, from, spmd_axes_set(&factors[from]))) continue;
+        for (int32_t to = 0; to < (int32_t)rule->factors.count; to++) {
+            const SpmdFactor *factor = &rule->factors.items[to];
+            const int64_t shards = spmd_axes_product(mesh, &factors[from]) * spmd_axes_product(mesh, &factors[to]);
+            if (factor->kind != SPMD_REDUCE || factor->exact || factor->size % shards) continue;
+            SpmdAxes *moved = hlo_arena_copy(choice->partitioner->arena, factors, bytes);
+            spmd_axes_append(&moved[to], &factors[from]);
+            moved[from] = (SpmdAxes){0};
+            if ((double)sent_cost(choice, moved) < most) consider(choice, moved);
+        }
+    }
+}
+
 // The table of a lookup, or the array that a slice at a variable index is taken from, gathered. Looked up where it is,
 // each device has a part of the result, and adding these up takes more messages than gathering a small table.
 static void consider_whole_table(Choice *choice, const SpmdAxes *factors) {
@@ -441,6 +475,7 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
     }
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--)
         if (!has_led(&choice, t)) consider_lead(&choice, t);
+    if (choice.best) consider_contracted(&choice, choice.best);
     return choice.best;
 }
 

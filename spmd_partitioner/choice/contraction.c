@@ -36,12 +36,26 @@ enum { CHAIN = 8 };
 // Uses of a result that are followed to the end of the program, at most.
 enum { MOST_USES = 64 };
 
-// Whether `at` is an element of the loop's tuple, or a sum that begins with one.
-static bool begins_with_carry(const HloInstruction *at, const HloInstruction *carry) {
-    for (int32_t i = 0; i < CHAIN; i++) {
-        if (hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT)) return at->operands[0] == carry;
-        if (!hlo_is(at, HLO_OP_ADD)) return false;
+// The element of the loop's tuple that `at` is, or with which the sum `at` begins, if nothing else reads either; NULL
+// for others.
+static const HloInstruction *carried_begin(const HloInstruction *at, const HloInstruction *carry) {
+    for (int32_t i = 0; i < CHAIN && at->users.count == 1; i++) {
+        if (hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT)) return at->operands[0] == carry ? at : NULL;
+        if (!hlo_is(at, HLO_OP_ADD)) return NULL;
         at = at->operands[0];
+    }
+    return NULL;
+}
+
+// Whether `at`, with what is still added to it, becomes element `index` of the loop's tuple and is used for nothing
+// else.
+static bool is_carried_on(const HloInstruction *at, int64_t index) {
+    const HloInstruction *root = at->parent->root;
+    for (int32_t i = 0; i < CHAIN && at->users.count == 1; i++) {
+        const HloInstruction *user = at->users.items[0];
+        if (user == root) return hlo_is(root, HLO_OP_TUPLE) && root->operands[index] == at;
+        if (!hlo_is(user, HLO_OP_ADD) || user->operands[0] == user->operands[1]) return false;
+        at = user;
     }
     return false;
 }
@@ -60,8 +74,8 @@ bool spmd_sum_waits(const HloInstruction *op) {
         const HloInstruction *user = op->users.items[0];
         switch (user->opcode) {
             case HLO_OP_ADD: {
-                const HloInstruction *other = user->operands[user->operands[0] == op];
-                if (begins_with_carry(other, carry)) return true;
+                const HloInstruction *begin = carried_begin(user->operands[user->operands[0] == op], carry);
+                if (begin) return is_carried_on(user, HLO_ATTRIBUTES(begin, TupleIndex)->index);
                 break;
             }
             case HLO_OP_CONVERT:

@@ -41,6 +41,34 @@
     "}\n"                                                                                                    \
     " ROOT t = " Shape " reverse(p), dimensions={" Dims "}, sharding={devices=" Into "}\n}\n"
 
+// The gradient of a weight [D,H] from activations [B,S,D] and the gradient of what it made of them, [B,S,H], which are
+// both sharded as Devices says.
+#define WEIGHT_GRADIENT(N, B, S, D, H, Devices, Result)                       \
+    "HloModule m, num_partitions=" N "\nENTRY e {\n p = f32[" B "," S "," D   \
+    "] parameter(0), sharding={devices=" Devices "}\n q = f32[" B "," S "," H \
+    "] parameter(1), sharding={devices=" Devices "}\n ROOT t = f32[" D "," H  \
+    "] dot(p, q), lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}, sharding={devices=" Result "}\n}\n"
+
+// Three layers x + tanh(x u) v of 64 rows, whose state is sharded along its columns and whose weights along the summed
+// dimensions.
+#define RESIDUAL                                                                                                       \
+    "HloModule m, num_partitions=4\nmore {\n t = (s32[], f32[64,16], f32[16,32], f32[32,16]) parameter(0)\n"           \
+    " i = s32[] get-tuple-element(t), index=0\n n = s32[] constant(3)\n ROOT l = pred[] compare(i, n), direction=LT\n" \
+    "}\nstep {\n t = (s32[], f32[64,16], f32[16,32], f32[32,16]) parameter(0)\n"                                       \
+    " i = s32[] get-tuple-element(t), index=0\n x = f32[64,16] get-tuple-element(t), index=1\n"                        \
+    " u = f32[16,32] get-tuple-element(t), index=2\n v = f32[32,16] get-tuple-element(t), index=3\n"                   \
+    " o = s32[] constant(1)\n j = s32[] add(i, o)\n"                                                                   \
+    " a = f32[64,32] dot(x, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[1,4]<=[4]}\n"   \
+    " s = f32[64,32] tanh(a)\n d = f32[64,16] dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"         \
+    " y = f32[64,16] add(x, d), sharding={devices=[1,4]<=[4]}\n"                                                       \
+    " ROOT r = (s32[], f32[64,16], f32[16,32], f32[32,16]) tuple(j, y, u, v)\n}\nENTRY e {\n"                          \
+    " x = f32[64,16] parameter(0), sharding={devices=[1,4]<=[4]}\n"                                                    \
+    " u = f32[16,32] parameter(1), sharding={devices=[1,4]<=[4]}\n"                                                    \
+    " v = f32[32,16] parameter(2), sharding={devices=[4,1]<=[4]}\n z = s32[] constant(0)\n"                            \
+    " t = (s32[], f32[64,16], f32[16,32], f32[32,16]) tuple(z, x, u, v)\n"                                             \
+    " w = (s32[], f32[64,16], f32[16,32], f32[32,16]) while(t), condition=more, body=step\n"                           \
+    " ROOT r = f32[64,16] get-tuple-element(w), index=1, sharding={devices=[1,4]<=[4]}\n}\n"
+
 // The sum or difference of two products that each leave parts on the devices.
 #define PRODUCTS(N, Op, Result)                                           \
     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[" N               \
@@ -370,6 +398,19 @@ static const SentBytes programs[] = {
      " q = f32[8,16] parameter(1), sharding={devices=[4,1]<=[4]}\n"
      " ROOT t = f32[16,16] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}, sharding={replicated}\n}\n",
      2 * 3 * 16 * 16 * 4 / 4},
+    // Activations [B,S,D] and [B,S,H] are exchanged for batches, and parts of the sum [D,H] scattered. Gathering one of
+    // them would send (n - 1) B S D / n elements.
+    {"the gradient of a weight of sharded activations",
+     WEIGHT_GRADIENT("4", "8", "16", "8", "12", "[1,1,4]<=[4]", "[1,4]<=[4]"),
+     3 * 8 * 16 * (8 + 12) * 4 / 16 + 3 * 8 * 12 * 4 / 4},
+    {"the gradient of a weight, uneven", WEIGHT_GRADIENT("4", "8", "16", "7", "12", "[1,1,4]<=[4]", "[1,4]<=[4]"),
+     3 * 8 * 16 * (8 + 12) * 4 / 16 + 3 * 7 * 12 * 4 / 4},
+    {"the gradient of a weight, of one batch", WEIGHT_GRADIENT("4", "1", "32", "8", "12", "[1,1,4]<=[4]", "[1,4]<=[4]"),
+     3 * 32 * (8 + 12) * 4 / 16 + 3 * 8 * 12 * 4 / 4},
+    {"the gradient of a weight, two axes", WEIGHT_GRADIENT("8", "8", "16", "8", "12", "[2,1,4]<=[8]", "[2,4]<=[8]"),
+     3 * 4 * 16 * (8 + 12) * 4 / 16 + 7 * 8 * 12 * 4 / 8},
+    // What a product adds to the state of a loop is no sum that waits for its end if the body reads that state too.
+    {"a residual connection in a loop", RESIDUAL, 3 * 2 * 3 * 64 * 16 * 4 / 16 + 2 * 3 * 16 * 32 * 4 / 4},
     {"parts of two products, scattered once", PRODUCTS("8", "add", "[4,1]<=[4]"), 3 * 8 * 8 * 4 / 4},
     {"parts of two products, uneven", PRODUCTS("7", "add", "[4,1]<=[4]"), 3 * 8 * 8 * 4 / 4},
     {"parts of two products of one row", PRODUCTS("1", "add", "[1,4]<=[4]"), 3 * 8 * 4 / 4},
