@@ -63,6 +63,14 @@ typedef struct Flight {
     bool is_pipelined;  // another iteration waits for it
 } Flight;
 
+// A transfer for the next iteration that starts after kernel `after`, wherever the start is in the plan.
+typedef struct Placed {
+    const HloInstruction *start;
+    int64_t after;
+    int64_t needed;  // when this iteration needed what the one before had started; -1: not yet
+    bool has_begun;
+} Placed;
+
 // A loop whose body is being run, and how its pipelined transfers bound the time of an iteration (pipelining.h).
 typedef struct Loop {
     const HloInstruction *loop;
@@ -75,6 +83,7 @@ typedef struct Loop {
     int64_t extra_bytes;        // of arrays that are held for the next iteration
     HloInstructionVector held;  // the starts that make them
     bool is_copy_bound;         // whether copies between memories, not the network, determine `longest`
+    HLO_VECTOR(Placed) placed;  // transfers for the next iteration that have a place in this one
 } Loop;
 
 // The mesh that the program was partitioned for: names and sizes of its axes.
@@ -399,18 +408,6 @@ static bool runs_once(const Simulation *simulation) {
     return simulation->depth == 1;
 }
 
-// The bytes that a transfer makes on the device and that are held for the next iteration.
-static int64_t held_bytes(const Simulation *simulation, const HloInstruction *start) {
-    const EmuChip *chip = &simulation->program->topology->chip;
-    const int64_t leaves = hlo_shape_leaf_count(start->shape);
-    int64_t most = 0;
-    for (int64_t i = 0; i < leaves; i++) {
-        const int64_t bytes = emu_hbm_bytes(chip, hlo_shape_leaf(start->shape, i));
-        if (bytes > most) most = bytes;
-    }
-    return most;
-}
-
 // Whether a transfer crosses the boundary between two iterations. What is loaded ahead must find memory beside
 // everything that the device holds while the loop runs.
 static bool is_pipelined(Simulation *simulation, const HloInstruction *start) {
@@ -419,16 +416,35 @@ static bool is_pipelined(Simulation *simulation, const HloInstruction *start) {
         return false;
     if (emu_ends_late(start, loop->loop)) return true;
     if (!emu_starts_early(simulation->program->arena, start, loop->loop)) return false;
-    const int64_t bytes = held_bytes(simulation, start);
+    const int64_t bytes = emu_early_bytes(&simulation->program->topology->chip, start);
     if (bytes > simulation->headroom - loop->extra_bytes) return false;
     loop->extra_bytes += bytes;
     if (bytes) hlo_vector_push(simulation->program->arena, &loop->held, (HloInstruction *)(uintptr_t)start);
     return true;
 }
 
+// The entry of a transfer that starts elsewhere in the iteration; NULL for others.
+static Placed *find_placed(const Simulation *simulation, const HloInstruction *start) {
+    Loop *loop = simulation->loop;
+    for (int64_t i = 0; loop && i < loop->placed.count; i++)
+        if (loop->placed.items[i].start == start) return &loop->placed.items[i];
+    return NULL;
+}
+
+// Lists the transfers of a loop's body that start elsewhere in the iteration.
+static void list_placed(Simulation *simulation, const EmuPlan *plan) {
+    for (int64_t k = 0; plan->starts_after && k < plan->kernel_count; k++) {
+        const HloInstruction *start = plan->kernels[k].members[0];
+        if (plan->starts_after[k] < 0 || !is_pipelined(simulation, start)) continue;
+        const Placed placed = {.start = start, .after = plan->starts_after[k], .needed = -1};
+        hlo_vector_push(simulation->program->arena, &simulation->loop->placed, placed);
+    }
+}
+
 // An asynchronous start costs the device nothing now; the flight is recorded until its done waits for it.
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
     int64_t end = simulation->now, op = -1;
+    if (find_placed(simulation, start)) return HLO_SUCCESS;
     const HloInstruction *inner = emu_synchronous_instruction(start);
     const bool is_copy = start->opcode == HLO_OP_COPY_START || is_host_slice(start);
     if (is_p2p(start, HLO_OP_SEND)) HLO_TRY(emu_mail_send(simulation->mail, start, runs_once(simulation)));
@@ -474,6 +490,23 @@ static void bound_iteration(Loop *loop, const Flight *flight, int64_t now) {
     loop->is_copy_bound = flight->is_copy;
 }
 
+// Starts the transfers for the next iteration whose place is after kernel `number` of a loop's body.
+static HloStatus begin_placed(Simulation *simulation, int64_t number) {
+    Loop *loop = simulation->loop;
+    for (int64_t i = 0; loop && loop->depth == simulation->depth && i < loop->placed.count; i++) {
+        Placed *placed = &loop->placed.items[i];
+        if (placed->after != number) continue;
+        Flight flight = {.start = placed->start, .is_pipelined = true};
+        HLO_TRY(start_transfer(simulation, placed->start, true, &flight.end, &flight.op));
+        placed->has_begun = true;
+        if (placed->needed >= 0)
+            bound_iteration(loop, &flight, placed->needed);
+        else
+            hlo_vector_push(simulation->program->arena, &simulation->flights, flight);
+    }
+    return HLO_SUCCESS;
+}
+
 // A done waits for its start, and a recv-done for the send that its message comes from.
 static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) {
     if (is_p2p(done, HLO_OP_RECV_DONE)) {
@@ -481,6 +514,8 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
         await_message(simulation, done);
     }
     const HloInstruction *start = start_of(done);
+    Placed *placed = find_placed(simulation, start);
+    if (placed && !placed->has_begun) placed->needed = simulation->now;
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         if (simulation->flights.items[i].start != start) continue;
         if (simulation->flights.items[i].is_pipelined)
@@ -635,6 +670,7 @@ static HloStatus run_computation(Simulation *simulation, const HloComputation *c
     int64_t **starts = &simulation->starts[computation->id];
     if (!*starts) *starts = HLO_ARENA_NEW(simulation->program->arena, int64_t, plan->kernel_count + 1);
     simulation->depth++;
+    list_placed(simulation, plan);
     HloStatus status = HLO_SUCCESS;
     for (int64_t i = 0; i < plan->kernel_count && !status; i++) {
         (*starts)[i] = simulation->now;
@@ -644,6 +680,7 @@ static HloStatus run_computation(Simulation *simulation, const HloComputation *c
             simulation->headroom = simulation->program->capacity - held;
         }
         status = run_step(simulation, &plan->kernels[i]);
+        if (!status) status = begin_placed(simulation, i);
     }
     (*starts)[plan->kernel_count] = simulation->now;
     simulation->depth--;

@@ -7,6 +7,9 @@
 //   forwards     s k1 d k2(d) k3        ->   s k1 k3 d k2(d)         k3 needs neither
 //   backwards    k3 k1 s k2 d k4(d)     ->   k1 s k2 k3 d k4(d)
 //
+// Transfers for the next iteration of a loop (pipelining.h) depend on nothing in this one. They start where their links
+// are free for long enough, so that no other transfer waits for them.
+//
 // The order depends on the plan alone, and so not on the program's text. Each wait looks at MOST_LOOKED_AT kernels at
 // most, so that a plan of n kernels takes O(n) time.
 #include "emulator/schedule/latency_hiding.h"
@@ -34,9 +37,12 @@ typedef struct Slot {
     int64_t route;         // of the transfer that it starts, or of a collective without halves; -1: none
     int64_t transfer;      // picoseconds that it takes
     int64_t end;           // when it ends
+    int64_t begin;         // when it gets its links
+    int64_t end_of_work;   // when the kernel has run
     int64_t opener;        // the kernel that starts the transfer that this one waits for; -1: none
     int64_t seen;          // the number of the last search that came here
     EmuOpClass kind;
+    bool crosses;  // the transfer is for the next iteration
     bool has_run;
 } Slot;
 
@@ -66,15 +72,21 @@ typedef struct Reader {
     EmuKernelCosts costs;
     const EmuPlan *plan;
     Routes *routes;
+    int64_t headroom;  // bytes that the program leaves free for what crosses iterations
 } Reader;
 
 // ---- reading the plan
 
-static bool crosses_iterations(const Reader *reader, const HloInstruction *start) {
+// Whether a transfer crosses the boundary of two iterations: what it brings for the next one must find memory.
+static bool crosses_iterations(Reader *reader, const HloInstruction *start) {
     const HloComputation *body = reader->plan->computation;
     const HloInstruction *loop = body->callers.count == 1 ? body->callers.items[0] : NULL;
     if (!loop || !hlo_is(loop, HLO_OP_WHILE) || loop->called[1] != body) return false;
-    return emu_ends_late(start, loop) || emu_starts_early(reader->program->arena, start, loop);
+    if (emu_ends_late(start, loop)) return true;
+    const int64_t bytes = emu_early_bytes(&reader->program->topology->chip, start);
+    if (bytes > reader->headroom || !emu_starts_early(reader->program->arena, start, loop)) return false;
+    reader->headroom -= bytes;
+    return true;
 }
 
 // The number of a transfer's set of links.
@@ -101,13 +113,12 @@ static void find_meetings(HloArena *arena, Routes *routes) {
                 if (routes->sets.items[a][w] & routes->sets.items[b][w]) routes->meet[a * count + b] = true;
 }
 
-// Reads the transfer of a kernel; one that crosses iterations, copies between memories, and what the network refuses
-// take no time.
-static void read_transfer(const Reader *reader, const EmuKernel *kernel, Slot *slot) {
+// Reads the transfer of a kernel; copies between memories, and what the network refuses, take no time.
+static void read_transfer(Reader *reader, const EmuKernel *kernel, Slot *slot) {
     const HloInstruction *at = kernel->members[0], *inner = emu_synchronous_instruction(at);
     EmuNetwork *network = reader->network;
     if (!hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) && at->opcode != HLO_OP_SEND) return;
-    if (kernel->kind != EMU_OP_COLLECTIVE && crosses_iterations(reader, at)) return;
+    slot->crosses = kernel->kind != EMU_OP_COLLECTIVE && crosses_iterations(reader, at);
     const HloArenaMark mark = hlo_arena_mark(network->arena);
     EmuTransfer transfer;
     HloStatus status = emu_transfer(network, at, &transfer);
@@ -134,7 +145,12 @@ static void read_updates(const Reader *reader, int64_t number, Slot *slot) {
     }
 }
 
-static void read_kernel(const Reader *reader, Slot *slots, int64_t number) {
+// Whether a kernel starts a transfer that others of its iteration wait for.
+static bool occupies_links(const Slot *slot) {
+    return slot->route >= 0 && !slot->crosses;
+}
+
+static void read_kernel(Reader *reader, Slot *slots, int64_t number) {
     const EmuKernel *kernel = &reader->plan->kernels[number];
     EmuProgram *program = reader->program;
     Slot *slot = &slots[number];
@@ -148,13 +164,13 @@ static void read_kernel(const Reader *reader, Slot *slots, int64_t number) {
         kernel->kind == EMU_OP_TRANSFER_START)
         read_transfer(reader, kernel, slot);
     for (int64_t i = 0; i < slot->needs.count && kernel->kind == EMU_OP_DONE; i++)
-        if (slots[slot->needs.items[i]].route >= 0) slot->opener = slot->needs.items[i];
+        if (occupies_links(&slots[slot->needs.items[i]])) slot->opener = slot->needs.items[i];
     if (kernel->kind >= EMU_OP_CONTROL) return;
     slot->picoseconds = emu_kernel_cost(&program->chip, kernel, reader->costs, program->resident).picoseconds;
     read_updates(reader, number, slot);
 }
 
-static Clock read_plan(const Reader *reader) {
+static Clock read_plan(Reader *reader) {
     HloArena *arena = reader->program->arena;
     Clock clock = {.arena = arena, .count = reader->plan->kernel_count, .routes = reader->routes};
     clock.slots = HLO_ARENA_NEW(arena, Slot, clock.count);
@@ -200,11 +216,12 @@ static Clock reordered(const Clock *clock, const HloInt64Vector *order, bool bac
 // ---- the clock
 
 // Puts a transfer on its links and returns when it ends.
-static int64_t put_on_links(Clock *clock, const Slot *slot) {
+static int64_t put_on_links(Clock *clock, Slot *slot) {
     const int64_t count = clock->routes->sets.count;
-    if (slot->route < 0) return clock->now;
+    if (!occupies_links(slot)) return clock->now;
     const int64_t free_at = clock->free_at[slot->route];
-    const int64_t end = emu_add(free_at > clock->now ? free_at : clock->now, slot->transfer);
+    if (free_at > clock->now) slot->begin = free_at;
+    const int64_t end = emu_add(slot->begin, slot->transfer);
     const bool *meet = &clock->routes->meet[slot->route * count];
     for (int64_t i = 0; i < count; i++)
         if (meet[i] && clock->free_at[i] < end) clock->free_at[i] = end;
@@ -221,9 +238,10 @@ static void run(Clock *clock, int64_t number) {
     Slot *slot = &clock->slots[number];
     const int64_t wait = wait_of(clock, slot);
     clock->waited = emu_add(clock->waited, wait);
-    clock->now = emu_add(clock->now, emu_add(wait, slot->picoseconds));
+    clock->now = slot->begin = emu_add(clock->now, emu_add(wait, slot->picoseconds));
     slot->end = put_on_links(clock, slot);
     if (slot->kind == EMU_OP_COLLECTIVE) clock->now = slot->end;
+    slot->end_of_work = clock->now;
     slot->has_run = true;
     hlo_vector_push(clock->arena, &clock->order, number);
 }
@@ -236,7 +254,7 @@ static bool is_movable(const Slot *slot) {
 
 // Whether a kernel starts a transfer whose links are all free.
 static bool may_open(const Clock *clock, const Slot *slot) {
-    return slot->kind != EMU_OP_COLLECTIVE && slot->route >= 0 && clock->free_at[slot->route] <= clock->now;
+    return slot->kind != EMU_OP_COLLECTIVE && occupies_links(slot) && clock->free_at[slot->route] <= clock->now;
 }
 
 // Lists what has to run before a kernel can, and the kernel: false if something of it cannot run now, or if it takes
@@ -322,16 +340,14 @@ static Order filled(const Clock *clock, const Order *order, bool backwards) {
 
 enum { MOST_ORDERS = 3 };
 
-// Lists orders that take less time than the plan's, the best first: waits filled backwards and then forwards, in either
-// way alone. Returns how many.
-static int64_t list_orders(const Reader *reader, Order *orders) {
-    Clock clock = read_plan(reader);
-    run_all(&clock, false);
-    const Order plain = {clock.order, clock.now};
+// Lists orders that take less time than the plan's, in which `clock` has run, the best first: waits filled backwards
+// and then forwards, in either way alone. Returns how many.
+static int64_t list_orders(const Clock *clock, Order *orders) {
+    const Order plain = {clock->order, clock->now};
     int64_t count = 0;
-    if (!clock.waited) return 0;
-    const Order backwards = filled(&clock, &plain, true);
-    const Order candidates[MOST_ORDERS] = {filled(&clock, &backwards, false), backwards, filled(&clock, &plain, false)};
+    if (!clock->waited) return 0;
+    const Order backwards = filled(clock, &plain, true);
+    const Order candidates[MOST_ORDERS] = {filled(clock, &backwards, false), backwards, filled(clock, &plain, false)};
     for (int i = 0; i < MOST_ORDERS; i++) {
         int64_t at = count;
         if (candidates[i].picoseconds >= plain.picoseconds) continue;
@@ -342,6 +358,93 @@ static int64_t list_orders(const Reader *reader, Order *orders) {
     return count;
 }
 
+// ---- transfers for the next iteration
+
+// When links are in use.
+typedef struct Use {
+    int64_t from, to, route;
+} Use;
+
+typedef struct Uses {
+    HLO_VECTOR(Use) items;  // by their beginnings
+    const Clock *clock;     // that has run
+} Uses;
+
+static int compare_uses(const void *a, const void *b) {
+    const Use *x = a, *y = b;
+    return x->from != y->from ? (x->from > y->from) - (x->from < y->from)
+                              : (x->route > y->route) - (x->route < y->route);
+}
+
+static void add_use(Uses *uses, Use use) {
+    hlo_vector_push(uses->clock->arena, &uses->items, use);
+    int64_t at = uses->items.count - 1;
+    for (; at > 0 && compare_uses(&uses->items.items[at - 1], &use) > 0; at--)
+        uses->items.items[at] = uses->items.items[at - 1];
+    uses->items.items[at] = use;
+}
+
+// The number of the first use from `at` on that shares a link with a route.
+static int64_t next_use(const Uses *uses, int64_t at, int64_t route) {
+    const Routes *routes = uses->clock->routes;
+    while (at < uses->items.count && !routes->meet[route * routes->sets.count + uses->items.items[at].route]) at++;
+    return at;
+}
+
+// The kernel after which the links of a crossing transfer are free for as long as it takes: the first one, or the one
+// with the longest time if there is none. -1 if they are never free.
+static int64_t find_place(const Uses *uses, const Slot *slot) {
+    const Clock *clock = uses->clock;
+    int64_t best = -1, longest = 0, until = 0, use = next_use(uses, 0, slot->route);
+    for (int64_t k = 0; k < clock->count; k++) {
+        const int64_t now = clock->slots[k].end_of_work;
+        for (; use < uses->items.count && uses->items.items[use].from <= now;
+             use = next_use(uses, use + 1, slot->route))
+            if (uses->items.items[use].to > until) until = uses->items.items[use].to;
+        if (until > now) continue;
+        const int64_t next = use < uses->items.count ? uses->items.items[use].from : clock->now;
+        if (next - now <= longest) continue;
+        longest = next - now;
+        best = k;
+        if (longest >= slot->transfer) break;
+    }
+    return best;
+}
+
+static int compare_slots(const void *a, const void *b) {
+    const Slot *const *x = a, *const *y = b;
+    if ((*x)->transfer != (*y)->transfer) return (*x)->transfer < (*y)->transfer ? 1 : -1;
+    return (*x > *y) - (*x < *y);
+}
+
+// Chooses when the transfers of a plan that cross iterations start, the longest first. NULL if there are none.
+static int64_t *place_crossing(const Clock *clock) {
+    HLO_VECTOR(const Slot *) crossing = {0};
+    Uses uses = {.clock = clock};
+    for (int64_t k = 0; k < clock->count; k++) {
+        const Slot *slot = &clock->slots[k];
+        if (slot->route < 0) continue;
+        if (slot->crosses)
+            hlo_vector_push(clock->arena, &crossing, slot);
+        else
+            hlo_vector_push(clock->arena, &uses.items, ((Use){slot->begin, slot->end, slot->route}));
+    }
+    if (!crossing.count) return NULL;
+    if (uses.items.count) qsort(uses.items.items, (size_t)uses.items.count, sizeof(Use), compare_uses);
+    qsort(crossing.items, (size_t)crossing.count, sizeof(*crossing.items), compare_slots);
+    int64_t *places = HLO_ARENA_NEW(clock->arena, int64_t, clock->count);
+    for (int64_t k = 0; k < clock->count; k++) places[k] = -1;
+    for (int64_t i = 0; i < crossing.count; i++) {
+        const Slot *slot = crossing.items[i];
+        const int64_t place = find_place(&uses, slot);
+        if (place < 0) continue;
+        places[slot - clock->slots] = place;
+        const int64_t from = clock->slots[place].end_of_work;
+        add_use(&uses, (Use){from, emu_add(from, slot->transfer), slot->route});
+    }
+    return places;
+}
+
 // Makes `plan` that of its computation.
 static void use_plan(EmuProgram *program, EmuPlan *plan) {
     program->plans[plan->computation->id] = plan;
@@ -349,19 +452,37 @@ static void use_plan(EmuProgram *program, EmuPlan *plan) {
     emu_program_forget_peaks(program);
 }
 
-// Uses the best of the orders of a plan with which the program needs no more memory than `most`.
-static void hide_transfers(const Reader *reader, int64_t most) {
+// Uses the best of the orders of a plan with which the program needs no more memory than `most`; returns its numbers.
+static HloInt64Vector choose_order(const Reader *reader, const Clock *clock, int64_t most) {
     EmuProgram *program = reader->program;
     EmuPlan *before = program->plans[reader->plan->computation->id];
     Order orders[MOST_ORDERS];
     EmuMemory memory;
-    const int64_t count = list_orders(reader, orders);
+    const int64_t count = list_orders(clock, orders);
     for (int64_t i = 0; i < count; i++) {
         use_plan(program, emu_plan_with_order(program->arena, before, &orders[i].numbers));
         emu_program_memory(program, &memory);
-        if (memory.peak_bytes <= most) return;
+        if (memory.peak_bytes <= most) return orders[i].numbers;
     }
     if (count) use_plan(program, before);
+    return clock->order;
+}
+
+static void hide_transfers(Reader *reader, int64_t most) {
+    Clock clock = read_plan(reader);
+    run_all(&clock, false);
+    const HloInt64Vector order = choose_order(reader, &clock, most);
+    Clock timed = reordered(&clock, &order, false);
+    run_all(&timed, false);
+    reader->program->plans[reader->plan->computation->id]->starts_after = place_crossing(&timed);
+}
+
+// The bytes of temporaries while the entry runs what calls the computation.
+static int64_t alive_beside(const Reader *reader, const EmuMemory *memory) {
+    const HloComputation *at = reader->plan->computation, *entry = at->module->entry;
+    const HloInstruction *caller = NULL;
+    for (; at != entry && at->callers.count == 1; at = caller->parent) caller = at->callers.items[0];
+    return at == entry && caller ? memory->alive[reader->program->kernel_of[caller->id]] : memory->temp_bytes;
 }
 
 void emu_program_hide_transfers(EmuProgram *program, EmuNetwork *network, EmuKernelCosts costs) {
@@ -373,7 +494,9 @@ void emu_program_hide_transfers(EmuProgram *program, EmuNetwork *network, EmuKer
     for (int64_t c = 0; c < module->computations.count; c++) {
         const int32_t id = module->computations.items[c]->id;
         Routes routes = {.words = 0};
-        const Reader reader = {program, network, costs, program->plans[id], &routes};
-        if (program->tight[id]) hide_transfers(&reader, most);
+        Reader reader = {program, network, costs, program->plans[id], &routes, program->capacity};
+        if (!program->tight[id]) continue;
+        reader.headroom -= memory.peak_bytes - memory.temp_bytes + alive_beside(&reader, &memory);
+        hide_transfers(&reader, most);
     }
 }

@@ -5,7 +5,9 @@
 
 #include <assert.h>
 
+#include "emulator/layout/layout.h"
 #include "emulator/op_class.h"
+#include "hlo/analysis/contents.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
@@ -21,8 +23,12 @@ static bool is_known_ahead(const HloInstruction *loop, const HloInstruction *val
     return hlo_loop_element_is_invariant(loop, index) || (hlo_counted_loop(loop, &counted) && counted.index == index);
 }
 
-// Whether an instruction may be computed in another iteration along with the transfer.
+// Whether an instruction may be computed in another iteration along with the transfer. A transfer that it waits for
+// starts one more iteration ahead.
 static bool may_move(const HloInstruction *instruction) {
+    const HloInstruction *start = instruction;
+    while (emu_op_class(start->opcode) == EMU_OP_DONE && start->operand_count == 1) start = start->operands[0];
+    if (emu_op_class(start->opcode) == EMU_OP_COLLECTIVE_START) return start->control_predecessors.count == 0;
     if (hlo_op_is(instruction->opcode, HLO_OP_IS_COLLECTIVE | HLO_OP_IS_ASYNC_START | HLO_OP_IS_SIDE_EFFECT))
         return false;
     const EmuOpClass op_class = emu_op_class(instruction->opcode);
@@ -42,6 +48,7 @@ bool emu_starts_early(HloArena *arena, const HloInstruction *start, const HloIns
         const HloInstruction *at = pending.items[--pending.count];
         for (int32_t i = 0; i < at->operand_count && early; i++) {
             const HloInstruction *operand = at->operands[i];
+            if (hlo_is(operand, HLO_OP_GET_TUPLE_ELEMENT)) operand = hlo_passed_element(operand);
             if (is_known_ahead(loop, operand) || hlo_is(operand, HLO_OP_CONSTANT)) continue;
             if (hlo_int_map_find(&seen, (uint64_t)operand->id)) continue;
             hlo_int_map_set(arena, &seen, (uint64_t)operand->id, 1);
@@ -51,6 +58,16 @@ bool emu_starts_early(HloArena *arena, const HloInstruction *start, const HloIns
     }
     hlo_arena_reset(arena, mark);
     return early;
+}
+
+int64_t emu_early_bytes(const EmuChip *chip, const HloInstruction *start) {
+    const int64_t leaves = hlo_shape_leaf_count(start->shape);
+    int64_t most = 0;
+    for (int64_t i = 0; i < leaves; i++) {
+        const int64_t bytes = emu_hbm_bytes(chip, hlo_shape_leaf(start->shape, i));
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
 // The only user of a value, also through views and the done of a start; NULL if there are several or none.

@@ -11,12 +11,16 @@
 #ifndef MESHLO_EMULATOR_SCHEDULE_PIPELINING_H_
 #define MESHLO_EMULATOR_SCHEDULE_PIPELINING_H_
 
+#include "emulator/chip.h"
 #include "hlo/ir/module.h"
 
 // Whether `start`, an asynchronous start in the body of `loop`, needs nothing that the iteration computes: constants,
-// elements of the state that never change, the loop's counter, and what follows from these without communication.
-// Scratch memory is taken from `arena` and given back; memory errors jump to hlo_protect().
+// elements of the state that never change, the loop's counter, and what follows from these, also by other transfers
+// that start early. Optimization barriers hold nothing back. Scratch memory is taken from `arena` and given back;
+// memory errors jump to hlo_protect().
 bool emu_starts_early(HloArena *arena, const HloInstruction *start, const HloInstruction *loop);
+// The bytes that a transfer which starts early makes on the device, and that are held for the next iteration.
+int64_t emu_early_bytes(const EmuChip *chip, const HloInstruction *start);
 // Whether the result of `start` only becomes an element of the loop's next state that nothing else in the body uses.
 bool emu_ends_late(const HloInstruction *start, const HloInstruction *loop);
 

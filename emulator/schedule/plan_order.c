@@ -125,6 +125,7 @@ EmuPlan *emu_plan_with_order(HloArena *arena, const EmuPlan *plan, const HloInt6
     assert(order->count == plan->kernel_count);
     EmuPlan *reordered = HLO_ARENA_NEW(arena, EmuPlan, 1);
     *reordered = *plan;
+    reordered->starts_after = NULL;
     reordered->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
     for (int64_t i = 0; i < order->count; i++) reordered->kernels[i] = plan->kernels[order->items[i]];
     return reordered;

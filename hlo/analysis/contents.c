@@ -33,3 +33,12 @@ int64_t hlo_module_instruction_count(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) count += module->computations.items[c]->instruction_count;
     return count;
 }
+
+const HloInstruction *hlo_passed_element(const HloInstruction *element) {
+    assert(hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT));
+    const int64_t index = HLO_ATTRIBUTES(element, TupleIndex)->index;
+    const HloInstruction *whole = element->operands[0];
+    while (hlo_is(whole, HLO_OP_OPTIMIZATION_BARRIER) && whole->operand_count == 1) whole = whole->operands[0];
+    const bool lists = hlo_is(whole, HLO_OP_TUPLE) || hlo_is(whole, HLO_OP_OPTIMIZATION_BARRIER);
+    return lists && index < whole->operand_count ? whole->operands[index] : element;
+}

@@ -22,6 +22,7 @@
 // faster by the machine's own times.
 #include <assert.h>
 
+#include "hlo/analysis/contents.h"
 #include "hlo/analysis/cost.h"
 #include "hlo/analysis/loop.h"
 #include "spmd_partitioner/costs.h"
@@ -80,18 +81,11 @@ static bool is_known_ahead(const HloInstruction *element) {
     return hlo_loop_element_is_invariant(loop, index) || (hlo_counted_loop(loop, &counted) && counted.index == index);
 }
 
-// The element of a tuple, seen through optimization barriers, whose other elements need not be there.
-static const HloInstruction *element_of(const HloInstruction *at) {
-    const int64_t index = HLO_ATTRIBUTES(at, TupleIndex)->index;
-    const HloInstruction *whole = at->operands[0];
-    while (hlo_is(whole, HLO_OP_OPTIMIZATION_BARRIER)) whole = whole->operands[0];
-    return hlo_is(whole, HLO_OP_TUPLE) ? whole->operands[index] : at;
-}
-
 // Whether an array depends on what the program has computed just before, so that it cannot be sent ahead of time.
 static bool comes_late(const HloInstruction *at, int32_t *budget) {
     if ((*budget)-- <= 0) return false;
-    if (hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT) && element_of(at) != at) return comes_late(element_of(at), budget);
+    if (hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT) && hlo_passed_element(at) != at)
+        return comes_late(hlo_passed_element(at), budget);
     if (hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT) && hlo_is(at->operands[0], HLO_OP_PARAMETER)) return !is_known_ahead(at);
     if (hlo_is(at, HLO_OP_DOT) || hlo_is(at, HLO_OP_CONVOLUTION) || hlo_is(at, HLO_OP_CUSTOM_CALL) ||
         hlo_is(at, HLO_OP_WHILE) || hlo_is(at, HLO_OP_ALL_REDUCE) || hlo_is(at, HLO_OP_REDUCE_SCATTER))

@@ -606,3 +606,54 @@ Test(emulator_schedule, products_stay_before_updates_of_what_they_read) {
     cr_expect_leq(report->temp_bytes, 2 * 4096 * 8192 * 2 + 65536, "%lld", (long long)report->temp_bytes);
     emu_report_free(report);
 }
+
+// Weights that are gathered along two dimensions, one after the other, in a loop whose body sends what it computes:
+// they are gathered for the next iteration while the products run, and no permute waits for them. That they pass a
+// barrier together with what the iteration computes changes nothing.
+Test(emulator_schedule, gathers_for_the_next_iteration_delay_no_transfer) {
+#define STATE "(s32[], bf16[4096,8192], bf16[8,4096,4096])"
+#define ACROSS ", source_target_pairs={{0,2},{2,0},{1,3},{3,1}}\n"
+    static const char *const passed[] = {
+        " e = bf16[4096,4096] copy(d)\n v = bf16[4096,8192] copy(x)\n",
+        " u = (bf16[4096,4096], bf16[4096,8192]) tuple(d,x)\n"
+        " b = (bf16[4096,4096], bf16[4096,8192]) opt-barrier(u)\n"
+        " e = bf16[4096,4096] get-tuple-element(b), index=0\n v = bf16[4096,8192] get-tuple-element(b), index=1\n"};
+    const EmuChip *chip = emu_chip(EMU_GENERATION_v5e);
+    const double permute = 4096.0 * 8192 * 2 / (chip->link_bytes_per_second * chip->link_efficiency);
+    for (int i = 0; i < 2; i++) {
+        char text[4096];
+        snprintf(text, sizeof text,
+                 "HloModule m, num_partitions=4\ncond { p = " STATE
+                 " parameter(0)\n"
+                 " i = s32[] get-tuple-element(p), index=0\n n = s32[] constant(8)\n"
+                 " ROOT c = pred[] compare(i,n), direction=LT }\nbody { p = " STATE
+                 " parameter(0)\n"
+                 " i = s32[] get-tuple-element(p), index=0\n x = bf16[4096,8192] get-tuple-element(p), index=1\n"
+                 " w = bf16[8,4096,4096] get-tuple-element(p), index=2\n z = s32[] constant(0)\n"
+                 " one = s32[] constant(1)\n j = s32[] add(i,one)\n"
+                 " s = bf16[1,4096,4096] dynamic-slice(w,i,z,z), dynamic_slice_sizes={1,4096,4096}\n"
+                 " d = bf16[4096,4096] reshape(s)\n%s"
+                 " g = bf16[8192,4096] all-gather(e), channel_id=1, replica_groups={{0,1},{2,3}}, dimensions={0}, "
+                 "use_global_device_ids=true\n"
+                 " h = bf16[8192,8192] all-gather(g), channel_id=2, replica_groups={{0,2},{1,3}}, dimensions={1}, "
+                 "use_global_device_ids=true\n"
+                 " q = bf16[4096,8192] collective-permute(v), channel_id=3" ACROSS
+                 " a = bf16[4096,8192] dot(q,h)" TIMES_W
+                 "\n"
+                 " r = bf16[4096,8192] collective-permute(a), channel_id=4" ACROSS
+                 " y = bf16[4096,8192] dot(r,h)" TIMES_W "\n ROOT t = " STATE
+                 " tuple(j,y,w) }\n"
+                 "ENTRY e { x = bf16[4096,8192] parameter(0)\n w = bf16[8,4096,4096] parameter(1)\n"
+                 " z = s32[] constant(0)\n t = " STATE
+                 " tuple(z,x,w)\n"
+                 " o = " STATE
+                 " while(t), condition=cond, body=body\n"
+                 " ROOT r = bf16[4096,8192] get-tuple-element(o), index=1 }\n",
+                 passed[i]);
+        EmuReport *report = simulate_halves(text, "v5e-4", NULL);
+        const double exposed = (double)report->exposed_picoseconds * 1e-12;
+        cr_expect_float_eq(exposed, 8 * 2 * permute, 0.02 * 8 * 2 * permute, "%g s, of %g s of permutes", exposed,
+                           8 * 2 * permute);
+        emu_report_free(report);
+    }
+}
