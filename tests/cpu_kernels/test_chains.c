@@ -261,16 +261,20 @@ static int64_t check(const Form *form, int64_t elements, int set, uint64_t seed)
     return kernels;
 }
 
-// Runs the loop both ways and compares all bits.
-static void check_bits(CpuLoop *loop, HloArena *memory, const char *what) {
+// Runs the loop both ways and compares all bits. Returns whether there is code for it.
+static bool has_equal_bits(CpuLoop *loop, HloArena *memory, const char *what) {
     HloArena *scratch = hlo_arena_new();
     run(loop, interpreted);
     CpuChains *chains = cpu_chains_of_loop(memory, scratch, loop);
-    cr_assert_not_null(chains, "%s", what);
     run(loop, generated);
     cr_assert_arr_eq(interpreted, generated, sizeof interpreted, "%s", what);
     cpu_chains_free(chains);
     hlo_arena_free(scratch);
+    return chains != NULL;
+}
+
+static void check_bits(CpuLoop *loop, HloArena *memory, const char *what) {
+    cr_assert(has_equal_bits(loop, memory, what), "%s", what);
 }
 
 // A number for each row, which operations of the row read as one element, may have the register that a result gets when
@@ -358,9 +362,20 @@ Test(cpu_chains, write_rows_over_those_they_read) {
             check_in_place((CpuFeatures)set, apart, result);
 }
 
+// Whether code takes several rows of this length in one call.
+static bool takes_rows(CpuFeatures set, int64_t length) {
+#if defined(__x86_64__)
+    return set >= CPU_FEATURES_AVX512 ? length >= 16 : length >= 8 && length % 8 == 0;
+#else
+    (void)set;
+    return length < 0;
+#endif
+}
+
 // Compares and selects by the numbers of rows and columns, with a number for each row and one row for all; `narrow` has
 // results of one and two bytes too.
 static void check_numbered_rows(CpuFeatures set, int64_t length, bool narrow) {
+    const bool in_rows = length >= (takes_rows(set, length) ? CPU_CHAIN_LEAST_ROW : CPU_CHAIN_LEAST_ROW_ALONE);
     const int64_t dims[2] = {(kRoom - 100) / length, length};
     const CpuIndexMap map = {2, (int64_t[]){length, 1}}, rows = {5, (int64_t[]){3, 0}},
                       columns = {-7, (int64_t[]){0, 2}};
@@ -385,17 +400,81 @@ static void check_numbered_rows(CpuFeatures set, int64_t length, bool narrow) {
         const CpuLoopValue *value = &loop->values[v];
         const bool whole = value->kind == CPU_VALUE_LOAD && value->walk.contiguous;
         if ((value->kind == CPU_VALUE_LOAD && !whole) || value->kind == CPU_VALUE_INDEX)
-            cr_expect_eq(value->in_rows, length >= CPU_CHAIN_LEAST_ROW, "rows of %lld, value %d", (long long)length, v);
+            cr_expect_eq(value->in_rows, in_rows, "rows of %lld, value %d", (long long)length, v);
     }
-    if (!narrow) cr_expect_eq(loop->steps->block > 0, length >= CPU_CHAIN_LEAST_ROW, "rows of %lld", (long long)length);
+    if (!narrow) cr_expect_eq(loop->steps->block > 0, in_rows, "rows of %lld", (long long)length);
     hlo_arena_free(memory);
 }
 
 Test(cpu_chains, read_numbers_of_rows_where_they_are) {
-    static const int64_t kLengths[] = {63, 64, 67, 130, 1000, 3001};
+    static const int64_t kLengths[] = {15, 16, 17, 24, 63, 64, 67, 130, 1000, 3001};
     for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
         for (size_t i = 0; i < 2 * (sizeof kLengths / sizeof *kLengths) && levels_include((CpuFeatures)set); i++)
             check_numbered_rows((CpuFeatures)set, kLengths[i / 2], i % 2 != 0);
+}
+
+// Sets strides of an array of these sizes: some dimensions are broadcast, and rows may be further apart than they are
+// long.
+static void draw_strides(int rank, const int64_t *dims, bool broadcasts, int64_t *strides) {
+    int64_t next = 1;
+    for (int d = rank; d-- > 0;) {
+        strides[d] = broadcasts && draw(3) == 0 ? 0 : next;
+        if (strides[d]) next = next * dims[d] + (draw(3) == 0 ? draw(3) : 0);
+    }
+}
+
+static int64_t product(int rank, const int64_t *dims) {
+    int64_t all = 1;
+    for (int d = 0; d < rank; d++) all *= dims[d];
+    return all;
+}
+
+// Arrays of three and four dimensions whose rows have several distances, with several results.
+static bool check_planes(CpuFeatures set, uint64_t seed) {
+    static const int64_t kRows[] = {8, 16, 17, 24, 32, 40, 64, 67, 128};
+    enum { kLoads = 5, kMost = 4 };
+    int64_t dims[kMost], strides[kMost];
+    random_state = seed;
+    const int rank = 3 + (int)draw(2);
+    dims[rank - 1] = kRows[draw(sizeof kRows / sizeof *kRows)];
+    dims[rank - 2] = 3 + draw(20);
+    dims[0] = 2 + draw(2);
+    if (rank == 4) dims[1] = 2 + draw(3);
+    while (product(rank, dims) > kRoom * 3 / 4) dims[rank - 2] /= 2;
+    for (int i = 0; i < kLoads * kRoom; i++) {  // numbers: the payload of a NaN of two may differ
+        const float number = ((float)draw(2001) - 1000) / -64;
+        memcpy(inputs[i / kRoom] + i % kRoom * sizeof number, &number, sizeof number);
+    }
+    HloArena *memory = hlo_arena_new();
+    CpuLoopBuilder *b = cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = rank, .dims = dims}, set);
+    CpuValue value = -1;
+    for (int i = 0; i < kLoads; i++) {
+        draw_strides(rank, dims, true, strides);
+        const CpuValue x = cpu_loop_load(b, i, HLO_F32, &(CpuIndexMap){draw(5), strides});
+        static const CpuLoopOp kOps[] = {CPU_OP_ADD, CPU_OP_MULTIPLY, CPU_OP_MAXIMUM, CPU_OP_SUBTRACT};
+        value = i == 0 ? x : cpu_loop_op(b, kOps[draw(4)], value, x, -1);
+        if (i == 0 || (i < kLoads - 1 && draw(3))) continue;
+        draw_strides(rank, dims, false, strides);
+        cpu_loop_store(b, kInputs + (i < kLoads - 1 ? 0 : 1), value, &(CpuIndexMap){draw(5), strides});
+        if (i < kLoads - 1) value = cpu_loop_op(b, CPU_OP_NEGATE, x, -1, -1), i = kLoads - 2;
+    }
+    CpuLoop *loop = NULL;
+    cr_assert_null(cpu_loop_finish(b, &loop));
+    char what[64];
+    snprintf(what, sizeof what, "planes, seed %llu", (unsigned long long)seed);
+    const bool has_code = has_equal_bits(loop, memory, what);
+    hlo_arena_free(memory);
+    return has_code;
+}
+
+Test(cpu_chains, read_and_write_rows_with_several_distances) {
+    enum { kPrograms = 300 };
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++) {
+        int made = 0;
+        for (uint64_t seed = 0; seed < kPrograms && levels_include((CpuFeatures)set); seed++)
+            made += check_planes((CpuFeatures)set, seed);
+        cr_expect(made > kPrograms / 2 || !levels_include((CpuFeatures)set), "%d have code", made);
+    }
 }
 
 // Sums the squares of rows' differences from a number of each row, which code adds up on the way.

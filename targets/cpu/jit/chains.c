@@ -51,6 +51,8 @@ enum {
 };
 // Numbers of a row, or of rows, that are kept in a table: it stays in the second-level cache.
 enum { kMostTableElements = 1 << 14 };
+// In arrays whose rows have several distances, so many elements have one: then the interpreter finds the next ones.
+enum { kLeastPlane = 256 };
 // The processor overlaps the vectors of an iteration with the next ones as far as it looks ahead, some 250
 // instructions. In longer sequences of dependent operations it would wait for each result. A function of some twenty
 // operations counts as a few, since those do not all depend on each other.
@@ -137,9 +139,15 @@ static int lanes_of(const CpuLoop *loop) {
 static bool walks_rows(const CpuLoopValue *value) {
     const int64_t *strides = value->walk.strides;
     if (value->kind == CPU_VALUE_INDEX)
-        return value->width == 4 && (!strides[0] || !strides[1]) &&
+        return value->width == 4 && value->walk.count == 2 && (!strides[0] || !strides[1]) &&
                value->walk.sizes[strides[0] == 0] <= kMostTableElements;
     return strides[0] == 1 || (value->kind == CPU_VALUE_LOAD && strides[0] == 0 && value->width == 4);
+}
+
+// Returns whether code with these lanes takes rows of so many elements whole, also several in one call: only with
+// AVX-512 rows that are no multiple of a vector.
+static bool takes_rows(int lanes, int64_t row) {
+    return lanes > CPU_JIT_NEON_LANES && row >= lanes && (row % lanes == 0 || lanes == 16);
 }
 
 // Returns whether a load, an index or a store has rows of `row` elements (of any number if that is 0) that code can
@@ -151,9 +159,11 @@ static bool has_rows(const CpuLoop *loop, const CpuLoopValue *value, int64_t row
     if (value->kind == CPU_VALUE_EXPAND)
         return value->level == level && row && row == loop->reduced && value->width == 4;
     if (value->kind != CPU_VALUE_LOAD && value->kind != CPU_VALUE_INDEX && value->kind != CPU_VALUE_STORE) return false;
-    if (value->level != level || walk->contiguous || walk->count != 2 || !walks_rows(value) || value->streams)
+    if (value->level != level || walk->contiguous || walk->count < 2 || !walks_rows(value) || value->streams)
         return false;
-    return walk->sizes[0] == (row ? row : walk->sizes[0]) && walk->sizes[0] >= CPU_CHAIN_LEAST_ROW;
+    if (walk->count > 2 && walk->sizes[0] * walk->sizes[1] < kLeastPlane) return false;
+    const int64_t least = takes_rows(lanes_of(loop), walk->sizes[0]) ? CPU_CHAIN_LEAST_ROW : CPU_CHAIN_LEAST_ROW_ALONE;
+    return walk->sizes[0] == (row ? row : walk->sizes[0]) && walk->sizes[0] >= least;
 }
 
 // ---- members
@@ -370,6 +380,15 @@ static bool is_sum(const Chain *chain, CpuValue v) {
     return lanes_of(loop) >= 8 && loop->mode == CPU_MODE_ROWS && member_of(chain, value->operands[0]) >= 0;
 }
 
+// Returns how many kernels the chain counts for. A clamp alone is a maximum and a minimum.
+static int weight_of(const Chain *chain) {
+    int weight = chain->kernel_count;
+    for (int i = 0; i < chain->member_count; i++)
+        weight += value_of(chain, chain->members[i])->kind == CPU_VALUE_KERNEL &&
+                  chain->kernels[i].kind == CPU_JIT_OPERATION && chain->kernels[i].which == CPU_OP_CLAMP;
+    return weight;
+}
+
 // Returns how many members are functions.
 static int function_count(const Chain *chain) {
     int count = 0;
@@ -406,7 +425,7 @@ static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int 
     if (chain->sum >= 0 && function_count(chain) == 0) return true;  // functions take longer than loads and stores
     for (int i = 0; i < chain->read_count; i++)
         if (is_copied_otherwise(chain, chain->lists[i])) return chain->kernel_count > 0;
-    return chain->kernel_count >= (chain->loop->reduced > 1 ? kLeastReducedKernels : kLeastKernels);
+    return weight_of(chain) >= (chain->loop->reduced > 1 ? kLeastReducedKernels : kLeastKernels);
 }
 
 // ---- code
@@ -500,13 +519,10 @@ static CpuJitWide make_wide(Chain *chain, const CpuJitList *lists) {
     return wide;
 }
 
-// Returns the elements of a row if code takes rows whole, also several, else 0: only with AVX-512 rows that are no
-// multiple of a vector.
+// Returns the elements of a row if code takes rows whole, else 0.
 static int64_t row_of(const Chain *chain) {
-    const int lanes = lanes_of(chain->loop);
     const int64_t row = chain->loop->reduced > 1 ? chain->loop->reduced : chain->maker->row;
-    if (lanes == CPU_JIT_NEON_LANES || chain->list_count == CPU_CHAIN_LISTS || row < lanes) return 0;
-    return row % lanes == 0 || lanes == 16 ? row : 0;
+    return chain->list_count < CPU_CHAIN_LISTS && takes_rows(lanes_of(chain->loop), row) ? row : 0;
 }
 
 // Appends the code of the chain and returns it as the interpreter calls it; NULL if it does not fit.

@@ -109,8 +109,9 @@ typedef struct CpuLoopChain {
 enum { CPU_CHAIN_LISTS = 11, CPU_CHAIN_LANES = 16 };
 // The lanes of the tree in isa/loop_reduce.inc.
 enum { CPU_REDUCE_LANES = 64 };
-// Shorter rows of an array are copied to and from registers rather than given to a chain one by one.
-enum { CPU_CHAIN_LEAST_ROW = 64 };
+// Shorter rows of an array are copied to and from registers rather than given to a chain: several in one call, or one
+// by one.
+enum { CPU_CHAIN_LEAST_ROW = 16, CPU_CHAIN_LEAST_ROW_ALONE = 64 };
 
 // One value of a list in the form that the interpreter executes.
 typedef struct CpuLoopStep {
@@ -190,8 +191,8 @@ enum { CPU_LOOP_COMBINE_LIMIT = 16, CPU_LOOP_RANK_LIMIT = 64 };
 
 // Rows up to this many elements are processed whole.
 enum { CPU_LOOP_BLOCK = 1024, CPU_LOOP_ROW_ELEMENTS = 4096, CPU_LOOP_COLUMN_SEGMENT = 512 };
-// The most rows of a block that are given to a chain one by one.
-enum { CPU_CHAIN_ROWS = CPU_LOOP_BLOCK / CPU_CHAIN_LEAST_ROW };
+// The most rows of a block whose sums a chain computes.
+enum { CPU_CHAIN_ROWS = CPU_LOOP_BLOCK / CPU_CHAIN_LEAST_ROW_ALONE };
 // Maximum total size of the registers of rows that must be kept whole.
 enum { CPU_LOOP_ROW_BYTES = 1 << 20 };
 // Loops over fewer bytes than this find their arrays in the second-level cache, so nothing is prefetched.

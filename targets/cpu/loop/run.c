@@ -364,6 +364,7 @@ typedef struct ChainLists {
     int64_t steps[CPU_CHAIN_LISTS];
     int64_t skips[CPU_CHAIN_LISTS];  // from the end of a row to the next one, in bytes
     int64_t row, row_left;           // elements of a row and of the rest of this one; 0: no list has rows
+    int64_t left;                    // elements from which on rows have another distance
     int streamed;                    // how many results pass the caches
     bool in_place;                   // a result takes the place of an operand
     float *sums;                     // of this row
@@ -485,16 +486,26 @@ static void run_chain_part(const CpuLoopChain *chain, ChainLists *lists, int64_t
 // Sets the address of list `i`, whose elements are in rows of an array, or are one number for each row.
 static void open_rows(const Frame *frame, const CpuLoopValue *array, int i, int64_t start, ChainLists *lists) {
     const CpuWalk *walk = &array->walk;
-    const int64_t row = start / walk->sizes[0], column = start % walk->sizes[0];
+    int64_t row = start / walk->sizes[0];
+    const int64_t column = start % walk->sizes[0], row_left = walk->sizes[0] - column;
     const bool varies = walk->strides[0] != 0;
     const int64_t stride = array->table ? !varies : walk->strides[1];
     const char *base = array->table ? (const char *)array->table
                                     : (const char *)frame->buffers[array->buffer] + walk->offset * array->width;
-    assert(walk->count == 2);
+    assert(walk->count >= 2 && (walk->count == 2 || !array->table));
+    if (walk->count > 2) {
+        const int64_t rows_left = walk->sizes[1] - row % walk->sizes[1];
+        const int64_t left = row_left + (rows_left - 1) * walk->sizes[0];
+        lists->left = left < lists->left ? left : lists->left;
+        int64_t rest = row / walk->sizes[1];
+        row %= walk->sizes[1];
+        for (int d = 2; d < walk->count; rest /= walk->sizes[d++])
+            base += rest % walk->sizes[d] * walk->strides[d] * array->width;
+    }
     lists->at[i] = (char *)(uintptr_t)base + (row * stride + (varies ? column : 0)) * array->width;
     lists->skips[i] = (stride - (varies ? walk->sizes[0] : 0)) * array->width;
     lists->row = walk->sizes[0];
-    lists->row_left = lists->row - column;
+    lists->row_left = row_left;
 }
 
 // Returns whether one of the results, of `count` elements, is where an operand is.
@@ -505,42 +516,46 @@ static bool has_results_in_place(const CpuLoopChain *chain, const ChainLists *li
     return false;
 }
 
-// Begins the sums of a block's rows, which code then takes one after another.
-static void open_sums(Frame *frame, const CpuLoopChain *chain, ChainLists *lists) {
-    assert(frame->kept_count <= CPU_CHAIN_ROWS);
-    lists->sums = frame->sums[0];
+// Begins the sums of a block's rows from number `first` on, which code then takes one after another.
+static void open_sums(Frame *frame, const CpuLoopChain *chain, int64_t first, ChainLists *lists) {
+    assert(first < frame->kept_count && frame->kept_count <= CPU_CHAIN_ROWS);
+    lists->sums = frame->sums[first];
     begin_sums(chain, lists->at, lists->sums);
     lists->steps[chain->list_count - 1] = 0;
     if (frame->kept_count > 1) lists->row = lists->row_left = frame->loop->reduced;
 }
 
-// Sets the address of list `i`, which is a number of each row.
-static void open_row_numbers(const Frame *frame, const CpuLoopValue *value, int i, ChainLists *lists) {
-    lists->at[i] = operand_of(frame, value, 0);
+// Sets the address of list `i`, which is a number of each row, to that of the block's row `first`.
+static void open_row_numbers(const Frame *frame, const CpuLoopValue *value, int i, int64_t first, ChainLists *lists) {
+    lists->at[i] = (char *)operand_of(frame, value, 0) + first * value->width;
     lists->skips[i] = value->width;
     lists->row = lists->row_left = frame->loop->reduced;
 }
 
-// Sets the addresses of the lists, and the registers of the results.
-static void open_chain(Frame *frame, const CpuLoopChain *chain, int64_t start, int64_t count, ChainLists *lists) {
+// Sets the addresses of the lists for the elements of a block from number `done` on, of which `count` are left, and the
+// registers of the results. The block begins at element `start` of the domain.
+static void open_chain(Frame *frame, const CpuLoopChain *chain, int64_t start, int64_t done, int64_t count,
+                       ChainLists *lists) {
+    const int64_t first_row = done ? done / frame->loop->reduced : 0;
     lists->streamed = 0;
     lists->row = 0;
+    lists->left = count;
     for (int i = 0; i < chain->list_count; i++) {
         const CpuValue v = chain->lists[i];
         const CpuLoopValue *value = &frame->loop->values[v];
         const bool is_result = i >= chain->read_count;
         lists->skips[i] = 0;
         if (value->in_sums && is_result) {
-            open_sums(frame, chain, lists);
+            open_sums(frame, chain, first_row, lists);
             continue;
         }
         lists->steps[i] = chain->ones[i] ? 0 : value->width;
         if (value->in_rows && value->kind == CPU_VALUE_EXPAND) {
-            open_row_numbers(frame, value, i, lists);
+            open_row_numbers(frame, value, i, first_row, lists);
             continue;
         }
         if (value->in_rows) {
-            open_rows(frame, is_result ? &frame->loop->values[value->stored_by] : value, i, start, lists);
+            open_rows(frame, is_result ? &frame->loop->values[value->stored_by] : value, i, start + done, lists);
             continue;
         }
         if (is_result) {
@@ -548,7 +563,7 @@ static void open_chain(Frame *frame, const CpuLoopChain *chain, int64_t start, i
                 value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value);
             lists->streamed += is_streamed(frame, value);
         }
-        lists->at[i] = frame->registers[v];
+        lists->at[i] = (char *)frame->registers[v] + done * lists->steps[i];
     }
     lists->in_place = (count % chain->lanes || lists->row) && has_results_in_place(chain, lists, count);
 }
@@ -585,19 +600,23 @@ static int64_t part_of(const Frame *frame, const CpuLoopChain *chain, int64_t ro
     return part < kLeast ? kLeast : part;
 }
 
-// Runs a chain, in parts if there is something to prefetch.
+// Runs a chain, in parts if there is something to prefetch, and up to where the rows' distances change.
 static void run_chain(Frame *frame, const CpuLoopChain *chain) {
-    const int64_t count = chain->full ? frame->full_count : frame->kept_count;
-    ChainLists lists;
-    open_chain(frame, chain, chain->full ? frame->full_start : frame->kept_start, count, &lists);
-    if (lists.streamed) {
-        run_chain_streamed(frame, chain, &lists, count);
-        return;
-    }
-    const int64_t part = frame->ahead_at != frame->ahead_end ? part_of(frame, chain, lists.row, count) : count;
-    for (int64_t at = 0; at < count; at += part) {
-        if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
-        run_chain_part(chain, &lists, count - at < part ? count - at : part);
+    const int64_t all = chain->full ? frame->full_count : frame->kept_count;
+    for (int64_t done = 0; done < all;) {
+        ChainLists lists;
+        open_chain(frame, chain, chain->full ? frame->full_start : frame->kept_start, done, all - done, &lists);
+        const int64_t count = lists.left;
+        done += count;
+        if (lists.streamed) {
+            run_chain_streamed(frame, chain, &lists, count);
+            continue;
+        }
+        const int64_t part = frame->ahead_at != frame->ahead_end ? part_of(frame, chain, lists.row, count) : count;
+        for (int64_t at = 0; at < count; at += part) {
+            if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
+            run_chain_part(chain, &lists, count - at < part ? count - at : part);
+        }
     }
 }
 
