@@ -10,7 +10,8 @@
 //     a parameter                                            experts
 //     an all-to-all that enters attention, where another
 //     one over the same axes leaves it, or leaves it         sequence parallelism (heads inside, sequence outside)
-//     a permute by one step along one axis                   pipeline if whole arrays move in a loop, else neighbours
+//     a permute by one step along one axis                   sequence parallelism if attention multiplies what is sent,
+//                                                            pipeline if whole arrays move in a loop, else neighbours
 //     a gather over axes that products are scattered over    tensor parallelism (sequence parallel)
 //     a gather of rows that a scatter adds up to a gradient  gradient synchronisation
 //     a shift, or an exchange of experts over axes that a
@@ -18,8 +19,9 @@
 //     a gather because two arrays claim an axis              resharding
 //     anything else that the partitioner added               resharding
 //
-// The data's axes are those that shard inputs which are not weights. Weights are parameters with a result of the same
-// shape (training), or that enter products on the right.
+// The data's axes are those that shard inputs which are not weights, and those over which gradients are added up.
+// Weights are parameters that enter products on the right, or from which a result of the same shape is computed
+// (training). A collective of several arrays is that of the largest.
 #include "advice/classify.h"
 
 #include <assert.h>
@@ -140,20 +142,31 @@ static uint64_t axes_of(const AdviceFacts *facts, const HloInstruction *op) {
     return hlo_collective_axes(facts->arena, facts->module, op, facts->sizes, facts->mesh_axis_count);
 }
 
-// The axes that shard an array of the boundary.
-static uint64_t axes_of_sharding(const AdviceFacts *facts, const SpmdBoundaryArray *array) {
-    const char *spec;
+// The axes in a specification, or in its entry for one dimension (-1: all).
+static uint64_t axes_in_spec(const AdviceFacts *facts, const char *spec, int32_t dimension) {
     uint64_t axes = 0;
-    if (!hlo_shape_is_array(array->global) || array->global->rank == 0) return 0;
-    HloStatus status =
-        spmd_spec_text(facts->arena, facts->mesh, facts->mesh_axis_count, array->sharding, array->global->rank, &spec);
-    for (int64_t a = 0; !status && a < facts->axis_limit; a++) {
+    for (int32_t d = 0; dimension > 0 && d < dimension && spec; d++) {
+        spec = strchr(spec, ',');
+        spec += spec != NULL;
+    }
+    const size_t limit = !spec ? 0 : dimension < 0 ? strlen(spec) : strcspn(spec, ",");
+    for (int64_t a = 0; limit && a < facts->axis_limit; a++) {
         const size_t length = strlen(facts->mesh[a].name);
-        for (const char *at = spec; (at = strstr(at, facts->mesh[a].name)); at += length) {
+        for (const char *at = spec; (at = strstr(at, facts->mesh[a].name)) && at < spec + limit; at += length) {
             const bool begins = at == spec || strchr(",+", at[-1]), ends = strchr(",+:", at[length]) != NULL;
             if (begins && ends) axes |= UINT64_C(1) << a;  // the end of the text counts as found too
         }
     }
+    return axes;
+}
+
+// The axes that shard an array of the boundary, or one of its dimensions (-1: all).
+static uint64_t axes_of_sharding(const AdviceFacts *facts, const SpmdBoundaryArray *array, int32_t dimension) {
+    const char *spec;
+    if (!hlo_shape_is_array(array->global) || array->global->rank == 0) return 0;
+    HloStatus status =
+        spmd_spec_text(facts->arena, facts->mesh, facts->mesh_axis_count, array->sharding, array->global->rank, &spec);
+    const uint64_t axes = status ? 0 : axes_in_spec(facts, spec, dimension);
     hlo_status_free(status);
     return axes;
 }
@@ -182,76 +195,139 @@ static const char *display_name(const AdviceFacts *facts, int64_t leaf) {
 
 // ---- facts
 
+static bool sums(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_ALL_REDUCE) || hlo_is(op, HLO_OP_ALL_REDUCE_START) || hlo_is(op, HLO_OP_REDUCE_SCATTER);
+}
+
+static bool gathers(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_ALL_GATHER) || hlo_is(op, HLO_OP_ALL_GATHER_START);
+}
+
+static bool is_scalar(const HloInstruction *op) {
+    for (int32_t i = 0; i < op->operand_count; i++)
+        if (!hlo_shape_is_array(op->operands[i]->shape) || hlo_shape_elements(op->operands[i]->shape) > 1) return false;
+    return true;
+}
+
+static bool is_weight_array(const AdviceFacts *facts, const HloInstruction *op) {
+    const int64_t leaf = advice_leaf_of(facts->module, advice_origin_parameter(op));
+    return leaf >= 0 && leaf < facts->boundary->parameter_count && facts->is_weight[leaf];
+}
+
+// The largest operand: what a collective of several arrays is about.
+static int32_t main_operand(const HloInstruction *op) {
+    int32_t best = 0;
+    int64_t most = -1;
+    for (int32_t i = 0; i < op->operand_count; i++) {
+        const int64_t bytes = hlo_shape_bytes(op->operands[i]->shape);
+        if (bytes <= most) continue;
+        most = bytes;
+        best = i;
+    }
+    return best;
+}
+
+static const HloInstruction *main_array(const HloInstruction *op) {
+    return op->operands[main_operand(op)];
+}
+
 static bool same_dims(const HloShape *a, const HloShape *b) {
     return hlo_shape_is_array(a) && hlo_shape_is_array(b) && hlo_shape_equal(a, b, HLO_COMPARE_DIMS_ONLY);
 }
 
-static bool has_result_like(const SpmdBoundary *boundary, const HloShape *shape) {
+static int64_t count_results_like(const SpmdBoundary *boundary, const HloShape *shape) {
+    int64_t count = 0;
     for (int64_t r = 0; r < boundary->result_count; r++)
-        if (same_dims(boundary->results[r].global, shape) && boundary->results[r].global->type == shape->type)
-            return true;
-    return false;
+        count += same_dims(boundary->results[r].global, shape) && boundary->results[r].global->type == shape->type;
+    return count;
 }
 
-// A weight enters products on the right alone, or is looked up in, or is updated: in a program that trains, what has a
-// result of its shape.
-static bool is_weight(AdviceFacts *facts, const HloInstruction *parameter, const HloShape *global, bool trains) {
-    if (!hlo_shape_is_array(global) || !hlo_type_is_float(global->type)) return false;
-    const bool updated = trains && has_result_like(facts->boundary, global);
-    if (!hlo_shape_is_array(parameter->shape)) return updated;
-    const AdviceUses uses = advice_uses(facts->arena, parameter);
-    const bool multiplied = uses.tables || (uses.right && !uses.left);
-    facts->is_multiplied[advice_leaf_of(facts->module, parameter)] = multiplied;
-    return multiplied || updated;
+// Of the first `limit` parameters.
+static int64_t count_weights_like(const AdviceFacts *facts, const HloShape *shape, int64_t limit) {
+    int64_t count = 0;
+    for (int64_t p = 0; p < limit; p++) {
+        const HloShape *global = facts->boundary->parameters[p].global;
+        count += facts->is_weight[p] && same_dims(global, shape) && global->type == shape->type;
+    }
+    return count;
 }
 
-// The weights, and the axes of inputs that are none: the batch's.
-static void find_weights(AdviceFacts *facts, bool trains) {
+static bool is_float_array(const HloShape *shape) {
+    return hlo_shape_is_array(shape) && hlo_type_is_float(shape->type);
+}
+
+// A parameter that enters products on the right alone, or is looked up in.
+static void find_multiplied(AdviceFacts *facts) {
     const HloComputation *entry = facts->module->entry;
-    int64_t leaf = 0;
-    facts->batch = 0;
     for (int64_t p = 0; p < entry->parameters.count; p++) {
         const HloInstruction *parameter = entry->parameters.items[p];
-        const int64_t leaves = hlo_shape_leaf_count(parameter->shape);
-        for (int64_t i = 0; i < leaves && leaf < facts->boundary->parameter_count; i++, leaf++) {
-            const SpmdBoundaryArray *array = &facts->boundary->parameters[leaf];
-            facts->is_weight[leaf] = is_weight(facts, parameter, array->global, trains);
-            if (!facts->is_weight[leaf]) facts->batch |= axes_of_sharding(facts, array);
+        const int64_t leaf = advice_leaf_of(facts->module, parameter);
+        if (leaf < 0 || leaf >= facts->boundary->parameter_count) continue;
+        if (!is_float_array(facts->boundary->parameters[leaf].global)) continue;
+        const AdviceUses uses = advice_uses(facts->arena, parameter);
+        facts->is_multiplied[leaf] = uses.tables || (uses.right && !uses.left);
+        facts->is_weight[leaf] = facts->is_multiplied[leaf];
+    }
+}
+
+// In a program that trains, parameters from which results of their shape are computed element by element are weights
+// and their moments. Gradients alone do not show whose they are: what has a result of its shape is a weight, but where
+// all of these results have their weights, as in a batch of the shape of a weight.
+static void find_updated(AdviceFacts *facts) {
+    const SpmdBoundary *boundary = facts->boundary;
+    for (int64_t r = 0; r < boundary->result_count; r++) {
+        const HloInt64Vector numbers = advice_updated_parameters(facts->arena, facts->module, r);
+        for (int64_t i = 0; i < numbers.count; i++) {
+            const HloInstruction *parameter = facts->module->entry->parameters.items[numbers.items[i]];
+            const int64_t leaf = advice_leaf_of(facts->module, parameter);
+            if (leaf < 0 || leaf >= boundary->parameter_count) continue;
+            const HloShape *shape = boundary->parameters[leaf].global;
+            facts->is_weight[leaf] |= is_float_array(shape) && same_dims(boundary->results[r].global, shape);
         }
     }
+    bool *is_like = HLO_ARENA_NEW(facts->arena, bool, boundary->parameter_count + 1);
+    for (int64_t p = 0; p < boundary->parameter_count; p++) {
+        const HloShape *shape = boundary->parameters[p].global;
+        is_like[p] = !facts->is_weight[p] && is_float_array(shape) &&
+                     count_weights_like(facts, shape, boundary->parameter_count) < count_results_like(boundary, shape);
+    }
+    for (int64_t p = 0; p < boundary->parameter_count; p++) facts->is_weight[p] |= is_like[p];
 }
 
 // A program trains if it returns arrays like what must be weights: new ones, or gradients.
 static bool trains(const AdviceFacts *facts) {
     int64_t weights = 0, like = 0;
     for (int64_t i = 0; i < facts->boundary->parameter_count; i++) {
-        if (!facts->is_weight[i] || facts->boundary->parameters[i].global->rank < 2) continue;
+        const HloShape *shape = facts->boundary->parameters[i].global;
+        if (!facts->is_weight[i] || shape->rank < 2) continue;
         weights++;
-        like += has_result_like(facts->boundary, facts->boundary->parameters[i].global);
+        like += count_weights_like(facts, shape, i) < count_results_like(facts->boundary, shape);
     }
     return weights > 0 && 2 * like > weights;
 }
 
-// The axes over which results are scattered: gathers over them are the other half of a pair.
-static void find_reduced(AdviceFacts *facts) {
-    for (int64_t c = 0; c < facts->module->computations.count; c++)
-        for (const HloInstruction *at = facts->module->computations.items[c]->first; at; at = at->next)
-            if (hlo_is(at, HLO_OP_REDUCE_SCATTER)) facts->reduced |= axes_of(facts, at);
+// The weights, and the axes of inputs that are none: the batch's.
+static void find_weights(AdviceFacts *facts) {
+    find_multiplied(facts);
+    if (trains(facts)) find_updated(facts);
+    for (int64_t p = 0; p < facts->boundary->parameter_count; p++)
+        if (!facts->is_weight[p]) facts->batch |= axes_of_sharding(facts, &facts->boundary->parameters[p], -1);
 }
 
-// A product of two activations with batch dimensions.
+// A product of two activations with batch dimensions; none of them is a mask, which chooses rows.
 static bool is_batched(const AdviceFacts *facts, const HloInstruction *op) {
     if (!hlo_is(op, HLO_OP_DOT) || !HLO_ATTRIBUTES(op, Dot)->lhs_batch.count) return false;
     for (int32_t i = 0; i < 2; i++) {
-        const int64_t leaf = advice_leaf_of(facts->module, advice_origin_parameter(op->operands[i]));
-        if (leaf >= 0 && facts->is_weight[leaf]) return false;
+        if (is_weight_array(facts, op->operands[i])) return false;
+        if (hlo_is(advice_origin(op->operands[i]).op, HLO_OP_COMPARE)) return false;
     }
     return true;
 }
 
-// Whether a product reaches a result like a weight: its gradient, or its new value.
-static bool becomes_weight(const AdviceFacts *facts, const HloInstruction *op) {
-    const HloInt64Vector results = advice_reached_results(facts->arena, op);
+// Whether an array, or result `index` of a collective of several, reaches a result like a weight: its gradient, or its
+// new value.
+static bool becomes_weight(const AdviceFacts *facts, const HloInstruction *op, int64_t index) {
+    const HloInt64Vector results = advice_reached_results(facts->arena, op, index);
     for (int64_t i = 0; i < results.count; i++) {
         if (results.items[i] >= facts->boundary->result_count) continue;
         const HloShape *shape = facts->boundary->results[results.items[i]].global;
@@ -267,12 +343,30 @@ static bool becomes_weight(const AdviceFacts *facts, const HloInstruction *op) {
 static void find_attention(AdviceFacts *facts) {
     for (int64_t c = 0; c < facts->module->computations.count; c++) {
         for (const HloInstruction *at = facts->module->computations.items[c]->first; at; at = at->next) {
-            const bool batched = is_batched(facts, at) && !becomes_weight(facts, at);
+            const bool batched = is_batched(facts, at) && !becomes_weight(facts, at, -1);
             for (int32_t i = 0; batched && i < 2; i++) {
                 const HloInstruction *scores = advice_source(at->operands[i]);
                 if (!is_batched(facts, scores)) continue;
                 hlo_int_map_set(facts->arena, &facts->attention, (uint64_t)at->id, 1);
                 hlo_int_map_set(facts->arena, &facts->attention, (uint64_t)scores->id, 1);
+            }
+        }
+    }
+}
+
+// The axes over which results are scattered, since gathers over them are the other half of a pair, and those over which
+// products of activations are added up to weights' gradients.
+static void find_sums(AdviceFacts *facts) {
+    for (int64_t c = 0; c < facts->module->computations.count; c++) {
+        for (const HloInstruction *at = facts->module->computations.items[c]->first; at; at = at->next) {
+            if (hlo_is(at, HLO_OP_REDUCE_SCATTER)) facts->reduced |= axes_of(facts, at);
+            if (!sums(at) || is_scalar(at)) continue;
+            for (int32_t i = 0; i < at->operand_count; i++) {
+                const HloInstruction *source = advice_source(at->operands[i]);
+                const bool of_weights = is_product(source) && (is_weight_array(facts, source->operands[0]) ||
+                                                               is_weight_array(facts, source->operands[1]));
+                if (is_product(source) && !of_weights && becomes_weight(facts, at, i))
+                    facts->summed |= axes_of(facts, at);
             }
         }
     }
@@ -292,7 +386,7 @@ static bool enters_attention(const AdviceFacts *facts, const HloInstruction *op)
 }
 
 static bool leaves_attention(const AdviceFacts *facts, const HloInstruction *op) {
-    return is_of_attention(facts, advice_source(op->operands[0]));
+    return is_of_attention(facts, advice_source(main_array(op)));
 }
 
 // The axes that all-to-alls move from one dimension to another before attention, and back after it.
@@ -309,84 +403,7 @@ static void find_sequence_axes(AdviceFacts *facts) {
     facts->sequence = before & after;
 }
 
-// ---- what is moved
-
-// The lookup in a parameter that an array of integers is the indices of; NULL if there is none within a few steps.
-static const HloInstruction *find_lookup(const HloInstruction *op, int depth) {
-    for (int64_t u = 0; depth && u < op->users.count; u++) {
-        const HloInstruction *user = op->users.items[u];
-        const bool by_it = hlo_is(user, HLO_OP_GATHER) && user->operand_count == 2 && user->operands[1] == op;
-        if (by_it && advice_origin_parameter(user->operands[0])) return user;
-        const bool passes = advice_moves(user) || hlo_op_is(user->opcode, HLO_OP_IS_ELEMENTWISE) ||
-                            hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) || hlo_is(user, HLO_OP_CONCATENATE);
-        const HloInstruction *found = passes ? find_lookup(user, depth - 1) : NULL;
-        if (found) return found;
-    }
-    return NULL;
-}
-
-static const char *describe_indices(const AdviceFacts *facts, const HloInstruction *op, const HloInstruction *source,
-                                    AdviceFinding *finding) {
-    enum { DEPTH = 12 };
-    const HloInstruction *lookup = find_lookup(advice_visible(op), DEPTH);
-    const int64_t table = lookup ? advice_leaf_of(facts->module, advice_origin_parameter(lookup->operands[0])) : -1;
-    if (table < 0) return NULL;
-    finding->indices = advice_leaf_of(facts->module, advice_origin_parameter(source));
-    finding->parameter = table;
-    return hlo_arena_format(facts->arena, "indices of the embedding lookup in %s", display_name(facts, table));
-}
-
-// The parameter that indices are made of, by comparisons and clamps too.
-static const HloInstruction *index_parameter(const HloInstruction *indices) {
-    return advice_origin_parameter(advice_source(indices));
-}
-
-// `x` for an array that is a moved part of a parameter or computed from one by a lookup or a product; NULL otherwise.
-static const char *describe_source(const AdviceFacts *facts, const HloInstruction *source, AdviceFinding *finding) {
-    const HloInstruction *parameter = advice_origin_parameter(source);
-    finding->parameter = advice_leaf_of(facts->module, parameter);
-    if (finding->parameter >= 0) return display_name(facts, finding->parameter);
-    const bool is_lookup = hlo_is(source, HLO_OP_GATHER);
-    if (!is_lookup && !is_product(source)) return NULL;
-    for (int32_t i = is_lookup ? 0 : 1; i >= 0 && finding->parameter < 0; i--)
-        finding->parameter = advice_leaf_of(facts->module, advice_origin_parameter(source->operands[i]));
-    if (finding->parameter < 0) return is_lookup ? NULL : "a product of activations";
-    if (is_lookup && !hlo_type_is_float(source->shape->type)) return NULL;
-    if (is_lookup) finding->indices = advice_leaf_of(facts->module, index_parameter(source->operands[1]));
-    return hlo_arena_format(facts->arena, is_lookup ? "embedding lookup in %s" : "product with %s",
-                            display_name(facts, finding->parameter));
-}
-
-static void describe(const AdviceFacts *facts, const HloInstruction *op, AdviceFinding *finding) {
-    const HloInstruction *source = op->operand_count ? advice_source(op->operands[0]) : op;
-    const bool integers = op->operand_count && !hlo_type_is_float(op->operands[0]->shape->type);
-    finding->what = integers ? describe_indices(facts, op, source, finding) : NULL;
-    if (!finding->what) finding->what = describe_source(facts, source, finding);
-    if (!finding->what) {
-        const bool carried = hlo_is(source, HLO_OP_PARAMETER) || hlo_is(source, HLO_OP_WHILE);
-        HloText text = {0};
-        hlo_text_format(&text, "%s ", carried ? "array that a loop carries," : hlo_op_text(source->opcode));
-        hlo_shape_print(&text, op->operand_count ? op->operands[0]->shape : op->shape, false);
-        finding->what = hlo_text_to_arena(facts->arena, &text);
-    }
-    if (op->operand_count > 1)
-        finding->what = hlo_arena_format(facts->arena, "%s and %d more", finding->what, op->operand_count - 1);
-    finding->scope = advice_scope(facts->arena, op);
-}
-
-// ---- kinds
-
-static bool sums(const HloInstruction *op) {
-    return hlo_is(op, HLO_OP_ALL_REDUCE) || hlo_is(op, HLO_OP_ALL_REDUCE_START) || hlo_is(op, HLO_OP_REDUCE_SCATTER);
-}
-
-static bool gathers(const HloInstruction *op) {
-    return hlo_is(op, HLO_OP_ALL_GATHER) || hlo_is(op, HLO_OP_ALL_GATHER_START);
-}
-
-static bool is_backward(const HloInstruction *op) {
-    return op->metadata && op->metadata->op_name && strstr(op->metadata->op_name, "transpose(");
-}
+// ---- whose update a result is
 
 // Whether a weight names an update better than another one: weights that are multiplied come before their moments, and
 // so do, as optimisers write them, the first parameters.
@@ -439,9 +456,90 @@ static int64_t weight_of_result(const AdviceFacts *facts, int64_t result, bool *
     return named >= 0 ? named : several ? -1 : found;
 }
 
-static bool is_weight_array(const AdviceFacts *facts, const HloInstruction *op) {
-    const int64_t leaf = advice_leaf_of(facts->module, advice_origin_parameter(op));
-    return leaf >= 0 && leaf < facts->boundary->parameter_count && facts->is_weight[leaf];
+// The weight whose gradient a scatter adds up from rows; -1 where there is none.
+static int64_t scattered_weight(const AdviceFacts *facts, const HloInstruction *scatter) {
+    int64_t weight = -1;
+    bool like = false;
+    const HloInt64Vector results = advice_reached_results(facts->arena, scatter, -1);
+    for (int64_t i = 0; i < results.count; i++) {
+        const int64_t found = weight_of_result(facts, results.items[i], &like);
+        if (found >= 0 && is_better_name(facts, found, weight)) weight = found;
+    }
+    return weight;
+}
+
+// ---- what is moved
+
+// The lookup in a parameter that an array of integers is the indices of; NULL if there is none within a few steps.
+static const HloInstruction *find_lookup(const HloInstruction *op, int depth) {
+    for (int64_t u = 0; depth && u < op->users.count; u++) {
+        const HloInstruction *user = op->users.items[u];
+        const bool by_it = hlo_is(user, HLO_OP_GATHER) && user->operand_count == 2 && user->operands[1] == op;
+        if (by_it && advice_origin_parameter(user->operands[0])) return user;
+        const bool passes = advice_moves(user) || hlo_op_is(user->opcode, HLO_OP_IS_ELEMENTWISE) ||
+                            hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) || hlo_is(user, HLO_OP_CONCATENATE);
+        const HloInstruction *found = passes ? find_lookup(user, depth - 1) : NULL;
+        if (found) return found;
+    }
+    return NULL;
+}
+
+static const char *describe_indices(const AdviceFacts *facts, const HloInstruction *op, const HloInstruction *source,
+                                    AdviceFinding *finding) {
+    enum { DEPTH = 12 };
+    const HloInstruction *lookup = find_lookup(advice_visible(op), DEPTH);
+    const int64_t table = lookup ? advice_leaf_of(facts->module, advice_origin_parameter(lookup->operands[0])) : -1;
+    if (table < 0) return NULL;
+    finding->indices = advice_leaf_of(facts->module, advice_origin_parameter(source));
+    finding->parameter = table;
+    return hlo_arena_format(facts->arena, "indices of the embedding lookup in %s", display_name(facts, table));
+}
+
+// The parameter that indices are made of, by comparisons and clamps too.
+static const HloInstruction *index_parameter(const HloInstruction *indices) {
+    return advice_origin_parameter(advice_source(indices));
+}
+
+// `x` for an array that is a moved part of a parameter or computed from one by a lookup or a product; NULL otherwise.
+static const char *describe_source(const AdviceFacts *facts, const HloInstruction *source, AdviceFinding *finding) {
+    const HloInstruction *parameter = advice_origin_parameter(source);
+    finding->parameter = advice_leaf_of(facts->module, parameter);
+    if (finding->parameter >= 0) return display_name(facts, finding->parameter);
+    if (hlo_is(source, HLO_OP_SCATTER)) finding->parameter = scattered_weight(facts, source);
+    if (finding->parameter >= 0)
+        return hlo_arena_format(facts->arena, "gradient of %s", display_name(facts, finding->parameter));
+    const bool is_lookup = hlo_is(source, HLO_OP_GATHER);
+    if (!is_lookup && !is_product(source)) return NULL;
+    for (int32_t i = is_lookup ? 0 : 1; i >= 0 && finding->parameter < 0; i--)
+        finding->parameter = advice_leaf_of(facts->module, advice_origin_parameter(source->operands[i]));
+    if (finding->parameter < 0) return is_lookup ? NULL : "a product of activations";
+    if (is_lookup && !hlo_type_is_float(source->shape->type)) return NULL;
+    if (is_lookup) finding->indices = advice_leaf_of(facts->module, index_parameter(source->operands[1]));
+    return hlo_arena_format(facts->arena, is_lookup ? "embedding lookup in %s" : "product with %s",
+                            display_name(facts, finding->parameter));
+}
+
+static void describe(const AdviceFacts *facts, const HloInstruction *op, AdviceFinding *finding) {
+    const HloInstruction *array = op->operand_count ? main_array(op) : op, *source = advice_source(array);
+    const bool integers = op->operand_count && !hlo_type_is_float(array->shape->type);
+    finding->what = integers ? describe_indices(facts, op, source, finding) : NULL;
+    if (!finding->what) finding->what = describe_source(facts, source, finding);
+    if (!finding->what) {
+        const bool carried = hlo_is(source, HLO_OP_PARAMETER) || hlo_is(source, HLO_OP_WHILE);
+        HloText text = {0};
+        hlo_text_format(&text, "%s ", carried ? "array that a loop carries," : hlo_op_text(source->opcode));
+        hlo_shape_print(&text, array->shape, false);
+        finding->what = hlo_text_to_arena(facts->arena, &text);
+    }
+    if (op->operand_count > 1)
+        finding->what = hlo_arena_format(facts->arena, "%s and %d more", finding->what, op->operand_count - 1);
+    finding->scope = advice_scope(facts->arena, op);
+}
+
+// ---- kinds
+
+static bool is_backward(const HloInstruction *op) {
+    return op->metadata && op->metadata->op_name && strstr(op->metadata->op_name, "transpose(");
 }
 
 // Products for gradients add up over the batch: neither operand is a weight, unless the program says that it belongs to
@@ -450,7 +548,8 @@ static bool is_gradient(const AdviceFacts *facts, const HloInstruction *op, cons
                         AdviceFinding *finding) {
     bool like = false;
     int64_t weight = -1;
-    const HloInt64Vector results = advice_reached_results(facts->arena, op);
+    const HloInt64Vector results =
+        advice_reached_results(facts->arena, op, op->operand_count > 1 ? main_operand(op) : -1);
     for (int64_t i = 0; i < results.count; i++) {
         const int64_t found = weight_of_result(facts, results.items[i], &like);
         if (found >= 0 && is_better_name(facts, found, weight)) weight = found;
@@ -481,7 +580,7 @@ static bool is_expert_weight(const AdviceFacts *facts, const HloInstruction *dot
         const bool sharded = array->local->dims[d] < array->global->dims[d];
         const bool is_batch = batch->count ? array->local->dims[d] == shape->dims[batch->items[0]]
                                            : array->local->dims[d] == 1 && shape->rank < array->local->rank;
-        if (sharded && is_batch && (axes_of_sharding(facts, array) & axes)) return true;
+        if (sharded && is_batch && (axes_of_sharding(facts, array, d) & axes)) return true;
     }
     return false;
 }
@@ -491,16 +590,22 @@ static bool multiplies_experts(const AdviceFacts *facts, const HloInstruction *o
     return is_expert_weight(facts, op, 0, axes) || is_expert_weight(facts, op, 1, axes);
 }
 
+typedef struct ExpertUse {
+    const AdviceFacts *facts;
+    uint64_t axes;
+} ExpertUse;
+
+static bool is_expert_use(const void *context, const HloInstruction *user, int32_t operand) {
+    const ExpertUse *use = context;
+    (void)operand;
+    return multiplies_experts(use->facts, user, use->axes);
+}
+
 // Before or after the experts' products, or the products with masks that dispatch and combine tokens.
 static bool is_expert_exchange(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes) {
-    int32_t operand = 0;
-    const HloInstruction *at = op;
-    for (int step = 0, products = 0; step < 12 && at && products < 2; step++) {
-        at = advice_consumer(at, &operand);
-        if (multiplies_experts(facts, at, axes)) return true;
-        products += at && is_product(at);
-    }
-    const HloInstruction *source = advice_source(op->operands[0]);
+    const ExpertUse use = {facts, axes};
+    if (advice_reaches(facts->arena, op, 1, is_expert_use, &use)) return true;
+    const HloInstruction *source = advice_source(main_array(op));
     if (multiplies_experts(facts, source, axes)) return true;
     for (int32_t i = 0; is_product(source) && i < 2; i++)
         if (multiplies_experts(facts, advice_source(source->operands[i]), axes)) return true;
@@ -516,12 +621,12 @@ static bool is_sequence_exchange(const AdviceFacts *facts, const HloInstruction 
 // without any are gathered for other reasons.
 static uint64_t claimed_twice(const AdviceFacts *facts, const AdviceFinding *finding) {
     if (finding->indices < 0 || finding->parameter < 0) return 0;
-    return axes_of_sharding(facts, &facts->boundary->parameters[finding->parameter]) &
-           axes_of_sharding(facts, &facts->boundary->parameters[finding->indices]);
+    return axes_of_sharding(facts, &facts->boundary->parameters[finding->parameter], -1) &
+           axes_of_sharding(facts, &facts->boundary->parameters[finding->indices], -1);
 }
 
 static AdviceKind kind_of_sum(const AdviceFacts *facts, const HloInstruction *op, AdviceFinding *finding) {
-    const HloInstruction *source = advice_source(op->operands[0]);
+    const HloInstruction *source = advice_source(main_array(op));
     if (is_gradient(facts, op, source, finding))
         return hlo_is(op, HLO_OP_REDUCE_SCATTER) ? ADVICE_KIND_GRADIENT_SCATTER : ADVICE_KIND_GRADIENT;
     if (is_product(source) && is_expert_exchange(facts, op, finding->axes)) return ADVICE_KIND_EXPERT;
@@ -574,48 +679,63 @@ static void find_stages(AdviceFacts *facts) {
     }
 }
 
+static bool is_attention_use(const void *context, const HloInstruction *user, int32_t operand) {
+    (void)operand;
+    return is_of_attention(context, user);
+}
+
+// Whether keys or values go around a ring: what is sent on is also multiplied in attention.
+static bool is_ring_of_attention(const AdviceFacts *facts, const HloInstruction *op) {
+    const HloInstruction *at = op->operands[0];
+    while (advice_moves(at) && at->operand_count) at = at->operands[0];
+    return advice_reaches(facts->arena, at, 0, is_attention_use, facts);
+}
+
 static AdviceKind kind_of_permute(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes) {
     // Of a product in parts (spmd_partitioner/passes/windows.c): what a gather or a scatter of activations did.
     if (hlo_instruction_frontend_attribute(op, "meshlo.part_of")) return ADVICE_KIND_TENSOR_PARALLEL;
     if (!is_shift(facts, op, axes)) return ADVICE_KIND_RESHARDING;
+    if (is_ring_of_attention(facts, op)) return ADVICE_KIND_SEQUENCE;
     const HloOpcode before = op->operands[0]->opcode;
     const bool is_part = before == HLO_OP_SLICE || before == HLO_OP_DYNAMIC_SLICE || before == HLO_OP_PAD;
     return is_in_loop(facts, op) && !is_part ? ADVICE_KIND_PIPELINE : ADVICE_KIND_NEIGHBOUR;
 }
 
-// The weight whose gradient a scatter adds up from rows; -1 where there is none.
-static int64_t scattered_weight(const AdviceFacts *facts, const HloInstruction *scatter) {
-    int64_t weight = -1;
-    bool like = false;
-    const HloInt64Vector results = advice_reached_results(facts->arena, scatter);
-    for (int64_t i = 0; i < results.count; i++) {
-        const int64_t found = weight_of_result(facts, results.items[i], &like);
-        if (found >= 0 && is_better_name(facts, found, weight)) weight = found;
-    }
-    return weight;
+typedef struct TableUse {
+    const AdviceFacts *facts;
+    const HloInstruction *scatter;
+    int64_t weight;
+} TableUse;
+
+static bool is_table_use(const void *context, const HloInstruction *user, int32_t operand) {
+    TableUse *use = *(TableUse *const *)context;
+    if (!hlo_is(user, HLO_OP_SCATTER) || operand == 0) return false;
+    use->weight = scattered_weight(use->facts, user);
+    use->scatter = user;
+    return use->weight >= 0;
 }
 
-// Whether a gather brings the rows, or their positions, that are added up for the gradient of a table: every device has
-// those of its own part of the batch.
+// Whether a collective brings the rows, or their positions, that are added up for the gradient of a table: every device
+// has those of its own part of the batch.
 static bool is_gradient_of_table(const AdviceFacts *facts, const HloInstruction *op, AdviceFinding *finding) {
-    int32_t operand = 0;
-    const HloInstruction *at = advice_consumer(op, &operand);
-    for (int step = 0; step < 12 && at && hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE); step++)
-        at = advice_consumer(at, &operand);
-    const int64_t weight = at && hlo_is(at, HLO_OP_SCATTER) && operand > 0 ? scattered_weight(facts, at) : -1;
-    if (weight < 0) return false;
+    TableUse use = {.facts = facts, .weight = -1}, *found = &use;
+    const HloInstruction *array = main_array(op);
+    // Looked-up rows are on the way to the layers, although residual connections lead from there to the gradient.
+    if (hlo_type_is_float(array->shape->type) && hlo_is(advice_origin(array).op, HLO_OP_GATHER)) return false;
+    if (!advice_reaches(facts->arena, op, 0, is_table_use, &found)) return false;
     bool rows = false;
     for (int32_t i = 0; i < op->operand_count; i++) rows |= hlo_type_is_float(op->operands[i]->shape->type);
-    finding->parameter = weight;
+    finding->parameter = use.weight;
+    finding->indices = advice_leaf_of(facts->module, index_parameter(use.scatter->operands[1]));
     finding->what = hlo_arena_format(facts->arena, "%s for the gradient of %s", rows ? "rows" : "positions",
-                                     display_name(facts, weight));
+                                     display_name(facts, use.weight));
     return true;
 }
 
 static AdviceKind kind_of_gather(const AdviceFacts *facts, const HloInstruction *op, uint64_t axes,
                                  AdviceFinding *finding) {
-    if (is_weight_array(facts, op->operands[0])) {
-        const bool shards_data = axes && !(axes & ~facts->batch);
+    if (is_weight_array(facts, main_array(op))) {
+        const bool shards_data = axes && !(axes & ~(facts->batch | facts->summed));
         return shards_data ? ADVICE_KIND_WEIGHT_GATHER : ADVICE_KIND_ACCIDENTAL;
     }
     if (claimed_twice(facts, finding) & axes) return ADVICE_KIND_RESHARDING;
@@ -623,12 +743,6 @@ static AdviceKind kind_of_gather(const AdviceFacts *facts, const HloInstruction 
     if (axes && !(axes & ~facts->reduced) && !(axes & facts->batch)) return ADVICE_KIND_TENSOR_PARALLEL;
     if (finding->indices >= 0) return ADVICE_KIND_RESHARDING;
     return is_expert_exchange(facts, op, axes) ? ADVICE_KIND_EXPERT : ADVICE_KIND_ACCIDENTAL;
-}
-
-static bool is_scalar(const HloInstruction *op) {
-    for (int32_t i = 0; i < op->operand_count; i++)
-        if (!hlo_shape_is_array(op->operands[i]->shape) || hlo_shape_elements(op->operands[i]->shape) > 1) return false;
-    return true;
 }
 
 // Whether two annotations, or what was propagated from them, disagree about an array. Other exchanges belong to the
@@ -658,8 +772,10 @@ static AdviceKind kind_of(const AdviceFacts *facts, const SpmdCollective *collec
         kind = ADVICE_KIND_EXPERT;
     } else if (is_sequence_exchange(facts, op, finding->axes)) {
         kind = ADVICE_KIND_SEQUENCE;
+    } else if (is_gradient_of_table(facts, op, finding)) {
+        kind = claimed_twice(facts, finding) & finding->axes ? ADVICE_KIND_RESHARDING : ADVICE_KIND_GRADIENT;
     }
-    if (kind == ADVICE_KIND_ACCIDENTAL && conflicts(collective) && !is_weight_array(facts, op->operands[0]))
+    if (kind == ADVICE_KIND_ACCIDENTAL && conflicts(collective) && !is_weight_array(facts, main_array(op)))
         kind = ADVICE_KIND_RESHARDING;
     const bool warned = kind == ADVICE_KIND_RESHARDING || kind == ADVICE_KIND_ACCIDENTAL;
     if (!warned || disagrees(collective)) return kind;
@@ -687,9 +803,8 @@ void advice_facts_new(HloArena *arena, const CompiledModule *compiled, const Spm
     facts->sizes = sizes;
     facts->is_weight = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
     facts->is_multiplied = HLO_ARENA_NEW(arena, bool, facts->boundary->parameter_count + 1);
-    find_weights(facts, false);
-    if (trains(facts)) find_weights(facts, true);
-    find_reduced(facts);
+    find_weights(facts);
+    find_sums(facts);
     find_sequence_axes(facts);
     find_stages(facts);
 }
@@ -741,7 +856,7 @@ static const char *cause_of(const AdviceFacts *facts, const SpmdCollective *coll
             advice_parameter_name(arena, facts->module, finding->parameter), spec_of(facts, finding->parameter),
             advice_parameter_name(arena, facts->module, finding->indices), spec_of(facts, finding->indices),
             advice_axes_text(facts, both));
-    if (finding->kind == ADVICE_KIND_ACCIDENTAL && is_weight_array(facts, op->operands[0]))
+    if (finding->kind == ADVICE_KIND_ACCIDENTAL && is_weight_array(facts, main_array(op)))
         return hlo_arena_format(arena,
                                 "%s is sharded %s, but no input's data is sharded by %s: every device needs all of it",
                                 advice_parameter_name(arena, facts->module, finding->parameter),

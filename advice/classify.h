@@ -15,7 +15,8 @@ typedef struct AdviceFacts {
     int64_t mesh_axis_count;
     const int64_t *sizes;  // of the mesh's axes
     int64_t axis_limit;    // 63 axes are looked at
-    uint64_t batch;        // axes that shard the data: inputs that are not weights, or gradients' sums
+    uint64_t batch;        // axes that shard inputs that are not weights
+    uint64_t summed;       // axes over which products are added up to weights' gradients: they shard the data inside
     bool *is_multiplied;   // by flattened parameter: used on the right of products, or looked up in
     bool *is_weight;       // by flattened parameter
     uint64_t reduced;      // axes over which products are added up by reduce-scatter

@@ -148,6 +148,40 @@ const HloInstruction *advice_consumer(const HloInstruction *op, int32_t *operand
     return NULL;
 }
 
+// An instruction that a search for uses has reached: after so many operations that compute, of them so many products.
+typedef struct Reached {
+    const HloInstruction *op;
+    int steps, products;
+} Reached;
+typedef HLO_VECTOR(Reached) ReachedVector;
+
+static void reach(HloArena *arena, ReachedVector *queue, Reached next) {
+    for (int64_t i = 0; i < queue->count; i++)
+        if (queue->items[i].op == next.op && queue->items[i].products <= next.products) return;
+    hlo_vector_push(arena, queue, next);
+}
+
+bool advice_reaches(HloArena *scratch, const HloInstruction *op, int products, AdviceUseTest test,
+                    const void *context) {
+    enum { MOST_REACHED = 64, MOST_COMPUTING = 12 };
+    ReachedVector queue = {0};
+    reach(scratch, &queue, (Reached){.op = advice_visible(op)});
+    for (int64_t i = 0; i < queue.count && queue.count < MOST_REACHED; i++) {
+        const Reached at = queue.items[i];
+        for (int64_t u = 0; u < at.op->users.count; u++) {
+            const HloInstruction *user = at.op->users.items[u];
+            const bool product = hlo_is(user, HLO_OP_DOT) || hlo_is(user, HLO_OP_CONVOLUTION);
+            const bool computes = product || hlo_op_is(user->opcode, HLO_OP_IS_ELEMENTWISE);
+            const Reached next = {user, at.steps + computes, at.products + product};
+            if (test(context, user, (int32_t)hlo_instruction_operand_index(user, at.op))) return true;
+            const bool passes = computes || advice_moves(user) || hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) ||
+                                hlo_is(user, HLO_OP_BROADCAST);
+            if (passes && next.steps < MOST_COMPUTING && next.products <= products) reach(scratch, &queue, next);
+        }
+    }
+    return false;
+}
+
 // ---- forward
 
 typedef struct Walk {
@@ -210,16 +244,19 @@ static void leave_root(Walk *walk, const AdviceValue *value) {
     }
     for (int64_t i = 0; i < computation->callers.count; i++) {
         const HloInstruction *caller = computation->callers.items[i];
-        if (hlo_is(caller, HLO_OP_ASYNC_START)) add(walk, caller, -1);
+        if (hlo_is(caller, HLO_OP_ASYNC_START)) add(walk, caller, value->index);
         if (!hlo_is(caller, HLO_OP_WHILE) || caller->called[1] != computation || value->index < 0) continue;
         add(walk, caller, value->index);
         add(walk, computation->parameters.items[0], value->index);
     }
 }
 
-static void walk_from(Walk *walk, const HloInstruction *op) {
-    add(walk, op, -1);
-    for (int64_t i = 0; hlo_shape_is_tuple(op->shape) && i < op->shape->element_count; i++) add(walk, op, i);
+// Of a tuple with all its elements, or with one (-1: all).
+static void walk_from(Walk *walk, const HloInstruction *op, int64_t index) {
+    const int64_t count = hlo_shape_is_tuple(op->shape) ? op->shape->element_count : 0;
+    if (!count || index < 0) add(walk, op, -1);
+    for (int64_t i = 0; i < count; i++)
+        if (index < 0 || i == index) add(walk, op, i);
     for (int64_t i = 0; i < walk->queue.count; i++) {
         const AdviceValue value = walk->queue.items[i];
         for (int64_t u = 0; u < value.op->users.count; u++) enter_user(walk, value.op->users.items[u], &value);
@@ -227,9 +264,9 @@ static void walk_from(Walk *walk, const HloInstruction *op) {
     }
 }
 
-HloInt64Vector advice_reached_results(HloArena *scratch, const HloInstruction *op) {
+HloInt64Vector advice_reached_results(HloArena *scratch, const HloInstruction *op, int64_t index) {
     Walk walk = {.arena = scratch};
-    walk_from(&walk, op);
+    walk_from(&walk, op, index);
     return walk.results;
 }
 
@@ -272,7 +309,7 @@ HloInt64Vector advice_updated_parameters(HloArena *scratch, const HloModule *mod
 AdviceUses advice_uses(HloArena *scratch, const HloInstruction *op) {
     Walk walk = {.arena = scratch, .moves_only = true};
     AdviceUses uses = {0};
-    walk_from(&walk, op);
+    walk_from(&walk, op, -1);
     for (int64_t i = 0; i < walk.queue.count; i++) {
         const HloInstruction *at = walk.queue.items[i].op;
         for (int64_t u = 0; walk.queue.items[i].index < 0 && u < at->users.count; u++)

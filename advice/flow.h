@@ -25,8 +25,14 @@ const HloInstruction *advice_visible(const HloInstruction *op);
 // Follows an array forward through moves, to the first instruction that computes with it as operand *operand; NULL if
 // nothing does.
 const HloInstruction *advice_consumer(const HloInstruction *op, int32_t *operand);
-// The numbers of the entry's results that an array reaches through moves and elementwise operations alone.
-HloInt64Vector advice_reached_results(HloArena *scratch, const HloInstruction *op);
+// A use of an array: operand `operand` of `user`.
+typedef bool (*AdviceUseTest)(const void *context, const HloInstruction *user, int32_t operand);
+// Whether a test finds a use of an array, or of what is computed from it through moves, broadcasts, elementwise
+// operations and at most `products` products. Of long computations only the first part is read.
+bool advice_reaches(HloArena *scratch, const HloInstruction *op, int products, AdviceUseTest test, const void *context);
+// The numbers of the entry's results that an array reaches through moves and elementwise operations alone: element
+// `index` of a tuple, or all of it (-1).
+HloInt64Vector advice_reached_results(HloArena *scratch, const HloInstruction *op, int64_t index);
 // The numbers of the entry's parameters from which one of its results is computed through moves and elementwise
 // operations alone: the old weight and its moments of a new weight. Of long computations only the last part is read.
 HloInt64Vector advice_updated_parameters(HloArena *scratch, const HloModule *module, int64_t result);

@@ -170,6 +170,64 @@ static const Case cases[] = {
      "constant(0)\n t = (s32[], f32[8,4,16], f32[8,16,16]) tuple(z, x, w)\n l = (s32[], f32[8,4,16], f32[8,16,16]) "
      "while(t), condition=more, body=body\n ROOT y = f32[8,4,16] get-tuple-element(l), index=1\n}\n",
      ADVICE_KIND_PIPELINE, "data", ""},
+    {"bug: a batch of the shape of a weight was taken for one",
+     ADD_MESH SUM
+     "ENTRY e {\n x = f32[64,64] parameter(0), " ROWS_DATA ", metadata={op_name=\"batch\"}\n w = f32[64,64] "
+     "parameter(1), " ROWS_DATA ", metadata={op_name=\"params['w']\"}\n p = f32[64,64] dot(x, w), "
+     "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n d = f32[64,64] tanh(p)\n g = f32[64,64] dot(x, d), "
+     "lhs_contracting_dims={0}, rhs_contracting_dims={0}\n ROOT n = f32[64,64] subtract(w, g), " ROWS_DATA "\n}\n",
+     ADVICE_KIND_WEIGHT_GATHER, "data", "params['w']"},
+    {"bug: a batch of the shape of a weight, gradients alone",
+     ADD_MESH SUM
+     "ENTRY e {\n x = f32[64,64] parameter(0), " ROWS_DATA ", metadata={op_name=\"batch\"}\n w = f32[64,64] "
+     "parameter(1), " ROWS_DATA ", metadata={op_name=\"params['w']\"}\n p = f32[64,64] dot(x, w), "
+     "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n d = f32[64,64] tanh(p)\n ROOT g = f32[64,64] dot(x, d), "
+     "lhs_contracting_dims={0}, rhs_contracting_dims={0}, " ROWS_DATA "\n}\n",
+     ADVICE_KIND_WEIGHT_GATHER, "data", "params['w']"},
+    // The tokens' first use is the gradient of the experts' weight.
+    {"bug: of two uses of an exchange, one by experts, the first alone was read",
+     ADD_MESH
+     "ENTRY e {\n a = f32[8,32,16] parameter(0), sharding={devices=[1,4,1,2]<=[8] last_tile_dim_replicate}\n w = "
+     "f32[8,16,64] parameter(1), sharding={devices=[4,1,1,2]<=[8] last_tile_dim_replicate}\n v = f32[8,32,64] "
+     "parameter(2), sharding={devices=[4,1,1,2]<=[8] last_tile_dim_replicate}\n u = f32[8,32,64] tanh(v)\n s = "
+     "f32[8,32,16] tanh(a), sharding={devices=[1,4,1,2]<=[8] last_tile_dim_replicate}\n m = f32[8,32,16] negate(s), "
+     "sharding={devices=[4,1,1,2]<=[8] last_tile_dim_replicate}\n g = f32[8,16,64] dot(m, u), lhs_batch_dims={0}, "
+     "rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}\n h = f32[8,32,64] dot(m, w), "
+     "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}\n ROOT t = "
+     "(f32[8,16,64], f32[8,32,64]) tuple(g, h)\n}\n",
+     ADVICE_KIND_EXPERT, "data", ""},
+    {"bug: a gather of several arrays was named by the first, a small one",
+     ADD_MESH
+     "ENTRY e {\n w = f32[4096,64] parameter(0), " COLUMNS_DATA ", metadata={op_name=\"params['embed']\"}\n i = "
+     "s32[512,1] parameter(1), " ROWS_DATA ", metadata={op_name=\"tokens\"}\n v = f32[64,64] parameter(2), " ROWS_DATA
+     ", metadata={op_name=\"params['v']\"}\n x = f32[512,64] parameter(3), " ROWS_DATA
+     "\n l = f32[512,64] gather(w, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,64}\n p = f32[512,64] dot(x, v), lhs_contracting_dims={1}, "
+     "rhs_contracting_dims={0}\n t = f32[512,64] tanh(l), " ROWS_DATA "\n ROOT s = f32[512,64] add(t, p), " ROWS_DATA
+     "\n}\n",
+     ADVICE_KIND_WEIGHT_GATHER, "data", "params['v'] and 1 more"},
+    {"bug: the cause of moving the rows of a gradient was not the embedding",
+     ADD_MESH SUM
+     "ENTRY e {\n w = f32[4096,64] parameter(0), " COLUMNS_DATA ", metadata={op_name=\"params['embed']\"}\n i = "
+     "s32[512,1] parameter(1), " ROWS_DATA ", metadata={op_name=\"tokens\"}\n d = f32[512,64] parameter(2), " ROWS_DATA
+     "\n u = f32[512,64] tanh(d)\n z = f32[] constant(0)\n o = f32[4096,64] broadcast(z), dimensions={}\n g = "
+     "f32[4096,64] scatter(o, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum\n n = f32[4096,64] subtract(w, "
+     "g), " COLUMNS_DATA
+     "\n l = f32[512,64] gather(w, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,64}\n ROOT t = (f32[4096,64], f32[512,64]) tuple(n, l)\n}\n",
+     ADVICE_KIND_RESHARDING, "data", "rows for the gradient of params['embed']"},
+    // The activations are sharded by model inside, and so is the weight, which all of its devices need.
+    {"bug: weights of layers whose activations a constraint shards were gathered by accident",
+     ADD_MESH SUM
+     "ENTRY e {\n x = f32[512,64] parameter(0), " WHOLE
+     ", metadata={op_name=\"batch\"}\n w = f32[64,16] parameter(1), " COLUMNS_MODEL
+     ", metadata={op_name=\"params['w']\"}\n c = f32[512,64] tanh(x), " ROWS_MODEL
+     "\n p = f32[512,16] dot(c, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n d = f32[512,16] "
+     "tanh(p), " ROWS_MODEL
+     "\n g = f32[64,16] dot(c, d), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n ROOT n = f32[64,16] "
+     "subtract(w, g), " COLUMNS_MODEL "\n}\n",
+     ADVICE_KIND_WEIGHT_GATHER, "model", "params['w']"},
 };
 
 // Device lists have no names of mesh axes: --mesh gives them.

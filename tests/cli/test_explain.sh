@@ -98,5 +98,37 @@ for form in ulysses.mlir ulysses.hlo; do
     exits 0 "explain: sequence parallelism: $form: in words" meshlo explain $form
     check "explain: sequence parallelism: $form: no warning" bash -c "! grep -q warning out"
 done
+# Ring attention: the keys, which are the values here, go around once.
+cat >ring.mlir <<'MLIR'
+module @ring attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["seq"=4, "model"=2]>
+  func.func public @main(%q0: tensor<4x512x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {"seq"}, {}]>}, %k0: tensor<4x512x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {"seq"}, {}]>}) -> tensor<4x512x32xf32> {
+    %kt = stablehlo.tanh %k0 : tensor<4x512x32xf32>
+    %r = sdy.manual_computation(%q0, %kt) in_shardings=[<@mesh, [{?}, {"seq"}, {}]>, <@mesh, [{?}, {"seq"}, {}]>] out_shardings=[<@mesh, [{?}, {"seq"}, {}]>] manual_axes={"seq"} (%q: tensor<4x128x32xf32>, %k1: tensor<4x128x32xf32>) {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %o0 = stablehlo.constant dense<0.0> : tensor<4x128x32xf32>
+      %w:3 = stablehlo.while(%i = %zero, %k = %k1, %o = %o0) : tensor<i32>, tensor<4x128x32xf32>, tensor<4x128x32xf32>
+      cond {
+        %four = stablehlo.constant dense<4> : tensor<i32>
+        %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %more : tensor<i1>
+      } do {
+        %s = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<4x128x32xf32>, tensor<4x128x32xf32>) -> tensor<4x128x128xf32>
+        %e = stablehlo.exponential %s : tensor<4x128x128xf32>
+        %p = stablehlo.dot_general %e, %k, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<4x128x128xf32>, tensor<4x128x32xf32>) -> tensor<4x128x32xf32>
+        %sum = stablehlo.add %o, %p : tensor<4x128x32xf32>
+        %next = "stablehlo.collective_permute"(%k) {source_target_pairs = dense<[[0, 2], [2, 4], [4, 6], [6, 0], [1, 3], [3, 5], [5, 7], [7, 1]]> : tensor<8x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4x128x32xf32>) -> tensor<4x128x32xf32>
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %j = stablehlo.add %i, %one : tensor<i32>
+        stablehlo.return %j, %next, %sum : tensor<i32>, tensor<4x128x32xf32>, tensor<4x128x32xf32>
+      }
+      sdy.return %w#2 : tensor<4x128x32xf32>
+    } : (tensor<4x512x32xf32>, tensor<4x512x32xf32>) -> tensor<4x512x32xf32>
+    return %r : tensor<4x512x32xf32>
+  }
+}
+MLIR
+exits 0 "bug: ring attention was called a pipeline" meshlo explain ring.mlir --on v5e-8 --budget 0s --json
+json "[(g['kind'], g['axes']) for g in j['groups']] == [('sequence-parallel', 'seq')]" "bug: ring attention was called a pipeline: its kind"
 exits 0 "changes of two parameters" meshlo explain "$SOURCE/examples/mlp_gradient_512.hlo" --on v5e-8
 says out "shard params[1][0] as P(None, None)" "bug: a change of params[1][0] was said to be one of params[*][*]"
