@@ -42,6 +42,8 @@ typedef struct Candidate {
     double price;                 // of a chip an hour
     bool refused;                 // the program cannot be laid out on this mesh
     bool untried;                 // the budget ended before it
+    bool is_own;                  // the program's annotations are for this mesh
+    bool is_floor;                // a plan of the outset, not to be lost; it is not searched
     bool is_whole;                // the numbers are those of the whole program
     bool is_closed;               // and of the plan with every parameter's sharding written out
     bool is_refined;              // values inside were annotated, where that helps
@@ -85,6 +87,7 @@ typedef struct Planner {
     CompileOptions compile;          // of the trials on it, without shards
     HloStringMap known;              // costs by mesh and shards
     double begin, end;               // of the budget
+    bool is_annotated, names_axes;   // the program, and that
     bool is_nameless;                // neither the program nor the kept shardings name an axis
     double whole_seconds;            // that a trial of the whole program takes
     bool must_run;                   // the next trials, even when the budget has ended
@@ -314,6 +317,7 @@ static void check_estimate(Planner *planner, SpmdSearchTrial *trial, SpmdSearchC
 // others. Peaks of memory can be elsewhere in few layers than in many: a search that believed the estimates would
 // follow them to where nothing fits.
 static void check_estimates(Planner *planner, SpmdSearchTrial **trials, int64_t count) {
+    const double kGain = 0.995;  // less is within the error of estimates, and not worth a trial of the whole program
     const int64_t limit = memory_limit(planner->mesh->topology);
     SpmdSearchCost *estimated = HLO_ARENA_NEW(planner->arena, SpmdSearchCost, count + 1);
     bool *done = HLO_ARENA_NEW(planner->arena, bool, count + 1);
@@ -327,7 +331,11 @@ static void check_estimates(Planner *planner, SpmdSearchTrial **trials, int64_t 
             if (done[i]) continue;
             SpmdSearchCost *now = &trials[i]->cost;
             *now = correct(planner, estimated[i], trials[i]->resolved);
-            if (now->memory > limit || (planner->verified_step && now->time >= planner->verified_step)) continue;
+            if (now->memory > limit) continue;
+            if (planner->verified_step && (double)now->time > kGain * (double)planner->verified_step) {
+                if (now->time <= planner->verified_step) now->time = planner->verified_step + 1;
+                continue;
+            }
             if (best < 0 || now->time < trials[best]->cost.time) best = i;
         }
         if (best < 0 || planner->objective != SPMD_SEARCH_TIME) return;
@@ -510,7 +518,8 @@ static HloStatus time_whole(Planner *planner, Candidate *candidate, int64_t most
         trials[i] =
             (SpmdSearchTrial){.shards = candidate->best[i].shards, .shard_count = candidate->best[i].shard_count};
     use_mesh(planner, candidate);
-    planner->whole = planner->must_run = true;
+    planner->whole = planner->program->more;
+    planner->must_run = true;
     cost(planner, trials, count);
     planner->whole = false;
     for (int64_t i = 0; i < count; ++i) {
@@ -779,6 +788,7 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, SpmdSearchDep
     use_mesh(planner, candidate);
     HLO_TRY(lay_out(planner, candidate));
     if (candidate->refused) return HLO_SUCCESS;
+    candidate->is_own = planner->is_annotated && (!planner->remeshed || !planner->names_axes);
     planner->must_run = true;  // an error of the first trial ends the search
     const SpmdSearchOptions search = {.mesh = planner->mesh->axes,
                                       .mesh_axis_count = planner->mesh->axis_count,
@@ -869,7 +879,7 @@ static HloStatus look_again(Planner *planner) {
         Candidate *candidate = &planner->candidates.items[i];
         bool is_twin = false;
         for (int64_t k = 0; k < i; ++k) is_twin |= are_twins(planner, candidate, &planner->candidates.items[k]);
-        if (is_twin || candidate->plan.is_exact || !candidate->plan.fits) continue;
+        if (is_twin || candidate->is_floor || candidate->plan.is_exact || !candidate->plan.fits) continue;
         const double now = now_seconds();
         planner->deadline = now + (begin + half - now) / (double)(count - i);
         HLO_TRY(plan_mesh(planner, candidate, SPMD_SEARCH_ONCE, NULL));
@@ -899,6 +909,7 @@ static HloStatus improve_some(Planner *planner) {
     bool *done = HLO_ARENA_NEW(planner->arena, bool, count);
     int64_t improved = 0;
     double most = 1;
+    for (int64_t i = 0; i < count; ++i) done[i] = planner->candidates.items[i].is_floor;
     for (int64_t turn = 0; turn < count; ++turn) {
         Candidate *next = NULL;
         const Candidate *best = NULL;
@@ -908,8 +919,10 @@ static HloStatus improve_some(Planner *planner) {
             if (!done[i] && (!next || looks_better(planner, one, next))) next = one;
             if (!best || better(planner, one, best)) best = one;
         }
+        if (!next) break;
         for (int64_t i = 0; i < count; ++i)
-            is_twin |= done[i] && are_twins(planner, next, &planner->candidates.items[i]);
+            is_twin |= done[i] && !planner->candidates.items[i].is_floor &&
+                       are_twins(planner, next, &planner->candidates.items[i]);
         done[next - planner->candidates.items] = true;
         const int64_t before = improved;
         improved += !is_twin;
@@ -941,6 +954,26 @@ static HloStatus choose(Planner *planner, Candidate **chosen) {
     }
 }
 
+// Where nothing fits, hardly less memory is not worth a longer step: takes the fastest of the plans that need hardly
+// more than the best.
+static HloStatus prefer_time(Planner *planner, Candidate **best) {
+    const double kHardly = 1.01;
+    const double most = kHardly * (double)(*best)->plan.hbm_peak_bytes;
+    Candidate *fastest = *best;
+    if (planner->objective != SPMD_SEARCH_TIME || fastest->plan.fits) return HLO_SUCCESS;
+    for (int64_t i = 0; i < planner->candidates.count; ++i) {
+        Candidate *one = &planner->candidates.items[i];
+        if (one->is_whole && (double)one->plan.hbm_peak_bytes <= most &&
+            one->plan.step_picoseconds < fastest->plan.step_picoseconds)
+            fastest = one;
+    }
+    if (fastest == *best) return HLO_SUCCESS;
+    if (!fastest->is_closed) HLO_TRY(close_plan(planner, fastest));
+    if ((double)fastest->plan.hbm_peak_bytes <= most && fastest->plan.step_picoseconds < (*best)->plan.step_picoseconds)
+        *best = fastest;
+    return HLO_SUCCESS;
+}
+
 // Annotates values inside of a closed plan, and searches the shardings of parameters again beside the annotations, in
 // turn, as long as that helps. Of a program with shorter forms the parameters are not searched again: these lack values
 // that are annotated.
@@ -969,7 +1002,9 @@ static HloStatus refine_some(Planner *planner, Candidate **best) {
         HLO_TRY(choose(planner, best));
         for (int64_t i = 0; i < planner->candidates.count; ++i) {
             Candidate *one = &planner->candidates.items[i];
-            if (!one->is_refined && is_near(one, *best) && (!next || better(planner, one, next))) next = one;
+            if (!one->is_refined && (!one->is_floor || one == *best) && is_near(one, *best) &&
+                (!next || better(planner, one, next)))
+                next = one;
         }
         if (!next || planner->objective != SPMD_SEARCH_TIME || is_spent(planner)) return HLO_SUCCESS;
         if (planner->closed != next) HLO_TRY(close_plan(planner, next));
@@ -985,6 +1020,39 @@ static HloStatus shorten(Program *program) {
     if (program->less) return HLO_SUCCESS;
     hlo_module_free(program->more);
     program->more = NULL;
+    return HLO_SUCCESS;
+}
+
+// Times the starts with the whole program where their estimates do not fit, but are not far from it: estimates can be
+// wrong either way, and repairs make the step longer.
+static HloStatus check_starts(Planner *planner) {
+    const double kFar = 2;
+    for (int64_t i = 0; i < planner->candidates.count && !is_spent(planner); ++i) {
+        Candidate *candidate = &planner->candidates.items[i];
+        const double limit = (double)memory_limit(candidate->plan.topology);
+        if (!candidate->plan.fits && (double)candidate->plan.hbm_peak_bytes <= kFar * limit)
+            HLO_TRY(time_whole(planner, candidate, 1));
+    }
+    return HLO_SUCCESS;
+}
+
+// Makes plans that are known now candidates of their own, so that they are there if those that a search finds get worse
+// when they are closed: the starts that fit, and the annotations of the program on its own mesh, whatever they need.
+static HloStatus keep_floors(Planner *planner) {
+    const AdvicePlanOptions *options = planner->options;
+    const int64_t count = planner->candidates.count;
+    for (int64_t i = 0; i < count; ++i) {
+        Candidate floor = planner->candidates.items[i];
+        const SpmdSearchTrial own = {.shards = options->kept, .shard_count = options->kept_count};
+        floor.is_floor = true;
+        if (floor.is_whole && floor.plan.fits) hlo_vector_push(planner->arena, &planner->candidates, floor);
+        if (!floor.is_own || floor.plan.repair != ADVICE_REPAIR_NONE) continue;
+        floor.best = hlo_arena_copy(planner->arena, &own, sizeof(own));
+        floor.best_count = 1;
+        floor.is_whole = false;
+        HLO_TRY(time_whole(planner, &floor, 1));
+        hlo_vector_push(planner->arena, &planner->candidates, floor);
+    }
     return HLO_SUCCESS;
 }
 
@@ -1017,7 +1085,9 @@ static HloStatus list_candidates(Planner *planner) {
     const AdvicePlanOptions *options = planner->options;
     const char *pattern;
     HLO_TRY(advice_mesh_pattern(planner->arena, planner->module, &pattern));
-    planner->is_nameless = !pattern && !options->kept_count && !spmd_has_device_lists(planner->module);
+    planner->names_axes = pattern;
+    planner->is_annotated = pattern || spmd_has_device_lists(planner->module);
+    planner->is_nameless = !planner->is_annotated && !options->kept_count;
     if (options->mesh) pattern = options->mesh;
     if (!pattern) pattern = "data=*,model=*";
     for (int64_t t = 0; t < options->topology_count; ++t) {
@@ -1053,7 +1123,7 @@ static void list_results(Planner *planner, const Candidate *best) {
             const Candidate *other = &candidates->items[k];
             if (other->plan.mesh != first->plan.mesh || other->plan.topology != first->plan.topology) continue;
             seen |= k < i;
-            if (better(planner, other, chosen)) chosen = other;
+            if (other == best || (chosen != best && better(planner, other, chosen))) chosen = other;
         }
         if (seen) continue;
         if (chosen == best) result->best = &all[result->count];
@@ -1071,14 +1141,17 @@ static HloStatus make_plan(void *argument) {
     HLO_TRY(list_candidates(planner));
     HLO_TRY(shorten(&planner->programs[ADVICE_REPAIR_NONE]));
     HLO_TRY(look_at_all(planner, 0));
+    if (!anything_fits(planner)) HLO_TRY(check_starts(planner));
     const bool fits = anything_fits(planner);
     if (!fits && !is_spent(planner))
         HLO_TRY(repair_all(planner));
     else if (!fits)
         result->untried += (ADVICE_REPAIR_COUNT - 1) * planner->candidates.count;
+    HLO_TRY(keep_floors(planner));
     HLO_TRY(look_again(planner));
     HLO_TRY(improve_some(planner));
     HLO_TRY(refine_some(planner, &best));
+    HLO_TRY(prefer_time(planner, &best));
     list_results(planner, best);
     advice_plan_name(result, planner->module);
     return HLO_SUCCESS;

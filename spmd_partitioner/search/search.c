@@ -680,6 +680,7 @@ static int32_t *shard_both_ways(const Search *search, int32_t batch, int32_t fea
             size = group->shape->dims[d];
             choice[g] = both;
         }
+        if (rows < 0 && handed_on >= 0 && !choice[g]) choice[g] = choice_with(search, group, handed_on, data);
     }
     return choice;
 }
@@ -776,10 +777,14 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
         for (int32_t d = 0; d < search->groups.items[g].shape->rank; d++) {
             const int32_t choice = choice_with(search, &search->groups.items[g], d, all);
             if (!choice || is_minor(search, &search->groups.items[g])) continue;
+            const int32_t root = search->groups.items[g].roots[d];
+            bool is_listed = false;
+            for (int64_t i = 0; i < classes.count; i++) is_listed |= classes.items[i] == root;
+            if (is_listed && !is_small(search)) continue;
             const Plan plan = {.choice = copy_choice(search, NULL)};
             plan.choice[g] = choice;
             hlo_vector_push(search->arena, &candidates, plan);
-            hlo_vector_push(search->arena, &classes, search->groups.items[g].roots[d]);
+            hlo_vector_push(search->arena, &classes, root);
         }
     }
     const int64_t parallel = candidates.count - classes.count;
