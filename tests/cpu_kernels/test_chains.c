@@ -665,11 +665,13 @@ static void check_function(CpuFeatures set, CpuLoopOp op, const char *what) {
 }
 
 Test(cpu_chains, compute_functions_with_the_bits_of_the_interpreter) {
-    for (int set = CPU_FEATURES_AVX512; set <= levels_last(); set++)
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
         for (int op = 0; op < CPU_OP_COUNT && levels_include((CpuFeatures)set); op++) {
             char what[64];
             snprintf(what, sizeof what, "%s, operation %d", cpu_features_name((CpuFeatures)set), op);
-            if (cpu_jit_is_function((CpuLoopOp)op)) check_function((CpuFeatures)set, (CpuLoopOp)op, what);
+            const CpuLoop loop = {.kernels = cpu_isa_loop_kernels((CpuFeatures)set)};
+            if (cpu_jit_is_function((CpuLoopOp)op, cpu_jit_lanes(&loop)))
+                check_function((CpuFeatures)set, (CpuLoopOp)op, what);
         }
 }
 
@@ -697,6 +699,33 @@ Test(cpu_chains, take_several_vectors_with_the_bits_of_the_interpreter) {
             cr_assert_null(cpu_loop_finish(b, &loop));
             check_bits(loop, memory, cpu_features_name((CpuFeatures)set));
         }
+    hlo_arena_free(memory);
+}
+
+// More numbers are needed at once than registers and places in the frame exist.
+Test(cpu_chains, split_where_values_do_not_fit_into_the_frame) {
+    enum { kProducts = 90 };
+    const int64_t elements = 200;
+    const CpuIndexMap map = {1, (int64_t[]){1}};
+    HloArena *memory = hlo_arena_new();
+    for (int k = 0; k < kRoom; k++) memcpy(inputs[0] + k * 4, &(float){(float)(k % 201 - 100) / 64}, 4);
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++) {
+        if (!levels_include((CpuFeatures)set)) continue;
+        CpuLoopBuilder *b =
+            cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 1, .dims = &elements}, (CpuFeatures)set);
+        const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map);
+        CpuValue products[kProducts], sum = x;
+        for (int i = 0; i < kProducts; i++) {
+            const float factor = 0.25f * (float)i - 0.6f;
+            products[i] = cpu_loop_op(b, CPU_OP_DIVIDE, cpu_loop_constant(b, HLO_F32, &factor), x, -1);
+        }
+        for (int i = 0; i < kProducts; i++) sum = cpu_loop_op(b, CPU_OP_SUBTRACT, products[i], sum, -1);
+        for (int i = kProducts; i-- > 0;) sum = cpu_loop_op(b, CPU_OP_MAXIMUM, products[i], sum, -1);
+        cpu_loop_store(b, kInputs, sum, &map);
+        CpuLoop *loop = NULL;
+        cr_assert_null(cpu_loop_finish(b, &loop));
+        check_bits(loop, memory, cpu_features_name((CpuFeatures)set));
+    }
     hlo_arena_free(memory);
 }
 

@@ -9,6 +9,8 @@ static const float kInverseLn2 = 1.44269504f, kHighLn2 = 0.693147182f, kLowLn2 =
 // Adding it rounds a smaller number to an integer, which is then in the low bits.
 static const float kRoundingShift = 12582912.0f;
 // e^x is infinite above the first, and 0 below the second and, to save subnormal numbers, the third.
+// Up to kExpMiddle, and from its negative on, 2^n is a normal number.
+static const float kExpMiddle = 87.0f;
 static const float kExpLargest = 89.0f, kExpSmallest = -104.0f, kExpZeroBelow = -103.98f;
 // P of e^r = 1 + r + r^2 P(r), |r| <= ln 2 / 2, from the highest power down.
 static const float kExpTerms[6] = {0.00019790066720849571f, 0.0013944943250621129f, 0.0083334987866301568f,

@@ -13,8 +13,8 @@
 // The code reads and writes arrays where they are, also those whose rows are apart in memory or begin anywhere (slices,
 // rows that are broadcast, one number for each row), several rows in one call; positions in a row or of rows are in
 // tables. On x86-64 a chain may end with the sum of each row: the code then has the lanes of the reduction's tree in
-// registers, and the interpreter adds these up. With AVX2 the operations of chains in which many depend on each other
-// are those of two to four vectors by turns, so that the processor need not wait for results.
+// registers, and the interpreter adds these up. Where many operations depend on each other the code is that of two to
+// four vectors side by side, in an order in which the processor need not wait for results (schedule.h).
 //
 // Steps between two kernels that do not depend on the chain (e above, if it came second) move in front of it. Registers
 // were assigned for the steps as they were (loop/plan.c), so a chain ends where that order matters: where a moved step
@@ -29,6 +29,7 @@
 #include "targets/cpu/jit/emit.h"
 #include "targets/cpu/jit/memory.h"
 #include "targets/cpu/jit/neon.h"
+#include "targets/cpu/jit/schedule.h"
 
 struct CpuChains {
     char *memory;
@@ -53,10 +54,7 @@ enum {
 enum { kMostTableElements = 1 << 14 };
 // In arrays whose rows have several distances, so many elements have one: then the interpreter finds the next ones.
 enum { kLeastPlane = 256 };
-// The processor overlaps the vectors of an iteration with the next ones as far as it looks ahead, some 250
-// instructions. In longer sequences of dependent operations it would wait for each result. A function of some twenty
-// operations counts as a few, since those do not all depend on each other.
-enum { kMostDepth = 12, kFunctionDepth = 5, kCodeAlignment = 64 };
+enum { kCodeAlignment = 64 };
 _Static_assert((int)CPU_CHAIN_LISTS == (int)CPU_JIT_LISTS, "the interpreter passes what the code expects");
 
 // Code that has no address yet.
@@ -109,7 +107,6 @@ typedef struct Chain {
     CpuLevel level;
     int64_t end;
     CpuValue members[kMostMembers];
-    int depths[kMostMembers];            // how many members one after the other lead to this one
     CpuJitKernel kernels[kMostMembers];  // of members that are kernels, not other names
     int member_count, kernel_count;
     CpuValue sum;  // the reduction of a member that ends the chain, or -1
@@ -120,18 +117,6 @@ typedef struct Chain {
 
 static const CpuLoopValue *value_of(const Chain *chain, CpuValue v) {
     return &chain->loop->values[v];
-}
-
-// Returns the lanes of the code for a loop with these kernels, 0 if there is none.
-static int lanes_of(const CpuLoop *loop) {
-    if (loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_BASELINE)) return 0;
-#if defined(__x86_64__)
-    return loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_AVX512) ? 16 : 8;
-#elif defined(__aarch64__)
-    return CPU_JIT_NEON_LANES;
-#else
-    return 0;
-#endif
 }
 
 // Returns whether the elements of a row are next to each other in the array, or are one number. Those of an index are
@@ -162,7 +147,8 @@ static bool has_rows(const CpuLoop *loop, const CpuLoopValue *value, int64_t row
     if (value->level != level || walk->contiguous || walk->count < 2 || !walks_rows(value) || value->streams)
         return false;
     if (walk->count > 2 && walk->sizes[0] * walk->sizes[1] < kLeastPlane) return false;
-    const int64_t least = takes_rows(lanes_of(loop), walk->sizes[0]) ? CPU_CHAIN_LEAST_ROW : CPU_CHAIN_LEAST_ROW_ALONE;
+    const int64_t least =
+        takes_rows(cpu_jit_lanes(loop), walk->sizes[0]) ? CPU_CHAIN_LEAST_ROW : CPU_CHAIN_LEAST_ROW_ALONE;
     return walk->sizes[0] == (row ? row : walk->sizes[0]) && walk->sizes[0] >= least;
 }
 
@@ -276,16 +262,6 @@ static bool may_move(const Chain *chain, CpuValue v) {
     return value->kind == CPU_VALUE_ALIAS || !overwrites(chain, v, 0);
 }
 
-// Returns how many members one after the other lead to a new one, itself included.
-static int depth_of(const Chain *chain, const CpuLoopValue *value) {
-    int depth = 0;
-    for (int i = 0; i < 3; i++) {
-        const int member = value->operands[i] < 0 ? -1 : member_of(chain, value->operands[i]);
-        if (member >= 0 && chain->depths[member] > depth) depth = chain->depths[member];
-    }
-    return depth + 1;
-}
-
 static bool find_kernel(const Chain *chain, CpuBlockKernel *kernel, CpuJitKernel *is) {
     uintptr_t address;
     memcpy(&address, &kernel, sizeof address);
@@ -301,18 +277,14 @@ static bool find_kernel(const Chain *chain, CpuBlockKernel *kernel, CpuJitKernel
 static bool add_member(Chain *chain, CpuValue v) {
     const CpuLoopValue *value = value_of(chain, v);
     CpuJitKernel *kernel = &chain->kernels[chain->member_count];
-    int depth = depth_of(chain, value);
-    if (chain->member_count == kMostMembers || depth > kMostDepth || value->level != chain->level || value->width > 4)
-        return false;
-    chain->depths[chain->member_count] = depth;
+    if (chain->member_count == kMostMembers || value->level != chain->level || value->width > 4) return false;
     if (is_other_name(chain, value) && member_of(chain, value->operands[0]) >= 0) {
         chain->members[chain->member_count++] = v;
         return true;
     }
     if (value->kind != CPU_VALUE_KERNEL || value->in_combiner || !find_kernel(chain, value->kernel, kernel))
         return false;
-    if (kernel->kind == CPU_JIT_FUNCTION) chain->depths[chain->member_count] = depth += kFunctionDepth - 1;
-    if (depth > kMostDepth || !add_reads(chain, value, kernel)) return false;
+    if (!add_reads(chain, value, kernel)) return false;
     chain->members[chain->member_count++] = v;
     chain->kernel_count++;
     return true;
@@ -375,9 +347,9 @@ static bool is_sum(const Chain *chain, CpuValue v) {
     const CpuJitOp op = reduction_of(loop, value);
     // A maximum that keeps NaN and the order of zeros takes eight instructions of AVX2: the kernel takes less
     // (measured).
-    if (op == CPU_JIT_OP_COUNT || (op != CPU_VALUE_ADD_F && lanes_of(loop) < 16)) return false;
+    if (op == CPU_JIT_OP_COUNT || (op != CPU_VALUE_ADD_F && cpu_jit_lanes(loop) < 16)) return false;
     if (loop->reduced < kLeastReduced || (loop->reduced > CPU_REDUCE_CHUNK && !loop->phases)) return false;
-    return lanes_of(loop) >= 8 && loop->mode == CPU_MODE_ROWS && member_of(chain, value->operands[0]) >= 0;
+    return cpu_jit_lanes(loop) >= 8 && loop->mode == CPU_MODE_ROWS && member_of(chain, value->operands[0]) >= 0;
 }
 
 // Returns how many kernels the chain counts for. A clamp alone is a maximum and a minimum.
@@ -432,7 +404,7 @@ static bool collect(Chain *chain, const CpuLoopSteps *steps, int64_t begin, int 
 
 // Returns the bytes between the first element of a list and those of a vector.
 static int64_t offset_of(const Chain *chain, int vector, CpuValue v) {
-    return (int64_t)vector * lanes_of(chain->loop) * value_of(chain, v)->width;
+    return (int64_t)vector * cpu_jit_lanes(chain->loop) * value_of(chain, v)->width;
 }
 
 // Returns the value for an operand.
@@ -511,7 +483,7 @@ static bool append_code(Maker *maker, CpuJitWide wide, CpuJitList *lists, int co
 // Makes the block for several vectors at once, if that is worth it.
 static CpuJitWide make_wide(Chain *chain, const CpuJitList *lists) {
     Maker *maker = chain->maker;
-    const int lanes = lanes_of(chain->loop);
+    const int lanes = cpu_jit_lanes(chain->loop);
     CpuJitWide wide = {&maker->wide, 1};
     if (lanes == CPU_JIT_NEON_LANES || chain->sum >= 0) return wide;
     wide.vectors = cpu_jit_vectors_at_once(&maker->block, lists, lanes);
@@ -522,7 +494,7 @@ static CpuJitWide make_wide(Chain *chain, const CpuJitList *lists) {
 // Returns the elements of a row if code takes rows whole, else 0.
 static int64_t row_of(const Chain *chain) {
     const int64_t row = chain->loop->reduced > 1 ? chain->loop->reduced : chain->maker->row;
-    return chain->list_count < CPU_CHAIN_LISTS && takes_rows(lanes_of(chain->loop), row) ? row : 0;
+    return chain->list_count < CPU_CHAIN_LISTS && takes_rows(cpu_jit_lanes(chain->loop), row) ? row : 0;
 }
 
 // Appends the code of the chain and returns it as the interpreter calls it; NULL if it does not fit.
@@ -534,16 +506,21 @@ static const CpuLoopChain *emit(Chain *chain) {
     make_block(chain, &maker->block, 1);
     if (!maker->block.fits) return NULL;
     const CpuJitWide wide = make_wide(chain, lists);
+    cpu_jit_block_schedule(&maker->block);
+    if (wide.vectors > 1) cpu_jit_block_schedule(wide.block);
     while (maker->code.count % kCodeAlignment) hlo_vector_push(maker->scratch, &maker->code, (uint8_t)0xcc);
     const int64_t offset = maker->code.count;
     const int64_t row = row_of(chain);
-    if (!append_code(maker, wide, lists, chain->list_count, lanes_of(chain->loop), row)) return NULL;
+    const int lanes = cpu_jit_lanes(chain->loop);
+    if (!append_code(maker, wide, lists, chain->list_count, lanes, row) &&
+        !(wide.vectors > 1 && append_code(maker, (CpuJitWide){NULL, 1}, lists, chain->list_count, lanes, row)))
+        return NULL;
     CpuLoopChain *made = HLO_ARENA_NEW(maker->arena, CpuLoopChain, 1);
     made->lists = hlo_arena_copy(maker->arena, chain->lists, sizeof(CpuValue) * (size_t)chain->list_count);
     made->ones = hlo_arena_copy(maker->arena, chain->ones, sizeof(bool) * (size_t)chain->list_count);
     made->list_count = chain->list_count;
     made->read_count = chain->read_count;
-    made->lanes = lanes_of(chain->loop);
+    made->lanes = lanes;
     made->row = row;
     made->kernel_count = chain->kernel_count;
     made->sums = chain->sum >= 0;
@@ -577,7 +554,10 @@ static void write_steps(const Chain *chain, const CpuLoopChain *made, const CpuL
 // Finds the chain that begins with this step, and makes its code.
 static const CpuLoopChain *make_chain(Chain *chain, const CpuLoopSteps *steps, int64_t begin) {
     for (int most = kMostMembers; collect(chain, steps, begin, most); most = chain->kernel_count / 2)
-        if (add_results(chain)) return emit(chain);
+        if (add_results(chain)) {
+            const CpuLoopChain *made = emit(chain);
+            if (made) return made;
+        }
     return NULL;
 }
 
@@ -773,7 +753,7 @@ static void make_loop(Maker *maker, const CpuLoop *loop) {
     const int64_t elements = loop->kept * (loop->reduced > 1 ? loop->reduced : 1), first = maker->replaced.count;
     if (loop->small_loop || loop->steps->has_chains || elements < kLeastElements) return;
     if (loop->value_count > kMostValues) return;
-    if (lanes_of(loop) == 0) return;
+    if (cpu_jit_lanes(loop) == 0) return;
     loop->steps->has_chains = true;
     const int *uses = count_uses(maker, loop);
     maker->row = assume_rows(maker, loop);

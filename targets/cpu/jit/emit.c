@@ -27,15 +27,17 @@
 #include "targets/cpu/jit/emit.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
+
+#include "targets/cpu/isa/polynomials.h"
 
 // rbx: the bases, r12: scratch memory, r13: the moved addresses, r14: the arena.
 // Registers are numbered in a row: those of vectors, 16 or with AVX-512 32, and then the eight of masks, which contain
 // the values that are masks if there are any. The last three of vectors and the last one of masks are used within one
 // operation, the others contain values, except for the first one of masks: as an operand it means "no mask".
 enum { kTemporaries = 3, kMasks = 32, kFirstMask = kMasks + 1, kLastMask = kMasks + 7 };
+enum { kFirstTemporary = kMasks / 2 - kTemporaries };  // of AVX2
 enum { kTemporaryMask = kLastMask - kMasks, kRestMask = kTemporaryMask - 1 };
 // The frame: room for 256 spilled elements or 64 spilled vectors (32 with AVX-512), and 8 bytes for alignment. At the
 // function's beginning the stack is 8 bytes off a multiple of 16; four registers are pushed, then the frame makes it a
@@ -69,6 +71,8 @@ static const CpuX86Form kBroadcast32 = FORM(k66, 2, 0x18), kExtendBytes = FORM(k
 static const CpuX86Form kExtendWords = FORM(k66, 2, 0x33), kUpperHalf = FORM(k66, 3, 0x39);
 static const CpuX86Form kPackWords = FORM(k66, 2, 0x2b), kPackBytes = FORM(k66, 1, 0x67);
 static const CpuX86Form kStoreQuarter = FORM(k66, 1, 0xd6);
+static const CpuX86Form kAdd32 = FORM(k66, 1, 0xfe), kMultiplyLanes = FORM(kNoPrefix, 1, 0x59);
+static const CpuX86Form kCompareLanes = FORM(kNoPrefix, 1, 0xc2), kTestSigns = FORM(k66, 2, 0x0e);
 // Of AVX-512.
 static const CpuX86Form kRotateBy = FORM(k66, 1, 0x72), kRange = FORM(k66, 3, 0x50), kTernary = FORM(k66, 3, 0x25);
 static const CpuX86Form kBlendMasked = FORM(k66, 2, 0x65), kTestLanes = FORM(k66, 2, 0x27), kMove = FORM(k66, 1, 0x6f);
@@ -258,6 +262,12 @@ static int hold_mask(Registers *r, int32_t value) {
 }
 
 // ---- values
+
+static CpuX86Operand float_constant(CpuX86 *x, float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return cpu_x86_constant(x, (uint64_t)bits << 32 | bits);
+}
 
 // A byte is loaded through a general register, for which an instruction clears the bits above it.
 static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
@@ -532,6 +542,48 @@ static void emit_scale(Registers *r, int32_t number, const CpuJitValue *value) {
     cpu_x86_masked(x86(r), kScale, cpu_jit_hold(r, number), x, power, mask, true);
 }
 
+// e^x = power * 2^n, with n in the low bits of `shifted`, is one addition to the exponent if |x| < kExpMiddle. Other
+// lanes, or NaN, are rare.
+enum { kExponentBit = 23 };
+static void emit_scale_exp(Registers *r, int32_t number, const CpuJitValue *value) {
+    static const uint64_t kMagnitude = 0x7fffffff7fffffff;
+    CpuX86 *x = x86(r);
+    const int argument = cpu_jit_in_register(r, value->operands[0]), power = cpu_jit_in_register(r, value->operands[1]);
+    const int shifted = cpu_jit_in_register(r, value->operands[2]), outside = r->temporary;
+    const int to = cpu_jit_hold(r, number);  // not yet an operand's register, since rare lanes need all three
+    cpu_x86_vector(x, kAnd, outside, argument, cpu_x86_constant(x, kMagnitude));
+    cpu_x86_vector_byte(x, kCompareLanes, outside, outside, float_constant(x, kExpMiddle), kNotLess);
+    cpu_x86_vector_byte(x, kShiftBy, kShiftLeft, to, cpu_x86_register(shifted), kExponentBit);
+    cpu_x86_vector(x, kAdd32, to, to, cpu_x86_register(power));
+    cpu_x86_vector(x, kTestSigns, outside, 0, cpu_x86_register(outside));
+    CpuJitRare rare = {.to = to, .x = argument, .power = power, .shifted = shifted};
+    rare.jump = cpu_x86_jump(x, CPU_X86_JUMP_UNLESS_ZERO);
+    rare.back = x->bytes.count;
+    hlo_vector_push(x->arena, &emitter_of(r)->rare, rare);
+    cpu_jit_release(r, value);
+}
+
+// Emits what any_exp_v() in isa/loop_math_lanes.inc does after its polynomial: results may be subnormal, so that the
+// scale is applied in two steps.
+static void emit_rare(CpuX86 *x, const CpuJitRare *rare) {
+    const int first = kFirstTemporary, second = first + 1;
+    const CpuX86Operand one = float_constant(x, 1);
+    cpu_x86_land(x, rare->jump, x->bytes.count);
+    cpu_x86_vector_byte(x, kShiftBy, kShiftRight, first, cpu_x86_register(rare->shifted), 1);
+    cpu_x86_vector_byte(x, kShiftBy, kShiftLeft, first, cpu_x86_register(first), kExponentBit);
+    cpu_x86_vector_byte(x, kShiftBy, kShiftLeft, second, cpu_x86_register(rare->shifted), kExponentBit);
+    cpu_x86_vector(x, kSubtract32, second, second, cpu_x86_register(first));
+    cpu_x86_vector(x, kAdd32, first, first, one);
+    cpu_x86_vector(x, kAdd32, second, second, one);
+    cpu_x86_vector(x, kMultiplyLanes, first, rare->power, cpu_x86_register(first));
+    cpu_x86_vector(x, kMultiplyLanes, first, first, cpu_x86_register(second));
+    cpu_x86_vector_byte(x, kCompareLanes, second, rare->x, float_constant(x, kExpZeroBelow), kNotLess);
+    cpu_x86_vector(x, kAnd, first, first, cpu_x86_register(second));
+    cpu_x86_vector_byte(x, kCompareLanes, second, rare->x, float_constant(x, kExpLargest), kGreater);
+    cpu_x86_vector_byte(x, kBlend32, rare->to, first, float_constant(x, INFINITY), second << 4);
+    cpu_x86_land(x, cpu_x86_jump(x, CPU_X86_JUMP), rare->back);
+}
+
 static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *value) {
     const Instruction *instruction = &kInstructions[value->op];
     const CpuX86Form form = for_lanes(r, value->wide ? instruction->wide : instruction->narrow);
@@ -745,6 +797,7 @@ static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
         case CPU_VALUE_F32_TO_S32: emit_truncation(r, number, value); break;
         case CPU_VALUE_FUSED_F: emit_fused(r, number, value); break;
         case CPU_VALUE_SCALE: emit_scale(r, number, value); break;
+        case CPU_VALUE_SCALE_EXP: emit_scale_exp(r, number, value); break;
         case CPU_VALUE_ROTATE: emit_rotation(r, number, value); break;
         case CPU_VALUE_AND:
         case CPU_VALUE_OR:
@@ -813,6 +866,7 @@ void cpu_jit_emit_end(CpuJitEmitter *emitter) {
     for (int64_t i = 0; i < emitter->leaving.count; i++) cpu_x86_land(x, emitter->leaving.items[i], x->bytes.count);
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, stack_pointer(), kFrameBytes);
     cpu_x86_bytes(x, "\x41\x5e\x41\x5d\x41\x5c\x5b\xc3", 8);  // pop r14, r13, r12, rbx; ret
+    for (int64_t i = 0; i < emitter->rare.count; i++) emit_rare(x, &emitter->rare.items[i]);
     cpu_x86_finish(x);
 }
 
@@ -871,10 +925,16 @@ static void emit_loop(Registers *r, int lanes, int copies, int64_t row) {
     const int rest = (int)(row % lanes), first_sum = r->sum;
     const CpuX86Operand rsi = cpu_x86_register(CPU_X86_RSI);
     cpu_jit_load_invariants(r);
-    if (rest) cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, rsi, lanes - 1);
+    int64_t skip = -1;  // a loop of several vectors before may have left no whole one
+    if (rest) {
+        cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, rsi, lanes - 1);
+        compare_with_end(x);
+        skip = cpu_x86_jump(x, CPU_X86_JUMP_UNLESS_LESS);
+    }
     while (x->bytes.count % kLoopAlignment) cpu_x86_bytes(x, "\x90", 1);
     emit_iterations(r, first_use, lanes, copies);
     if (!rest) return;
+    cpu_x86_land(x, skip, x->bytes.count);
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, rsi, lanes - 1);
     compare_with_end(x);
     const int64_t end = cpu_x86_jump(x, CPU_X86_JUMP_UNLESS_LESS);
@@ -901,13 +961,14 @@ static int64_t emit_wide_loop(CpuJitEmitter *emitter, CpuJitWide wide, const Cpu
     return cpu_x86_jump(x, CPU_X86_JUMP_UNLESS_LESS);
 }
 
-// Two vectors gain even if a few of their values are spilled, more only where all have registers, and none with
-// AVX-512, whose operations are fewer (measured on Zen 4).
+// Two vectors gain even if a few of their values are spilled, more only where all have registers, and not with AVX-512,
+// whose operations are fewer (measured on Zen 4).
 int cpu_jit_vectors_at_once(CpuJitBlock *block, const CpuJitList *lists, int lanes) {
-    enum { kOverlapped = 8 };
+    enum { kOverlapped = 24 };
     CpuJitEmitter emitter = {.x86 = {.width = lanes * 4, .is_extended = lanes == 16}};
     Registers r = open_block(&emitter, block, lists);
-    if (lanes == 16 || cpu_jit_longest_path(&r) <= kOverlapped) return 1;
+    if (cpu_jit_longest_path(&r) <= kOverlapped) return 1;
+    if (lanes == 16) return 2;
     const int fitting = (r.fixed - 1) / (cpu_jit_count_registers(&r) + 1);
     return fitting < 2 ? 2 : fitting > CPU_JIT_VECTORS ? CPU_JIT_VECTORS : fitting;
 }

@@ -12,8 +12,16 @@ typedef struct CpuJitJump {
     int32_t step;
 } CpuJitJump;
 
+// A CPU_VALUE_SCALE_EXP of which some lanes need more than an addition to the exponent. The code for these is after the
+// function's end, and goes back to where it came from.
+typedef struct CpuJitRare {
+    int64_t jump, back;
+    int to, x, power, shifted;  // registers
+} CpuJitRare;
+
 typedef struct CpuJitEmitter {
     CpuX86 x86;
+    HLO_VECTOR(CpuJitRare) rare;
     HLO_VECTOR(CpuJitJump) jumps;
     HLO_VECTOR(int64_t) leaving;  // jumps to the end of the code
     int rest;                     // the mask register with the lanes of a row's rest, 0 while vectors are whole

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 functions as values, with the operations and roundings of the kernels of AVX-512 (isa/loop_math_avx512.inc, and
-// the fast_* functions of isa/loop_math.inc), so that the bits are the same. Not tanh and erf: their kernels look
-// coefficients up in sixteen registers, for which a chain has no room, and are as fast on their own (measured on Zen
-// 4).
+// f32 functions as values, with the operations and roundings of the kernels (isa/loop_math_vectors.inc,
+// isa/loop_math_avx512.inc, and the fast_* functions of isa/loop_math.inc), so that the bits are the same. Not tanh and
+// erf with AVX-512: their kernels look coefficients up in sixteen registers, for which a chain has no room, and are as
+// fast on their own. With AVX2 only e^x: the other kernels take a shorter way for common arguments, or one with two
+// loops (measured on Zen 4).
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -39,16 +40,29 @@ static int32_t shifted(CpuJitBlock *b, CpuJitOp op, int32_t x, unsigned by) {
     return binary(b, op, x, cpu_jit_constant(b, by, false));
 }
 
-static int32_t exponential(CpuJitBlock *b, int32_t x) {
-    const int32_t shift = number(b, kRoundingShift), one = number(b, 1);
-    x = binary(b, CPU_VALUE_LESSER_F, number(b, kExpLargest), x);
-    x = binary(b, CPU_VALUE_GREATER_F, number(b, kExpSmallest), x);
-    const int32_t some = binary(b, CPU_VALUE_NOT_LESS_F, x, number(b, kExpZeroBelow));
-    const int32_t count = binary(b, CPU_VALUE_SUBTRACT_F, fused(b, x, number(b, kInverseLn2), shift), shift);
+// For x = count * ln 2 + r, returns e^r, and the shifted count.
+static int32_t reduced_exponential(CpuJitBlock *b, int32_t x, int32_t *shifted) {
+    const int32_t shift = number(b, kRoundingShift);
+    *shifted = fused(b, x, number(b, kInverseLn2), shift);
+    const int32_t count = binary(b, CPU_VALUE_SUBTRACT_F, *shifted, shift);
     const int32_t r = fused(b, count, number(b, kLowLn2), fused(b, count, number(b, -kHighLn2), x));
     const int32_t p = polynomial(b, r, kExpTerms, (int)(sizeof kExpTerms / sizeof *kExpTerms));
     const int32_t rest = fused(b, p, binary(b, CPU_VALUE_MULTIPLY_F, r, r), r);
-    return cpu_jit_value(b, CPU_VALUE_SCALE, false, some, binary(b, CPU_VALUE_ADD_F, rest, one), count);
+    return binary(b, CPU_VALUE_ADD_F, rest, number(b, 1));
+}
+
+static int32_t exponential(CpuJitBlock *b, int lanes, int32_t x) {
+    int32_t shifted;
+    if (lanes == 8) {
+        const int32_t power = reduced_exponential(b, x, &shifted);
+        return cpu_jit_value(b, CPU_VALUE_SCALE_EXP, false, x, power, shifted);
+    }
+    x = binary(b, CPU_VALUE_LESSER_F, number(b, kExpLargest), x);
+    x = binary(b, CPU_VALUE_GREATER_F, number(b, kExpSmallest), x);
+    const int32_t some = binary(b, CPU_VALUE_NOT_LESS_F, x, number(b, kExpZeroBelow));
+    const int32_t power = reduced_exponential(b, x, &shifted);
+    const int32_t count = binary(b, CPU_VALUE_SUBTRACT_F, shifted, number(b, kRoundingShift));
+    return cpu_jit_value(b, CPU_VALUE_SCALE, false, some, power, count);
 }
 
 // Returns ln x for normal x above 0 that has been scaled up by 2^less.
@@ -76,23 +90,24 @@ static int32_t logarithm(CpuJitBlock *b, int32_t x) {
     return select_between(b, binary(b, CPU_VALUE_GE_F, x, zero), r, number(b, NAN));
 }
 
-static int32_t logistic(CpuJitBlock *b, int32_t x) {
+static int32_t logistic(CpuJitBlock *b, int lanes, int32_t x) {
     const int32_t sign = number(b, -0.0f), one = number(b, 1);
-    const int32_t e = exponential(b, binary(b, CPU_VALUE_OR, x, sign));
+    const int32_t e = exponential(b, lanes, binary(b, CPU_VALUE_OR, x, sign));
     const int32_t below = binary(b, CPU_VALUE_LT_F, x, number(b, 0));
     const int32_t quotient =
         binary(b, CPU_VALUE_DIVIDE_F, select_between(b, below, e, one), binary(b, CPU_VALUE_ADD_F, one, e));
     return select_between(b, below, fused(b, binary(b, CPU_VALUE_XOR, e, sign), quotient, e), quotient);
 }
 
-bool cpu_jit_is_function(CpuLoopOp op) {
-    return op == CPU_OP_EXP || op == CPU_OP_LOG || op == CPU_OP_LOGISTIC;
+bool cpu_jit_is_function(CpuLoopOp op, int lanes) {
+    return lanes >= 8 && (op == CPU_OP_EXP || (lanes == 16 && (op == CPU_OP_LOG || op == CPU_OP_LOGISTIC)));
 }
 
-int32_t cpu_jit_function(CpuJitBlock *block, CpuLoopOp op, int32_t x) {
+int32_t cpu_jit_function(CpuJitBlock *block, CpuLoopOp op, int lanes, int32_t x) {
+    assert(cpu_jit_is_function(op, lanes));
     switch (op) {
-        case CPU_OP_EXP: return exponential(block, x);
+        case CPU_OP_EXP: return exponential(block, lanes, x);
         case CPU_OP_LOG: return logarithm(block, x);
-        default: assert(op == CPU_OP_LOGISTIC); return logistic(block, x);
+        default: assert(op == CPU_OP_LOGISTIC); return logistic(block, lanes, x);
     }
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "targets/cpu/element/element.h"
+#include "targets/cpu/jit/neon.h"
 #include "targets/cpu/jit/values.h"
 #include "targets/cpu/loop/internal.h"
 
@@ -120,7 +121,7 @@ static bool find_joined(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKerne
             if (loop->kernels->pair[inner][outer][CPU_ONES_NONE] != kernel &&
                 loop->kernels_of_one->pair[inner][outer][CPU_ONES_NONE] != kernel)
                 continue;
-            *found = (CpuJitKernel){CPU_JIT_PAIR, inner, outer, CPU_REGISTER_F32, CPU_REGISTER_F32, 0};
+            *found = (CpuJitKernel){CPU_JIT_PAIR, inner, outer, 0, CPU_REGISTER_F32, CPU_REGISTER_F32, 0};
             return true;
         }
     const bool rotates = loop->kernels->rotate == kernel || loop->kernels_of_one->rotate == kernel;
@@ -135,15 +136,24 @@ bool cpu_jit_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKern
            find_conversion(loop, kernel, found);
 }
 
-// Finds the functions that are generated with AVX-512. With AVX2 the kernels compute several vectors side by side, as
-// the processor has to look far ahead for the next one, and take another way for vectors with rare arguments.
+int cpu_jit_lanes(const CpuLoop *loop) {
+    if (loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_BASELINE)) return 0;
+#if defined(__x86_64__)
+    return loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_AVX512) ? 16 : 8;
+#elif defined(__aarch64__)
+    return CPU_JIT_NEON_LANES;
+#else
+    return 0;
+#endif
+}
+
 static bool find_function(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found) {
-    const bool exists = (int)CPU_FEATURES_AVX512 < (int)CPU_FEATURES_COUNT;  // on this architecture
-    if (!exists || loop->kernels != cpu_isa_loop_kernels(CPU_FEATURES_AVX512)) return false;
+    const int lanes = cpu_jit_lanes(loop);
     for (int op = 0; op < CPU_OP_COUNT; op++) {
-        if (!cpu_jit_is_function((CpuLoopOp)op) || loop->kernels->operation[op][CPU_REGISTER_F32] != kernel) continue;
-        *found =
-            (CpuJitKernel){.kind = CPU_JIT_FUNCTION, .which = op, .type = CPU_REGISTER_F32, .to = CPU_REGISTER_F32};
+        if (!cpu_jit_is_function((CpuLoopOp)op, lanes)) continue;
+        if (loop->kernels->operation[op][CPU_REGISTER_F32] != kernel) continue;
+        *found = (CpuJitKernel){
+            .kind = CPU_JIT_FUNCTION, .which = op, .lanes = lanes, .type = CPU_REGISTER_F32, .to = CPU_REGISTER_F32};
         return true;
     }
     return false;
@@ -183,7 +193,7 @@ static bool find_by_one(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKerne
         for (int outer = 0; outer < CPU_PAIR_OUTER_COUNT; outer++)
             for (int which = CPU_ONES_SECOND; which < CPU_ONES_COUNT; which++) {
                 if (loop->kernels->pair[inner][outer][which] != kernel) continue;
-                *found = (CpuJitKernel){CPU_JIT_PAIR, inner, outer, CPU_REGISTER_F32, CPU_REGISTER_F32, ones[which]};
+                *found = (CpuJitKernel){CPU_JIT_PAIR, inner, outer, 0, CPU_REGISTER_F32, CPU_REGISTER_F32, ones[which]};
                 return true;
             }
     return false;
@@ -529,7 +539,7 @@ int32_t cpu_jit_kernel_apply(CpuJitBlock *block, const CpuJitKernel *kernel, con
         case CPU_JIT_DECODE: return shifted(&applied, CPU_VALUE_SHIFT_LEFT, operands[0], 16);
         case CPU_JIT_ENCODE: return bf16_of_f32(&applied, operands[0]);
         case CPU_JIT_ROUND: return round_to_bf16(&applied, operands[0]);
-        case CPU_JIT_FUNCTION: return cpu_jit_function(block, op, operands[0]);
+        case CPU_JIT_FUNCTION: return cpu_jit_function(block, op, kernel->lanes, operands[0]);
         case CPU_JIT_OPERATION: break;
     }
     if (op == CPU_OP_SELECT) return apply_select(&applied, type, operands);

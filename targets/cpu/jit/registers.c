@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "targets/cpu/jit/schedule.h"
+
 CpuJitRegisters cpu_jit_registers_new(CpuJitBlock *block) {
     const size_t count = (size_t)block->values.count + 1;
     HloArena *arena = block->arena;
@@ -165,7 +167,8 @@ int cpu_jit_longest_path(const CpuJitRegisters *r) {
         if (!value->needed || is_invariant(r, i) || value->op == CPU_VALUE_OF_MEMORY) continue;
         for (int k = 0; k < 3; k++)
             if (value->operands[k] >= 0 && paths[value->operands[k]] > paths[i]) paths[i] = paths[value->operands[k]];
-        if (++paths[i] > longest) longest = paths[i];
+        paths[i] += cpu_jit_latency(value);
+        if (paths[i] > longest) longest = paths[i];
     }
     return longest;
 }

@@ -70,7 +70,7 @@ void cpu_jit_clear_registers(CpuJitRegisters *r);
 
 // Returns how many vector registers the values take that change, at most at a time.
 int cpu_jit_count_registers(const CpuJitRegisters *r);
-// Returns the number of operations on the longest path from an operand of the block to a result.
+// Returns the cycles of the longest path from an operand of the block to a result.
 int cpu_jit_longest_path(const CpuJitRegisters *r);
 
 // Loads values that are the same in all iterations in front of the loop, as far as there are registers for them: those

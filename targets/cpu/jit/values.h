@@ -65,6 +65,8 @@ typedef enum CpuJitOp {
     CPU_VALUE_U32_TO_U64,
     // Of vectors with AVX-512 only.
     CPU_VALUE_SCALE,  // operand 1 times 2 to the power of operand 2 where the mask in operand 0 is set, else 0
+    // Of vectors with AVX2 only.
+    CPU_VALUE_SCALE_EXP,  // e^x for x in operand 0: operand 1 times 2 to the power in the low bits of operand 2
     // Effects.
     CPU_EFFECT_STORE,
     CPU_EFFECT_SUM,  // of vectors only: the emitter's sum becomes the sum, with AVX-512 also the maximum or minimum
@@ -177,6 +179,7 @@ typedef struct CpuJitKernel {
     } kind;
     int which;                 // the CpuLoopOp, the CpuPairInner
     int outer;                 // CpuPairOuter
+    int lanes;                 // of a function: those of the code's vectors
     CpuRegisterType type, to;  // of the operands (the last one, where the first is a predicate); of the result
     unsigned ones;             // the set of operands that are one element for all, as bits
 } CpuJitKernel;
@@ -188,10 +191,13 @@ bool cpu_jit_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKern
 bool cpu_jit_kernel_find_vector(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found);
 // Does the same for the kernel of a reduction; `found` combines two of its elements.
 bool cpu_jit_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuJitKernel *found);
-// Returns whether the f32 kernel of an operation of one operand is a function that code has with AVX-512 (functions.c).
-bool cpu_jit_is_function(CpuLoopOp op);
+// Returns the lanes of the code's vectors for a loop with these kernels, 0 if there is none.
+int cpu_jit_lanes(const CpuLoop *loop);
+// Returns whether the f32 kernel of an operation of one operand is a function that code has for vectors of `lanes`, 8
+// with AVX2 or 16 with AVX-512 (functions.c).
+bool cpu_jit_is_function(CpuLoopOp op, int lanes);
 // Returns the value of that function, with the bits of the kernel.
-int32_t cpu_jit_function(CpuJitBlock *block, CpuLoopOp op, int32_t x);
+int32_t cpu_jit_function(CpuJitBlock *block, CpuLoopOp op, int lanes, int32_t x);
 // Returns the number of the kernel's operands, at most 3.
 int cpu_jit_kernel_arity(const CpuJitKernel *kernel);
 // Returns the bytes of an operand's elements.

@@ -111,6 +111,7 @@ typedef enum CpuX86Opcode {
     CPU_X86_EXTEND_BYTE = 0x0fb6,      // movzx
     CPU_X86_JUMP = 0xe9,
     CPU_X86_JUMP_IF_ZERO = 0x0f84,
+    CPU_X86_JUMP_UNLESS_ZERO = 0x0f85,
     CPU_X86_JUMP_IF_LESS = 0x0f8c,  // signed
     CPU_X86_JUMP_UNLESS_LESS = 0x0f8d,
 } CpuX86Opcode;
