@@ -113,6 +113,27 @@ Test(fusion, gathers_take_their_indices_and_masks) {
                  0);
 }
 
+// Rolls are read inside of the loop that adds them; those of which there would be too many parts are not.
+Test(fusion, loops_read_pieces) {
+    expect_loops(
+        "HloModule m\nENTRY e { x = f32[40,50] parameter(0)\n"
+        " a = f32[1,50] slice(x), slice={[39:40], [0:50]}  b = f32[39,50] slice(x), slice={[0:39], [0:50]}\n"
+        " c = f32[40,50] concatenate(a, b), dimensions={0}\n"
+        " d = f32[40,49] slice(x), slice={[0:40], [1:50]}  f = f32[40,1] slice(x), slice={[0:40], [0:1]}\n"
+        " g = f32[40,50] concatenate(d, f), dimensions={1}\n"
+        " zero = f32[] constant(0)  p = f32[42,50] pad(x, zero), padding=2_0x0_0\n"
+        " h = f32[40,50] slice(p), slice={[1:41], [0:50]}\n"
+        " y = f32[40,50] add(c, g)  z = f32[40,50] multiply(y, h)\n"
+        " ROOT r = f32[40,50] subtract(z, x) }",
+        1);
+    expect_loops(
+        "HloModule m\nENTRY e { x = f32[8,8] parameter(0)\n"
+        " a = f32[1,8] slice(x), slice={[7:8], [0:8]}  b = f32[7,8] slice(x), slice={[0:7], [0:8]}\n"
+        " c = f32[8,8] concatenate(a, b), dimensions={0}\n"
+        " ROOT r = f32[8,8] add(c, x) }",
+        2);
+}
+
 // A chain of updates in place is one storage with a segment for each: merged in the wrong order it took the square of
 // their number in memory, 20 GB here.
 Test(fusion, bug_chains_of_updates_took_all_memory, .timeout = 120) {

@@ -17,6 +17,9 @@
 // linear in the expression, since an array that is read the same way twice is computed once (Memo); read in two ways it
 // is computed twice.
 //
+// A concatenation or a pad that a loop reads may have no buffer either: each loop then reads one of its pieces. Where a
+// loop would read two, emission asks for a cut of its domain, and the caller makes one loop for each part.
+//
 // A loop may write over an operand's memory if each element is read in the iteration that overwrites it: `in_place` of
 // a read buffer means that all its loads have the map of the store.
 #include "targets/cpu/lower/emit.h"
@@ -24,6 +27,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/lower/access.h"
 
 // ---- roles
@@ -77,6 +81,15 @@ CpuLoopRole cpu_emit_role(const CpuNode *node) {
     return kRows[node->opcode].role;
 }
 
+bool cpu_emit_has_pieces(const CpuNode *node) {
+    if (node->state != CPU_NODE_NORMAL || node->result_count != 1 || node->results[0]->elements == 0) return false;
+    if (node->opcode != HLO_OP_PAD) return node->opcode == HLO_OP_CONCATENATE;
+    const HloPadding padding = HLO_ATTRIBUTES(node->instruction, Pad)->padding;
+    for (int64_t d = 0; d < padding.count; d++)
+        if (padding.items[d].interior) return false;
+    return true;
+}
+
 bool cpu_emit_has_operation(HloOpcode opcode) {
     const LoopForm form = kRows[opcode].form;
     return form == FORM_OPERATION || form == FORM_CONVERT || form == FORM_BITCAST_CONVERT || form == FORM_COMPARE ||
@@ -106,10 +119,11 @@ typedef struct Emitter {
     HLO_VECTOR(CpuLoopBuffer) buffers;
     HLO_VECTOR(Memo) memos;
     HloIntMap memo_index;
-    const int64_t *store_linear;  // the map of the first store of an elementwise loop (after its starts), else NULL
-    int store_width;              // bytes per element of that store
-    const int64_t *row_linear;    // element numbers of arrays of the kept dimensions in a loop over rows, else NULL
-    CpuArray *blocked;            // needs a buffer before this loop can be made
+    const int64_t *store_linear;    // the map of the first store of an elementwise loop (after its starts), else NULL
+    int store_width;                // bytes per element of that store
+    const int64_t *row_linear;      // element numbers of arrays of the kept dimensions in a loop over rows, else NULL
+    CpuArray *blocked;              // needs a buffer before this loop can be made
+    int64_t cut_dimension, cut_at;  // as in CpuEmitFailure
 } Emitter;
 
 enum { kNoValue = -1 };
@@ -319,11 +333,90 @@ static CpuValue emit_row_reduce(Emitter *emitter, CpuArray *array, const CpuAcce
     return init == kNoValue ? init : cpu_loop_reduce(emitter->builder, op, value, init);
 }
 
+// The elements of a dimension that a loop accesses: a row of an access, and the first and last of its indices.
+typedef struct Extent {
+    const int64_t *row;
+    int64_t first, last;
+} Extent;
+
+static Extent extent_of(const Emitter *emitter, const CpuAccess *access, int64_t dimension) {
+    const int64_t *row = cpu_access_row(access, dimension);
+    Extent extent = {row, row[0], row[0]};
+    for (int64_t k = 0; k < emitter->loop_rank; k++) {
+        const int64_t length = row[1 + k] * (emitter->loop_dims[k] - 1);
+        *(length < 0 ? &extent.first : &extent.last) += length;
+    }
+    return extent;
+}
+
+// Returns whether all of the extent is on one side of index `at`. If not, asks for a cut of the loop there, which is
+// possible where the index depends on one of its counters.
+static bool is_on_one_side(Emitter *emitter, CpuArray *array, Extent extent, int64_t at) {
+    if (extent.last < at || extent.first >= at) return true;
+    emitter->blocked = array;
+    emitter->cut_at = 0;
+    for (int64_t k = 0; k < emitter->loop_rank; k++) {
+        const int64_t step = extent.row[1 + k];
+        if (step == 0 || emitter->loop_dims[k] == 1) continue;
+        if (emitter->cut_at) return emitter->cut_at = 0, false;
+        emitter->cut_dimension = k;
+        emitter->cut_at = step > 0 ? hlo_divide_up(at - extent.row[0], step) : (extent.row[0] - at) / -step + 1;
+    }
+    return false;
+}
+
+// Returns the access to an operand whose elements begin at `start` along a dimension.
+static CpuAccess shifted(HloArena *arena, const CpuAccess *access, int64_t dimension, int64_t start) {
+    CpuAccess inner = *access;
+    const size_t bytes = sizeof(int64_t) * (size_t)access->rank * (size_t)(1 + access->loop_rank);
+    inner.terms = hlo_arena_copy(arena, access->terms, bytes);
+    cpu_access_row(&inner, dimension)[0] -= start;
+    return inner;
+}
+
+// Emits the piece of a concatenation that has all elements of the access.
+static CpuValue emit_concatenate(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    const CpuNode *node = array->producer;
+    const int64_t dimension = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions.items[0];
+    const Extent extent = extent_of(emitter, access, dimension);
+    int64_t start = 0;
+    for (int32_t i = 0; i < node->operand_count; i++) {
+        const int64_t end = start + node->operands[i]->shape->dims[dimension];
+        if (!is_on_one_side(emitter, array, extent, end)) return kNoValue;
+        if (extent.last < end) {
+            const CpuAccess inner = shifted(emitter->arena, access, dimension, start);
+            return emit(emitter, node->operands[i], &inner);
+        }
+        start = end;
+    }
+    emitter->blocked = array;
+    return kNoValue;
+}
+
+// Emits the operand of a pad or the padding value, whichever all elements of the access are.
+static CpuValue emit_pad(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    const CpuNode *node = array->producer;
+    const HloPadding padding = HLO_ATTRIBUTES(node->instruction, Pad)->padding;
+    const CpuAccess none = {.loop_rank = access->loop_rank};
+    CpuAccess inner = *access;
+    for (int64_t d = 0; d < padding.count; d++) {
+        const Extent extent = extent_of(emitter, access, d);
+        const int64_t low = padding.items[d].low, end = low + node->operands[0]->shape->dims[d];
+        if (!is_on_one_side(emitter, array, extent, low) || !is_on_one_side(emitter, array, extent, end))
+            return kNoValue;
+        if (extent.first < low || extent.last >= end) return emit(emitter, node->operands[1], &none);
+        inner = shifted(emitter->arena, &inner, d, low);
+    }
+    return emit(emitter, node->operands[0], &inner);
+}
+
 // Moves (transposes, broadcasts, slices, reversals) emit nothing: they change how the operand is read.
 static CpuValue emit_node(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     const CpuNode *node = array->producer;
     if (node->opcode == HLO_OP_REDUCE) return emit_row_reduce(emitter, array, access);
     if (array->view) return emit_reshape(emitter, array, access);
+    if (node->opcode == HLO_OP_CONCATENATE) return emit_concatenate(emitter, array, access);
+    if (node->opcode == HLO_OP_PAD) return emit_pad(emitter, array, access);
     switch (kRows[node->opcode].form) {
         case FORM_MOVE: {
             const CpuAccess inner = cpu_access_through(emitter->arena, access, node);
@@ -375,6 +468,8 @@ static Emitter new_emitter(HloArena *arena, CpuFeatures features, const CpuLoopD
 // Returns ABORTED if an array needs a buffer first, which `failure` then names.
 static HloStatus finish(Emitter *emitter, CpuFusedLoop *result, CpuEmitFailure *failure) {
     failure->materialize = emitter->blocked;
+    failure->cut_dimension = emitter->cut_dimension;
+    failure->cut_at = emitter->cut_at;
     HLO_FAIL_IF(emitter->blocked, HLO_ABORTED, "an array of the loop needs a buffer");
     HLO_TRY(cpu_loop_finish(emitter->builder, &result->loop));
     result->buffers = emitter->buffers.items;

@@ -20,6 +20,10 @@ typedef enum CpuLoopRole {
 // Returns the role of a node whose result is one array.
 CpuLoopRole cpu_emit_role(const CpuNode *node);
 
+// Whether loops can read the node's result where its pieces are, each from one of them: a concatenation, or a pad
+// without padding between elements. An elementwise loop is cut for it.
+bool cpu_emit_has_pieces(const CpuNode *node);
+
 // Whether an opcode is one operation of a loop on existing values (arithmetic, conversions).
 bool cpu_emit_has_operation(HloOpcode opcode);
 // Emits that operation. `instruction` supplies the attributes (it is another op where a custom call names the opcode),
@@ -47,6 +51,8 @@ CpuLoopOp cpu_emit_loop_op(HloOpcode opcode);
 // The change that a failed emission needs before it is tried again.
 typedef struct CpuEmitFailure {
     CpuArray *materialize;  // this array needs a buffer
+    // Above 0: not if the loop is cut, its elementwise domain's dimension `cut_dimension` before index `cut_at`.
+    int64_t cut_dimension, cut_at;
 } CpuEmitFailure;
 
 // The part of a target array that a loop writes. Positions in the target are offset[d] + step[d] * index[d] if `offset`

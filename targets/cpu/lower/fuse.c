@@ -169,6 +169,7 @@ static void add_use(Fusion *fusion, CpuArray *array, CpuNode *root, bool several
 // Whether no loop can compute the array: parameters, results of kernels, constants of many numbers.
 static bool must_be_in_memory(const CpuArray *array) {
     const CpuNode *node = array->producer;
+    if (node && cpu_emit_has_pieces(node)) return false;
     if (!node || (cpu_emit_role(node) == CPU_ROLE_NONE && !reduces_rows(node)) || node->state == CPU_NODE_UNFUSABLE)
         return true;
     return node->opcode == HLO_OP_CONSTANT && !array->splat;
@@ -184,6 +185,34 @@ static bool stays_inside(Fusion *fusion, const CpuNode *node) {
     if (*size >= kMaximumNodes && !array->rematerialisable) return false;
     (*size)++;
     return true;
+}
+
+// Whether the loop of its only reader reads the pieces of the node's result where they are. Not if it only moves them,
+// or runs over rows.
+static bool stays_in_pieces(const Fusion *fusion, const CpuNode *node) {
+    const CpuNode *root = fusion->uses[node->results[0]->id].root;
+    if (!root || !cpu_emit_has_pieces(node) || fusion->uses[node->results[0]->id].several) return false;
+    const CpuLoopRole role = cpu_emit_role(root);
+    return (role == CPU_ROLE_CHEAP || role == CPU_ROLE_COSTLY) && root->state == CPU_NODE_NORMAL && !root->row_shape;
+}
+
+// Whether reading the node's result in a loop costs next to nothing more than reading its only operand in memory.
+static bool reads_through(const CpuNode *node) {
+    if (!node || node->operand_count != 1 || node->opcode == HLO_OP_TRANSPOSE) return false;
+    const CpuArray *array = node->results[0];
+    const CpuLoopRole role = cpu_emit_role(node);
+    return (role == CPU_ROLE_FREE || role == CPU_ROLE_CHEAP) && node->state == CPU_NODE_NORMAL &&
+           !array->materialized && !array->view;
+}
+
+// Marks what the pieces are parts of as needed in memory, unless that costs next to nothing: the loop may read a piece
+// in several ways, and would compute it in each of them.
+static void need_pieces(Fusion *fusion, const CpuNode *node) {
+    for (int32_t i = 0; i < node->operand_count; i++) {
+        CpuArray *array = node->operands[i];
+        while (reads_through(array->producer)) array = array->producer->operands[0];
+        if (!array->rematerialisable && array->elements > 1) need(fusion, array);
+    }
 }
 
 // Whether a broadcast that repeats elements would recompute a costly operand per copy. In a loop over rows, a value
@@ -257,7 +286,9 @@ static void fuse_region(Fusion *fusion, CpuRegion *region);
 static void fuse_node(Fusion *fusion, CpuNode *node) {
     const CpuLoopRole role = cpu_emit_role(node);
     if (joins_users(fusion, node)) return;
-    if (role != CPU_ROLE_NONE && stays_inside(fusion, node)) {
+    const bool in_pieces = stays_in_pieces(fusion, node);
+    if ((role != CPU_ROLE_NONE || in_pieces) && stays_inside(fusion, node)) {
+        if (in_pieces) need_pieces(fusion, node);
         const Use *use = &fusion->uses[node->results[0]->id];
         use_loop_operands(fusion, node, use->root, use->several);
         return;

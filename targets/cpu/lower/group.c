@@ -73,7 +73,8 @@ static void walk_array(Grouping *grouping, CpuArray *array, Walk *walk) {
         return;
     }
     if (!array->producer) return;
-    walk->fits = array->producer->opcode != HLO_OP_REDUCE && ++walk->nodes <= kMostNodes;
+    walk->fits = array->producer->opcode != HLO_OP_REDUCE && !cpu_emit_has_pieces(array->producer) &&
+                 ++walk->nodes <= kMostNodes;
     walk_operands(grouping, array->producer, walk);
 }
 

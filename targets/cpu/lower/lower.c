@@ -101,6 +101,49 @@ static HloStatus lower_rows(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
+// A part of an elementwise domain: its bounds by dimension, as `trim` of cpu_emit_elementwise().
+typedef struct Part {
+    int64_t *trim;
+} Part;
+
+static Part copy_part(HloArena *arena, Part part, int64_t rank) {
+    return (Part){hlo_arena_copy(arena, part.trim, sizeof(int64_t) * 2 * (size_t)rank)};
+}
+
+// Emits one loop for each part of the domain in which the expression reads one piece of each concatenation and pad. If
+// these are too many or too small, the one that asks for the last cut gets a buffer.
+static HloStatus lower_in_parts(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    enum { kMostParts = 32, kLeastElements = 64 };
+    HloArena *arena = lowering->arena;
+    const HloShape *shape = node->results[0]->shape;
+    const int64_t fewest = node->results[0]->elements / kLeastElements,
+                  most = fewest < kMostParts ? fewest : kMostParts;
+    CpuFusedLoop *loops = HLO_ARENA_NEW(arena, CpuFusedLoop, kMostParts);
+    Part parts[kMostParts] = {{HLO_ARENA_NEW(arena, int64_t, 2 * shape->rank)}};
+    for (int64_t d = 0; d < shape->rank; d++) parts[0].trim[2 * d + 1] = shape->dims[d];
+    const CpuStoreBox box = {0};  // no result takes the place of an operand: other loops read it too
+    int32_t count = 0, left = 1;
+    while (left > 0) {
+        CpuEmitFailure failure = {0};
+        const Part part = parts[--left];
+        HloStatus emitted = cpu_emit_elementwise(arena, lowering->features, 1, node->results, node->results, &box,
+                                                 part.trim, &loops[count], &failure);
+        if (!emitted) {
+            count++;
+            continue;
+        }
+        if (!failure.cut_at || count + left + 2 > most)
+            return end_loops(lowering, node, step, emitted, &failure, NULL, 0);
+        hlo_status_free(emitted);
+        const Part other = copy_part(arena, part, shape->rank);
+        const int64_t at = part.trim[2 * failure.cut_dimension] + failure.cut_at;
+        part.trim[2 * failure.cut_dimension + 1] = other.trim[2 * failure.cut_dimension] = at;
+        parts[left++] = part;
+        parts[left++] = other;
+    }
+    return end_loops(lowering, node, step, HLO_SUCCESS, NULL, loops, count);
+}
+
 // Lowers results that need a buffer only: intermediate values without one are computed inside the same loop and have no
 // step of their own.
 static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
@@ -113,6 +156,10 @@ static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep
     CpuEmitFailure failure = {0};
     const HloStatus emitted = cpu_emit_elementwise(lowering->arena, lowering->features, 1, node->results, node->results,
                                                    NULL, NULL, loop, &failure);
+    if (emitted && failure.cut_at) {
+        hlo_status_free(emitted);
+        return lower_in_parts(lowering, node, step);
+    }
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
