@@ -300,6 +300,24 @@ static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel, const b
     return total;
 }
 
+// Cycles that a core takes for the results of products that are narrower than the 32 bits in which the arrays add them
+// up: they leave the arrays one register after the other, are rounded, and written. Wide ones only take memory's time.
+// Registers are full but for convolutions, whose layouts are not free to choose.
+static double narrow_cycles(const EmuChip *chip, const EmuKernel *kernel, const bool *resident) {
+    bool is_padded = false;
+    for (int64_t i = 0; i < kernel->member_count; i++) is_padded |= hlo_is(kernel->members[i], HLO_OP_CONVOLUTION);
+    double cycles = 0;
+    for (int64_t i = 0; i < kernel->root_count; i++) {
+        const HloInstruction *root = kernel->members[i];
+        const HloShape *shape = root->opcode == HLO_OP_DYNAMIC_UPDATE_SLICE ? root->operands[1]->shape : root->shape;
+        if (!hlo_shape_is_array(shape) || hlo_type_info(shape->type)->bits >= 32) continue;
+        const bool stays = (resident && resident[root->id]) || bytes_of(chip, shape) == 0;
+        const double elements = is_padded ? vector_elements(chip, shape) : (double)hlo_shape_elements(shape);
+        cycles += (stays ? chip->narrow_cycles : chip->narrow_store_cycles) * elements / 1024;
+    }
+    return cycles;
+}
+
 // Whether a kernel only gives data another name.
 static bool is_nothing(const EmuKernel *kernel) {
     for (int64_t i = 0; i < kernel->member_count; i++)
@@ -331,7 +349,10 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelC
     }
     const double devices = (double)chip->devices_per_chip;
     const double lanes = 128 * 8 * (double)(chip->vector_alus * chip->cores_per_chip) / devices;
-    const double vector_seconds = cost->vector_operations / (lanes * chip->clock_hz);
+    double vector_seconds = cost->vector_operations / (lanes * chip->clock_hz);
+    if (sum.largest_product > 0)
+        vector_seconds = fmax(vector_seconds, narrow_cycles(chip, kernel, resident) * devices /
+                                                  (chip->clock_hz * (double)chip->cores_per_chip));
     const double memory_seconds = (cost->read_bytes + cost->written_bytes) * devices /
                                   (chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency);
     double seconds = fmax(cost->matrix_seconds, fmax(vector_seconds, memory_seconds));

@@ -99,7 +99,10 @@ EmuProduct emu_product_of_shapes(const EmuChip *chip, const HloShape *left, cons
 static double window_depth(const EmuConvolution *convolution, const HloShape *kernel) {
     const double window = (double)convolution->window, features = (double)convolution->inputs;
     const int64_t dimensions = convolution->labels->kernel_spatial.count;
-    if (convolution->is_gradient || convolution->makes_batch_in_lanes) return window * round_up(features, SUBLANES);
+    if (convolution->makes_batch_in_lanes) return window * round_up(features, SUBLANES);
+    if (convolution->is_gradient)  // whose features are the batch of what it reads
+        return window *
+               round_up(features, emu_batch_fills_lanes(convolution->inputs, convolution->batch) ? LANES : SUBLANES);
     if (features > SUBLANES || dimensions == 0) return window * round_up(features, LANES);
     const double last = (double)kernel->dims[convolution->labels->kernel_spatial.items[dimensions - 1]];
     return last > 0 ? window / last * round_up(last * features, LANES) : 0;

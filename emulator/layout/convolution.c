@@ -39,9 +39,9 @@ EmuConvolution emu_convolution_of(const HloInstruction *instruction) {
     convolution.is_gradient = convolution.window > convolution.places;
     convolution.is_depthwise = (of_features > 1 && convolution.inputs == 1) ||  // also of several filters a feature
                                (of_batch > 1 && convolution.outputs == 1);
-    const bool is_narrow = labels->input_spatial.count >= 2 && !convolution.is_depthwise && of_batch == 1 &&
-                           (of_features > 1 || convolution.inputs <= EMU_IMAGE_FEATURES);
-    convolution.has_batch_in_lanes = is_narrow && emu_batch_fills_lanes(convolution.batch, convolution.inputs);
+    const bool may_turn = labels->input_spatial.count >= 2 && !convolution.is_depthwise && !convolution.is_gradient;
+    convolution.has_batch_in_lanes =
+        may_turn && of_batch == 1 && emu_batch_fills_lanes(convolution.batch, convolution.inputs);
     convolution.makes_batch_in_lanes =
         convolution.has_batch_in_lanes && emu_batch_fills_lanes(convolution.batch, convolution.outputs);
     return convolution;

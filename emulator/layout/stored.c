@@ -241,6 +241,37 @@ static const HloShape *read_by_convolution(HloArena *arena, const EmuChip *chip,
     return with_lanes_of(arena, chip, stored, features, batch);
 }
 
+// A convolution that reads an array, where convolutions alone do, and at least one more of them is the gradient of a
+// kernel; NULL else.
+static const HloInstruction *forward_beside_gradient(const HloInstruction *array) {
+    const HloInstruction *forward = NULL;
+    bool has_gradient = false;
+    for (int64_t i = 0; i < array->users.count; i++) {
+        const HloInstruction *user = array->users.items[i];
+        if (!hlo_is(user, HLO_OP_CONVOLUTION) || user->operands[0] != array || user->operands[1] == array) return NULL;
+        if (emu_convolution_of(user).is_gradient)
+            has_gradient = true;
+        else
+            forward = user;
+    }
+    return has_gradient ? forward : NULL;
+}
+
+// An array that a convolution and the gradient of its kernel read, and whose positions are in the sublanes, is
+// rearranged once for both: with the batch in the lanes, where that fills them as well as the features.
+static const HloShape *read_by_both(HloArena *arena, const EmuChip *chip, const HloInstruction *array,
+                                    const HloShape *stored) {
+    const HloInstruction *forward = forward_beside_gradient(array);
+    if (!forward) return stored;
+    const HloConvolutionLabels *labels = HLO_ATTRIBUTES(forward, Convolution)->labels;
+    const int64_t features = labels->input_feature, batch = labels->input_batch;
+    const HloInts order = order_of(arena, chip, stored);
+    if (labels->input_spatial.count < 2 || order.items[0] != features || order.items[1] == batch) return stored;
+    if (stored->dims[features] % 128 == 0 || emu_batch_fills_lanes(stored->dims[features], stored->dims[batch]))
+        return stored;
+    return with_minor(arena, chip, stored, batch, features);
+}
+
 const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloInstruction *reader, int32_t index,
                                const HloShape *stored) {
     const HloInstruction *operand = reader->operands[index];
@@ -264,5 +295,6 @@ const HloShape *emu_read_shape(HloArena *arena, const EmuChip *chip, const HloIn
     if (!hlo_is(reader, HLO_OP_CONVOLUTION)) return stored;
     // Another dimension comes into the sublanes while the kernel reads, but not into the lanes.
     const HloShape *wanted = read_by_convolution(arena, chip, reader, stored);
+    if (emu_same_lanes(arena, chip, stored, wanted)) wanted = read_by_both(arena, chip, operand, stored);
     return emu_same_lanes(arena, chip, stored, wanted) ? stored : wanted;
 }
