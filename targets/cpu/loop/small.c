@@ -35,28 +35,34 @@ typedef struct Pair {
 } Pair;
 
 // Copies by the width of elements: one; all in order; element i from b[i]; element i to b[i].
-#define COPY_KERNELS(T, width)                                                                       \
-    static void copy_one_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,  \
-                                 int64_t immediate) {                                                \
-        (void)b, (void)c, (void)n, (void)immediate;                                                  \
-        *(T *)dst = *(const T *)a;                                                                   \
-    }                                                                                                \
-    static void copy_all_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,  \
-                                 int64_t immediate) {                                                \
-        (void)b, (void)c, (void)immediate;                                                           \
-        memmove(dst, a, (size_t)n *width);                                                           \
-    }                                                                                                \
-    static void copy_from_##width(void *dst, const void *a, const void *b, const void *c, int64_t n, \
-                                  int64_t immediate) {                                               \
-        const int32_t *table = b;                                                                    \
-        (void)c, (void)immediate;                                                                    \
-        for (int64_t i = 0; i < n; i++) ((T *)dst)[i] = ((const T *)a)[table[i]];                    \
-    }                                                                                                \
-    static void copy_to_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,   \
-                                int64_t immediate) {                                                 \
-        const int32_t *table = b;                                                                    \
-        (void)c, (void)immediate;                                                                    \
-        for (int64_t i = 0; i < n; i++) ((T *)dst)[table[i]] = ((const T *)a)[i];                    \
+#define COPY_KERNELS(T, width)                                                                                       \
+    static void copy_one_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,                  \
+                                 int64_t immediate) {                                                                \
+        (void)b, (void)c, (void)n, (void)immediate;                                                                  \
+        *(T *)dst = *(const T *)a;                                                                                   \
+    }                                                                                                                \
+    static void copy_all_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,                  \
+                                 int64_t immediate) {                                                                \
+        (void)b, (void)c, (void)immediate;                                                                           \
+        memmove(dst, a, (size_t)n *width);                                                                           \
+    }                                                                                                                \
+    static void copy_from_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,                 \
+                                  int64_t immediate) {                                                               \
+        const int32_t *table = b;                                                                                    \
+        (void)c, (void)immediate;                                                                                    \
+        int64_t i = 0;                                                                                               \
+        for (; i + 4 <= n; i += 4) {                                                                                 \
+            const T from[4] = {((const T *)a)[table[i]], ((const T *)a)[table[i + 1]], ((const T *)a)[table[i + 2]], \
+                               ((const T *)a)[table[i + 3]]};                                                        \
+            memcpy((T *)dst + i, from, sizeof from);                                                                 \
+        }                                                                                                            \
+        for (; i < n; i++) ((T *)dst)[i] = ((const T *)a)[table[i]];                                                 \
+    }                                                                                                                \
+    static void copy_to_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,                   \
+                                int64_t immediate) {                                                                 \
+        const int32_t *table = b;                                                                                    \
+        (void)c, (void)immediate;                                                                                    \
+        for (int64_t i = 0; i < n; i++) ((T *)dst)[table[i]] = ((const T *)a)[i];                                    \
     }
 COPY_KERNELS(uint8_t, 1)
 COPY_KERNELS(uint16_t, 2)
