@@ -131,6 +131,8 @@ HLO_EXPORT const char *advice_name_pattern(HloArena *arena, const char *name);
 HLO_EXPORT const char *advice_parameter_name(HloArena *arena, const HloModule *module, int64_t leaf);
 // A spec of the command in JAX's words: P('data', None, ('data', 'model')) for data,-,data+model. In `arena`.
 HLO_EXPORT const char *advice_partition_spec(HloArena *arena, const char *spec);
+// A collective's reason with its shardings, [{data}, {}], in JAX's words, P('data', None), as explanations have them.
+HLO_EXPORT const char *advice_reason_words(HloArena *arena, const char *reason);
 // What a collective of a per-device program is about: the parameter that it moves (its name pattern), or "". In
 // `arena`.
 HLO_EXPORT const char *advice_moved_parameter(HloArena *arena, const HloInstruction *collective);

@@ -826,8 +826,7 @@ static const char *read_dimension(HloText *spec, const char *at) {
     return *at ? at + 1 : at;
 }
 
-// A reason with its shardings, [{data}, {}], in JAX's words, P('data', None), as everything else is printed.
-static const char *in_words_of_jax(HloArena *arena, const char *reason) {
+const char *advice_reason_words(HloArena *arena, const char *reason) {
     HloText text = {0};
     for (const char *at = reason; *at;) {
         if (at[0] != '[' || at[1] != '{') {
@@ -861,7 +860,7 @@ static const char *cause_of(const AdviceFacts *facts, const SpmdCollective *coll
                                 "%s is sharded %s, but no input's data is sharded by %s: every device needs all of it",
                                 advice_parameter_name(arena, facts->module, finding->parameter),
                                 spec_of(facts, finding->parameter), advice_axes_text(facts, finding->axes));
-    return in_words_of_jax(arena, collective->reason);
+    return advice_reason_words(arena, collective->reason);
 }
 
 void advice_classify(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,

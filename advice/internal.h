@@ -25,6 +25,8 @@ typedef struct AdviceRequest {
 HloStatus advice_suggest(AdviceRequest *request);
 // The share of the whole that a group costs, for folding: of the step's time, else of the bytes.
 double advice_share(const AdviceReport *report, const AdviceAmount *amount);
+// What a step costs, in the unit of the price; negative where the slice has none.
+double advice_step_cost(const AdvicePlanned *plan);
 // Fills in a plan's names and patterns of parameters, when its best is known. Memory errors jump to hlo_protect().
 void advice_plan_name(AdvicePlan *plan, const HloModule *module);
 

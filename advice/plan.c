@@ -39,7 +39,6 @@ typedef struct Candidate {
     AdvicePlanned plan;
     const char *const *shards;  // p0=data,-; closed: one a parameter
     int64_t shard_count;
-    double price;                 // of a chip an hour
     bool refused;                 // the program cannot be laid out on this mesh
     bool untried;                 // the budget ended before it
     bool is_own;                  // the program's annotations are for this mesh
@@ -453,15 +452,11 @@ static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
 
 // ---- one mesh
 
-static double cost_of(const Candidate *candidate) {
-    return candidate->price * (double)candidate->plan.topology->chip_count * (double)candidate->plan.step_picoseconds *
-           1e-12 / 3600;
-}
-
 // Whether the numbers of a candidate are better, be they estimates or not.
 static bool looks_better(const Planner *planner, const Candidate *a, const Candidate *b) {
+    const double cost_a = advice_step_cost(&a->plan), cost_b = advice_step_cost(&b->plan);
     if (a->plan.fits != b->plan.fits) return a->plan.fits;
-    if (planner->options->objective == ADVICE_LEAST_COST && cost_of(a) != cost_of(b)) return cost_of(a) < cost_of(b);
+    if (planner->options->objective == ADVICE_LEAST_COST && cost_a != cost_b) return cost_a < cost_b;
     if (planner->objective == SPMD_SEARCH_MEMORY || !a->plan.fits)
         return a->plan.hbm_peak_bytes < b->plan.hbm_peak_bytes;
     return a->plan.step_picoseconds < b->plan.step_picoseconds;
@@ -1071,9 +1066,9 @@ static HloStatus repair_all(Planner *planner) {
                                                   .axes = mesh->plan.axes,
                                                   .axis_count = mesh->plan.axis_count,
                                                   .mesh = mesh->plan.mesh,
+                                                  .price = mesh->plan.price,
                                                   .repair = repair,
-                                                  .pass = advice_repair_info(repair)->pass},
-                                         .price = mesh->price};
+                                                  .pass = advice_repair_info(repair)->pass}};
             hlo_vector_push(planner->arena, &planner->candidates, candidate);
         }
     }
@@ -1103,8 +1098,8 @@ static HloStatus list_candidates(Planner *planner) {
                          .axes = meshes[i].axes,
                          .axis_count = meshes[i].count,
                          .mesh = spmd_mesh_text(planner->arena, meshes[i].axes, meshes[i].count),
-                         .pass = ""},
-                .price = options->prices ? options->prices[t] : 0};
+                         .price = options->prices ? options->prices[t] : -1,
+                         .pass = ""}};
             hlo_vector_push(planner->arena, &planner->candidates, candidate);
         }
     }

@@ -50,7 +50,7 @@ typedef struct AdvicePlanOptions {
     int64_t kept_count;
     const char *kept_option;  // the option that the user gave them by, for errors; NULL: --keep
     AdviceObjective objective;
-    const double *prices;   // by slice: of a chip an hour; for ADVICE_LEAST_COST, else may be NULL
+    const double *prices;   // by slice: of a chip an hour, negative: none; for ADVICE_LEAST_COST, else may be NULL
     double budget_seconds;  // the search ends with the best so far; 0: 60
     // Called between trials in the calling thread; may be NULL. The search ends when it returns false.
     bool (*progress)(void *context, const AdvicePlanProgress *progress);
@@ -73,6 +73,7 @@ typedef struct AdvicePlanned {
     const char *words;
     int64_t step_picoseconds, hbm_peak_bytes;
     double mfu;         // of the best; else 0
+    double price;       // of a chip an hour, as the options have it; negative: none
     bool names_scopes;  // of the best: as in EmuReport
     bool fits;          // into the memory of a device
     bool is_exact;      // all shardings that there are on this mesh were timed

@@ -58,6 +58,10 @@ void advice_plan_name(AdvicePlan *plan, const HloModule *module) {
 
 // ---- as text
 
+double advice_step_cost(const AdvicePlanned *plan) {
+    return plan->price * (double)plan->topology->chip_count * (double)plan->step_picoseconds * 1e-12 / 3600;
+}
+
 static void print_candidate(HloText *text, const AdvicePlanned *one) {
     hlo_text_string(text, "step ");
     emu_print_time(one->step_picoseconds, text);
@@ -65,6 +69,7 @@ static void print_candidate(HloText *text, const AdvicePlanned *one) {
     emu_print_size(one->hbm_peak_bytes, text);
     if (!one->fits) hlo_text_string(text, " (does not fit)");
     if (one->repair) hlo_text_format(text, ", with %s", one->pass);
+    if (one->price >= 0) hlo_text_format(text, ", cost %.4g a step", advice_step_cost(one));
 }
 
 // One line a parameter, or for all equal ones of equal layers; whole ones too, which propagation would shard
@@ -116,6 +121,7 @@ static void write_candidate(HloJsonWriter *json, const AdvicePlanned *one) {
     hlo_json_member_int64(json, "hbm_peak_bytes", one->hbm_peak_bytes);
     hlo_json_member_bool(json, "fits", one->fits);
     if (one->repair) hlo_json_member_string(json, "repair", one->pass);
+    if (one->price >= 0) hlo_json_member_double(json, "cost_per_step", advice_step_cost(one));
 }
 
 static void write_place(HloJsonWriter *json, const AdvicePlanned *one) {

@@ -174,20 +174,21 @@ def _named(mesh: Any, text: str) -> Any:
 
 
 def _prices(topologies: list[Topology], price: Mapping[str, float] | None, objective: str) -> Any:
-    """What a chip of each slice costs an hour, as a C array; NULL where nothing is asked by cost."""
-    if objective != "cost":
-        return ffi.NULL
+    """What a chip of each slice costs an hour, as a C array, -1 where there is no price; NULL without any."""
     if price is not None and not isinstance(price, Mapping):
         raise InvalidType(f"price is a dict, {{'v5e': 1.2}}, not {price!r}")
     given = dict(price or {})
     names = [text_of(one._topology.chip.name) or "" for one in topologies]
     missing = sorted({name for name in names if name not in given})
-    if missing:
+    if objective != "cost" and not given:
+        return ffi.NULL
+    if missing and objective == "cost":
         raise InvalidArgument(f"the least cost needs price={{{missing[0]!r}: …}}, what a chip costs an hour")
-    wrong = sorted(name for name in names if not isinstance(given[name], (int, float)) or not 0 <= given[name] < math.inf)
+    priced = [name for name in names if name in given]
+    wrong = sorted(name for name in priced if not isinstance(given[name], (int, float)) or not 0 <= given[name] < math.inf)
     if wrong:
         raise InvalidArgument(f"price is what a chip costs an hour, from 0 on, not {{{wrong[0]!r}: {given[wrong[0]]!r}}}")
-    return ffi.new("double[]", [float(given[name]) for name in names])
+    return ffi.new("double[]", [float(given.get(name, -1)) for name in names])
 
 
 def plan(program: Any, on: str | Topology | Sequence[str | Topology] | None = None, *, mesh: Any = None, keep: Any = None,

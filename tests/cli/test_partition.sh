@@ -85,6 +85,21 @@ exits 2 "sharding for another number of devices" meshlo partition three.hlo --me
 exits 0 "check" meshlo check dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --forbid all-gather --max-bytes 1KiB
 exits 1 "check: forbidden" meshlo check dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --forbid all-gather,all-reduce
 says err "all-reduce" "check: forbidden: named"
+# A gather of two weights: one collective, two reasons.
+cat >gathered.hlo <<'HLO'
+HloModule gathered, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["data"=4]>}}
+ENTRY main {
+  x = f32[512,64] parameter(0), sharding={devices=[4,1]<=[4]}
+  v = f32[64,64] parameter(1), sharding={devices=[4,1]<=[4]}
+  w = f32[64,32] parameter(2), sharding={devices=[4,1]<=[4]}
+  p = f32[512,64] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}
+  q = f32[512,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}
+  ROOT t = (f32[512,64], f32[512,32]) tuple(p, q), sharding={{devices=[4,1]<=[4]}, {devices=[4,1]<=[4]}}
+}
+HLO
+exits 1 "bug: the reasons of a combined collective were one sentence" meshlo check gathered.hlo --forbid all-gather
+says err "    operand 1 of dot p is P('data', None), needed as P(None, None)" "bug: the reasons of a combined collective were one sentence: a line for the first, in JAX's words"
+says err "    operand 1 of dot q is P('data', None), needed as P(None, None)" "bug: the reasons of a combined collective were one sentence: a line for the second"
 exits 1 "check: too many bytes" meshlo check dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --max-bytes 8
 meshlo partition dot.hlo --mesh a=4 --shard p0=a,- --json >baseline.json
 exits 0 "check: baseline" meshlo check dot.hlo --mesh a=4 --shard p0=a,- --baseline baseline.json

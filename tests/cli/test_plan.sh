@@ -101,6 +101,11 @@ says err "error: --on: 'v5e-4,' has no name of a slice between commas" "plan: a 
 exits 2 "plan: a slice that is named twice" meshlo plan layers.hlo --on v5e-4,v6e-4,v5e-4
 says err "error: --on: 'v5e-4,v6e-4,v5e-4' names the slice v5e-4 twice" "plan: a slice twice: why"
 exits 2 "plan: cost without prices" meshlo plan layers.hlo --on v5e-4 --objective cost
+exits 0 "bug: --price was ignored without --objective cost" meshlo plan layers.hlo --on v5e-4,v6e-4 --price v5e=1.2 --budget 20s
+says out ", cost " "bug: --price was ignored without --objective cost: what a step costs"
+check "a slice without a price has no cost" bash -c "! grep 'on v6e-4' out | grep -q 'cost '"
+exits 0 "plan: a price, as JSON" meshlo plan layers.hlo --on v5e-4 --mesh data=4,model=1 --price v5e=9 --budget 20s --json
+json "abs(j['cost_per_step'] - 9 * 4 * j['step_seconds'] / 3600) < 1e-12 and j['front'][0]['cost_per_step'] == j['cost_per_step']" "plan: a price, as JSON: what a step costs"
 exits 0 "plan: by cost" meshlo plan layers.hlo --on v5e-4,v6e-4 --objective cost --price v5e=1 --price v6e=100 --json
 json "j['topology'] == 'v5e-4'" "plan: by cost: the cheaper"
 exits 4 "plan: host devices" meshlo plan layers.hlo --on cpu:4

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advice/advice.h"
 #include "emulator/emulator.h"
 #include "hlo/base/decimal.h"
 #include "hlo/base/file.h"
@@ -45,16 +46,29 @@ typedef struct Check {
     const HloJsonValue *baseline;
 } Check;
 
+// One line a reason: a collective of several arrays has one for each.
+static void print_reasons(CliContext *context, const char *reasons) {
+    static const char between[] = "; ";
+    const char *at = advice_reason_words(context->arena, reasons);
+    while (*at) {
+        const char *end = strstr(at, between);
+        hlo_text_format(&context->complaint, "    %.*s\n", (int)(end ? end - at : (ptrdiff_t)strlen(at)), at);
+        at = end ? end + strlen(between) : at + strlen(at);
+    }
+}
+
 // Notes one broken rule; a rule about the whole program comes without a collective.
 static HloStatus broken(Check *check, const char *rule, const SpmdCollective *collective, const char *words) {
     CliContext *context = check->context;
     const char *message = words;
     if (collective)
-        message = hlo_arena_format(context->arena, "%s: %s %s, %s a device (%s)%s%s", words, collective->opcode,
+        message = hlo_arena_format(context->arena, "%s: %s %s, %s a device%s%s", words, collective->opcode,
                                    collective->name, cli_size(context, collective->bytes_per_device),
-                                   collective->reason, *collective->source ? ", " : "", collective->source);
+                                   *collective->source ? ", " : "", collective->source);
     hlo_vector_push(context->arena, &check->failures, ((Failure){rule, message, collective ? collective->name : NULL}));
-    return cli_fail(context, CLI_EXIT_CHECK_FAILED, "check failed: %s", message);
+    HLO_TRY(cli_fail(context, CLI_EXIT_CHECK_FAILED, "check failed: %s", message));
+    if (collective) print_reasons(context, collective->reason);
+    return HLO_SUCCESS;
 }
 
 // Compares whole words between commas: `all-reduce` does not match a part of another word.

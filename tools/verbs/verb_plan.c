@@ -15,7 +15,7 @@ static const CliOption kOptions[] = {
     {"budget", CLI_TEXT, "30s", "Search no longer than so many seconds (s), minutes (m) or milliseconds (ms)."},
     {"objective", CLI_TEXT, "time|memory|cost",
      "What is to be least (default: time). Plans that do not fit come last."},
-    {"price", CLI_LIST, "v5e=1.20", "For --objective cost: what a chip of this generation costs an hour."},
+    {"price", CLI_LIST, "v5e=1.20", "What a chip of this generation costs an hour, for what a step costs and --objective cost."},
     {"seed", CLI_INTEGER, "S", "Accepted for scripts: the search uses no random numbers."},
     {"json", CLI_FLAG, NULL, "Print the plan as JSON."},
     {"o", CLI_OUTPUT, "OUT", "Write the program with the plan's annotations to OUT."},
