@@ -168,6 +168,17 @@ static void write_parameters(Writer *w) {
     }
 }
 
+// Concatenates three expressions of the values so far, which one loop may compute.
+static int write_expressions(Writer *w, const int64_t *dims, int along) {
+    const int x = (int)draw(w, w->values), y = (int)draw(w, w->values);
+    VALUE(w, "multiply(v%d, v%d)", x, y);
+    VALUE(w, "%s(v%d)", draw(w, 2) ? "negate" : "abs", x);
+    VALUE(w, "subtract(v%d, v%d)", y, draw(w, 2) ? x : 0);
+    const int joined = begin(w, dims, w->rank), first = w->values - 3;
+    hlo_text_format(&w->text, "concatenate(v%d, v%d, v%d), dimensions={%d}\n", first, first + 1, first + 2, along);
+    return joined;
+}
+
 static void write_program(Writer *w, uint64_t seed) {
     static const char *const types[] = {"f32", "f32", "s32", "f64", "s8"};
     w->state = seed * 7919 + 1;
@@ -189,11 +200,17 @@ static void write_program(Writer *w, uint64_t seed) {
         VALUE(w, "divide(t%d, v%d)", ones, last);
     } else
         VALUE(w, "negate(v%d)", last);
+    const int along = (int)draw(w, w->rank);
+    int64_t dims[kRank];
+    memcpy(dims, w->dims, sizeof dims);
+    dims[along] *= 3;
+    const int joined = write_expressions(w, dims, along);
     hlo_text_string(&w->text, "  ROOT r = (");
-    write_shape(w, w->dims, w->rank);
-    hlo_text_string(&w->text, ", ");
-    write_shape(w, w->dims, w->rank);
-    hlo_text_format(&w->text, ") tuple(v%d, v%d)\n}\n", last, w->values - 1);
+    for (int i = 0; i < 3; i++) {
+        write_shape(w, i < 2 ? w->dims : dims, w->rank);
+        hlo_text_string(&w->text, i < 2 ? ", " : "");
+    }
+    hlo_text_format(&w->text, ") tuple(v%d, v%d, t%d)\n}\n", last, w->values - 4, joined);
 }
 
 CaseList(pieces, random_programs) {

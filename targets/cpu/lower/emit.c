@@ -531,7 +531,7 @@ static bool reads_elsewhere(const Emitter *emitter, int32_t count, CpuArray *con
 }
 
 // Emits a loop over the elements of `count` results of one shape. Each is computed from its expression in the graph,
-// down to arrays that are in memory. With `box`, the results are written into a part of a larger array; with `trim`,
+// down to arrays that are in memory. With `box`, the results are written into parts of a larger array; with `trim`,
 // only a part of each is computed. Results may read each other only at the same element; otherwise the loop would read
 // elements that are not computed yet.
 HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t count, CpuArray *const *values,
@@ -559,6 +559,7 @@ HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t co
                                                                 .written = true,
                                                                 .starts = box ? box->starts : NULL,
                                                                 .start_count = box ? box->start_count : 0});
+        if (i > 0 && box) linear = significant(&emitter, target_linear(arena, &access, &box[i], first->shape));
         const CpuIndexMap map = linear_map(linear);
         cpu_loop_store(emitter.builder, buffer, value, &map);
     }

@@ -64,11 +64,11 @@ typedef struct CpuStoreBox {
     int32_t start_count;
 } CpuStoreBox;
 
-// Emits an elementwise loop: target(box(i)) := value(i), for `count` pairs with equal dims. `trim` (or NULL) restricts
-// the domain to [trim[2 * d], trim[2 * d + 1]). A target may be the array of its value itself; without a box, a target
-// of NULL stores nothing: later values of the loop read that one. UNIMPLEMENTED when the loop engine lacks an operation
-// for a type, or a value reads another element of a target than its own; HLO_ABORTED with `failure` set when an array
-// needs a buffer first.
+// Emits an elementwise loop: target(box(i)) := value(i), for `count` pairs with equal dims, each with a box (or NULL
+// for all; run-time starts are those of the only one). `trim` (or NULL) restricts the domain to [trim[2 * d], trim[2 *
+// d + 1]). A target may be the array of its value itself; without a box, a target of NULL stores nothing: later values
+// of the loop read that one. UNIMPLEMENTED when the loop engine lacks an operation for a type, or a value reads another
+// element of a target than its own; HLO_ABORTED with `failure` set when an array needs a buffer first.
 HLO_NODISCARD HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t count,
                                              CpuArray *const *values, CpuArray *const *targets, const CpuStoreBox *box,
                                              const int64_t *trim, CpuFusedLoop *result, CpuEmitFailure *failure);

@@ -176,23 +176,51 @@ HloStatus cpu_lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
-// Emits one loop per piece.
+// Returns whether one loop can compute all pieces: few expressions over the same dims, which mostly read the same
+// arrays (coordinates of points).
+static bool has_equal_pieces(const CpuNode *node) {
+    enum { kMostPieces = 4 };
+    const HloShape *first = node->operands[0]->shape;
+    if (node->operand_count < 2 || node->operand_count > kMostPieces) return false;
+    for (int32_t i = 0; i < node->operand_count; i++) {
+        CpuArray *piece = node->operands[i];
+        if (cpu_array_root(piece)->materialized || piece->materialized || piece->elements == 0) return false;
+        for (int64_t d = 0; d < first->rank; d++)
+            if (piece->shape->dims[d] != first->dims[d]) return false;
+    }
+    return true;
+}
+
+// Emits one loop for all pieces if these are equal, else one loop per piece.
 HloStatus cpu_lower_concatenate(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(step && node->result_count == 1);
-    CpuFusedLoop *loops = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, node->operand_count);
+    HloArena *arena = lowering->arena;
+    CpuFusedLoop *loops = HLO_ARENA_NEW(arena, CpuFusedLoop, node->operand_count);
     CpuEmitFailure failure = {0};
     const int64_t dimension = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions.items[0];
-    int64_t *offset = HLO_ARENA_NEW(lowering->arena, int64_t, node->results[0]->shape->rank);
-    const CpuStoreBox box = {.offset = offset};
-    int32_t count = 0;
-    HloStatus emitted = HLO_SUCCESS;
-    for (int32_t i = 0; i < node->operand_count && !emitted; i++) {
-        CpuArray *piece = node->operands[i];
-        if (piece->elements == 0) continue;
-        emitted = cpu_emit_elementwise(lowering->arena, lowering->features, 1, &piece, node->results, &box, NULL,
-                                       &loops[count++], &failure);
-        offset[dimension] += piece->shape->dims[dimension];
+    const int64_t rank = node->results[0]->shape->rank;
+    CpuStoreBox *boxes = HLO_ARENA_NEW(arena, CpuStoreBox, node->operand_count);
+    CpuArray **targets = HLO_ARENA_NEW(arena, CpuArray *, node->operand_count);
+    for (int64_t i = 0, start = 0; i < node->operand_count; start += node->operands[i++]->shape->dims[dimension]) {
+        int64_t *offset = HLO_ARENA_NEW(arena, int64_t, rank);
+        offset[dimension] = start;
+        boxes[i].offset = offset;
+        targets[i] = node->results[0];
     }
+    HloStatus emitted = HLO_SUCCESS;
+    if (has_equal_pieces(node)) {
+        emitted = cpu_emit_elementwise(arena, lowering->features, node->operand_count, node->operands, targets, boxes,
+                                       NULL, &loops[0], &failure);
+        if (!emitted || hlo_status_code(emitted) == HLO_ABORTED)
+            return end_loops(lowering, node, step, emitted, &failure, loops, 1);
+        hlo_status_free(emitted);
+        emitted = HLO_SUCCESS;
+    }
+    int32_t count = 0;
+    for (int32_t i = 0; i < node->operand_count && !emitted; i++)
+        if (node->operands[i]->elements > 0)
+            emitted = cpu_emit_elementwise(arena, lowering->features, 1, &node->operands[i], targets, &boxes[i], NULL,
+                                           &loops[count++], &failure);
     return end_loops(lowering, node, step, emitted, &failure, loops, count);
 }
 
