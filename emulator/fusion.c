@@ -34,6 +34,11 @@
 #define SCORES_AGAIN 6
 // The generation that computes a convolution inside the gradient of its kernel.
 #define GRADIENTS_INSIDE 6
+// The last generation on which the product that a gate opens or closes makes what passes, and the most instructions
+// that a gate takes there besides conversions: on a core that is a device, and where two are one.
+#define GATES_IN_PRODUCTS 5
+#define MAX_STEPS_OF_GATE 8
+#define MAX_STEPS_OF_SHARED_GATE 16
 // Cheap instructions between a conversion to fewer bits and the array that would be written without it.
 #define MAX_STEPS_TO_NARROW 8
 
@@ -352,6 +357,47 @@ static bool enters_gradient(const Planner *planner, const HloInstruction *produc
            consumers->items[0]->stage == *stage_of(planner, product);
 }
 
+// The steps from results of products, at most two of which are found, to an array of their size.
+typedef struct Gate {
+    const HloInstruction *products[2], *seen[2 * MAX_STEPS_OF_SHARED_GATE];
+    int64_t elements;
+    int products_found, seen_count, steps, most_steps;
+    bool failed;  // another source, or too many steps
+} Gate;
+
+static void follow_gate(const HloInstruction *at, Gate *gate) {
+    for (int i = 0; i < gate->seen_count; i++)
+        if (gate->seen[i] == at) return;
+    gate->failed |= gate->seen_count == (int)HLO_COUNT_OF(gate->seen);
+    if (!gate->failed) gate->seen[gate->seen_count++] = at;
+    gate->steps += at->opcode != HLO_OP_CONVERT;
+    gate->failed |= !fuses(emu_instruction_class(at)) || gate->steps > gate->most_steps;
+    for (int32_t i = 0; i < at->operand_count && !gate->failed; i++) {
+        const HloInstruction *operand = at->operands[i];
+        if (is_generated(operand)) continue;
+        if (emu_instruction_class(operand) != EMU_OP_MATRIX) {
+            follow_gate(operand, gate);
+        } else if (operand != gate->products[0] && operand != gate->products[1]) {
+            gate->failed |= gate->products_found == 2 || hlo_shape_elements(operand->shape) != gate->elements;
+            if (!gate->failed) gate->products[gate->products_found++] = operand;
+        }
+    }
+}
+
+// Whether a product only multiplies what two others and a few steps make, such as a swish of one times the other: the
+// later of the two makes it, rather than the product that reads it [RT: v4, v5e and v5p; gates of more steps on v5e, as
+// with a GELU, and all on v6e are made where they are read].
+static bool is_gated(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
+    const EmuChip *chip = planner->chip;
+    if (chip->generation > GATES_IN_PRODUCTS || consumers->items[0]->kind != EMU_OP_MATRIX) return false;
+    if (!is_epilogue(planner, instruction)) return false;
+    Gate gate = {
+        .elements = hlo_shape_elements(instruction->shape),
+        .most_steps = chip->cores_per_chip == chip->devices_per_chip ? MAX_STEPS_OF_GATE : MAX_STEPS_OF_SHARED_GATE};
+    follow_gate(instruction, &gate);
+    return !gate.failed && gate.products_found == 2;
+}
+
 // Whether an instruction may be computed inside all of its consumers.
 static bool may_join(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
     assert(consumers);
@@ -368,7 +414,7 @@ static bool may_join(const Planner *planner, const HloInstruction *instruction, 
                consumers->items[0]->elements == hlo_shape_elements(instruction->shape) &&
                consumers->items[0]->stage == *stage_of(planner, instruction);
     if (!fuses(op_class)) return false;
-    if (consumers->count == 1) return true;
+    if (consumers->count == 1) return !is_gated(planner, instruction, consumers);
     return may_repeat(planner, instruction, consumers);
 }
 

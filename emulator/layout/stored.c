@@ -149,6 +149,56 @@ static bool sorts_rows(const HloInstruction *sort) {
     return dims.count == 1 && dims.items[0] == sort->shape->rank - 1;
 }
 
+// Whether a product or convolution rounds its f32 operands to bf16 before it multiplies them.
+static bool rounds_operands(const HloInstruction *reader) {
+    const bool is_dot = hlo_is(reader, HLO_OP_DOT);
+    const HloPrecisions precision =
+        is_dot ? HLO_ATTRIBUTES(reader, Dot)->precision : HLO_ATTRIBUTES(reader, Convolution)->precision;
+    for (int64_t i = 0; i < precision.count; i++)
+        if (precision.items[i] != HLO_Precision_DEFAULT) return false;
+    return !is_dot || HLO_ATTRIBUTES(reader, Dot)->algorithm == HLO_DotAlgorithm_UNSET;
+}
+
+// A shape of f32 in bf16.
+static HloShape *narrowed(HloArena *arena, const HloShape *shape) {
+    HloShape *narrow = hlo_arena_copy(arena, shape, sizeof(*shape));
+    narrow->type = HLO_BF16;
+    return narrow;
+}
+
+// The array in the type that the systolic arrays multiply by default: copies of f32 are narrowed.
+static const HloShape *as_multiplied(HloArena *arena, const HloInstruction *reader, const HloShape *stored) {
+    return stored->type == HLO_F32 && rounds_operands(reader) ? narrowed(arena, stored) : stored;
+}
+
+// The most of an instruction of the vector unit that a product takes in before it rounds what it reads.
+#define STEP_COST 1
+
+// Whether an elementwise instruction makes a value of one other, with constants, in a cheap step.
+static bool is_cheap_step(const HloInstruction *instruction) {
+    int64_t operands = 0;
+    for (int32_t i = 0; i < instruction->operand_count; i++) {
+        const HloOpcode opcode = instruction->operands[i]->opcode;
+        operands += opcode != HLO_OP_BROADCAST && opcode != HLO_OP_CONSTANT;
+    }
+    return operands == 1 && instruction->shape->type == HLO_F32 &&
+           emu_instruction_class(instruction) == EMU_OP_VECTOR && emu_instruction_vector_cost(instruction) <= STEP_COST;
+}
+
+// Whether all that reads a value, also through views, are products that round it; a cheap step may come between, if
+// nothing else reads the value and no convolution makes it.
+static bool is_only_multiplied(const HloInstruction *value) {
+    if (!value->users.count || hlo_instruction_is_root(value)) return false;
+    const bool may_step = !hlo_is(value, HLO_OP_CONVOLUTION);
+    for (int64_t i = 0; i < value->users.count; i++) {
+        const HloInstruction *user = value->users.items[i];
+        const bool is_product = hlo_is(user, HLO_OP_DOT) || hlo_is(user, HLO_OP_CONVOLUTION);
+        const bool passes = emu_is_view(user) || (may_step && value->users.count == 1 && is_cheap_step(user));
+        if (is_product ? !rounds_operands(user) : !passes || !is_only_multiplied(user)) return false;
+    }
+    return true;
+}
+
 // A result of a product with a batch, which leads its dimensions, or one of the same size that follows in its kernel.
 static const HloShape *made_by_product(HloArena *arena, const EmuChip *chip, const HloInstruction *product,
                                        const HloShape *shape) {
@@ -158,9 +208,9 @@ static const HloShape *made_by_product(HloArena *arena, const EmuChip *chip, con
     return without_batch_in_lanes(arena, chip, shape, shape, (HloInts){dims, count});
 }
 
-const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKernel *kernel,
-                               const HloInstruction *root) {
-    if (!is_open(root)) return root->shape;
+// The layout in which a kernel makes a result.
+static const HloShape *made_in_layout(HloArena *arena, const EmuChip *chip, const EmuKernel *kernel,
+                                      const HloInstruction *root) {
     if (hlo_is(root, HLO_OP_SELECT_AND_SCATTER)) return read_by_scatter(arena, chip, root, root->shape);
     if (hlo_is(root, HLO_OP_GATHER) && is_result(root)) return made_by_gather(arena, chip, root, root->shape);
     if (sorts_rows(root) && is_result(root)) return with_rows_in_lanes(arena, chip, root->shape);
@@ -174,6 +224,13 @@ const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKe
             return made_by_product(arena, chip, member, root->shape);
     }
     return root->shape;
+}
+
+const HloShape *emu_made_shape(HloArena *arena, const EmuChip *chip, const EmuKernel *kernel,
+                               const HloInstruction *root) {
+    if (!is_open(root)) return root->shape;
+    const HloShape *made = made_in_layout(arena, chip, kernel, root);
+    return made->type == HLO_F32 && is_only_multiplied(root) ? narrowed(arena, made) : made;
 }
 
 bool emu_same_minor(HloArena *arena, const EmuChip *chip, const HloShape *left, const HloShape *right) {
@@ -198,18 +255,6 @@ static const HloShape *read_by_window(HloArena *arena, const EmuChip *chip, cons
     for (int64_t dim = last; dim >= 0; dim--)
         if (window->dims[dim].size <= 1) return with_minor(arena, chip, stored, dim, dim == last ? last - 1 : last);
     return stored;
-}
-
-// The array in the type that the systolic arrays multiply by default: copies of f32 are narrowed.
-static const HloShape *as_multiplied(HloArena *arena, const HloInstruction *reader, const HloShape *stored) {
-    const HloPrecisions precision = hlo_is(reader, HLO_OP_DOT) ? HLO_ATTRIBUTES(reader, Dot)->precision
-                                                               : HLO_ATTRIBUTES(reader, Convolution)->precision;
-    for (int64_t i = 0; i < precision.count; i++)
-        if (precision.items[i] != HLO_Precision_DEFAULT) return stored;
-    if (stored->type != HLO_F32) return stored;
-    HloShape *narrow = hlo_arena_copy(arena, stored, sizeof(*stored));
-    narrow->type = HLO_BF16;
-    return narrow;
 }
 
 // An array whose lanes are positions of a window is rearranged: features go there, and the batch into the sublanes.

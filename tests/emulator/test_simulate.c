@@ -710,8 +710,8 @@ Test(emulator_simulate, memory_adds_up) {
     cr_assert_eq(report->argument_bytes, 2 * matrix);
     cr_assert_eq(report->output_bytes, matrix + 32);  // with the table of the tuple
     cr_assert_eq(report->alias_bytes, matrix);
-    cr_assert_eq(report->temp_bytes, 3 * matrix);  // c, d and f while the third product runs
-    cr_assert_eq(report->hbm_peak_bytes, 5 * matrix + 32);
+    cr_assert_eq(report->temp_bytes, 3 * matrix / 2);  // c, d and f while the third product runs, in bf16
+    cr_assert_eq(report->hbm_peak_bytes, 7 * matrix / 2 + 32);
     cr_assert_not(emu_report_out_of_memory(report));
     HloText text = {0};
     emu_report_write_out_of_memory(report, &text);
