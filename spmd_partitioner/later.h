@@ -5,9 +5,12 @@
 
 #include "spmd_partitioner/partitioner.h"
 
+// Whether there are ops after `op` for which a sum that it leaves may wait. Most have none, so that this is asked
+// first.
+bool spmd_can_wait(const SpmdPartitioner *partitioner, const HloInstruction *op);
 // What it costs to finish the sum over `partial` that `op` leaves, in sharding `sharding`, after linear ops that follow
 // it, each of them the only user of the one before: the operands that these need, their work beyond what the plan has,
-// and the collective. SPMD_MOST_BYTES where there are no such ops.
+// and the collective. SPMD_MOST_BYTES where no such op can take it.
 int64_t spmd_later_cost(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdSharding *sharding,
                         SpmdAtomSet partial);
 // The operand of the current op that is left to it as a sum (SpmdLocal.waits); -1 if none is.

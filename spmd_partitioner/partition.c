@@ -441,7 +441,8 @@ static bool can_stay_partial(const SpmdPartitioner *partitioner, const HloInstru
 
 // Whether a partial result of the current op costs less if it is finished after the ops that follow.
 static bool should_wait(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdArray *array) {
-    if (array->annotated || local->reduction != HLO_OP_ADD || local->sharding->unreduced || !local->source)
+    if (array->annotated || local->reduction != HLO_OP_ADD || local->sharding->unreduced || !local->source ||
+        !spmd_can_wait(partitioner, local->source))
         return false;
     const int64_t now = spmd_path(partitioner, local->global, local->sharding, local->partial, array->sharding)->cost;
     return spmd_later_cost(partitioner, local->source, local->sharding, local->partial) < now;

@@ -208,9 +208,12 @@ static int64_t messages(const Window *window) {
     return count;
 }
 
-// Messages cost more than their bytes: many of them must save half of what fewer would send.
-static int64_t weighed(int64_t sent, int64_t count) {
-    return count > 3 ? 2 * sent : sent;
+// Messages cost more than their bytes: many of them must save half of what fewer would send. A gather of many shards
+// takes as many steps as a few messages.
+static int64_t weighed(const Window *window, int64_t sent, int64_t count) {
+    enum { FEW = 3, SOME = 8 };
+    const bool many = count > FEW && (count > SOME || 2 * count > window->shards);
+    return many ? 2 * sent : sent;
 }
 
 // The most elements that a position needs of other shards: no way sends less.
@@ -240,7 +243,9 @@ static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval
     int64_t step = interval.scale / interval.divisor * interval.step;
     bool apart = step >= window.shard || step <= -window.shard;
     if ((apart && plan_by_place(arena, &window)) || plan_by_distance(arena, &window)) {
-        const int64_t sent = sent_elements(&window), weight = weighed(sent, window.pieces);
+        window.way = PIECES;
+        const int64_t sent = sent_elements(&window), weight = weighed(&window, sent, messages(&window));
+        window.way = GATHER;
         // Of two devices, a permute sends as much as a gather, and leaves nothing to be cut out.
         if (weight < cost || (weight == cost && window.pieces == 1)) {
             cost = weight;
@@ -250,7 +255,8 @@ static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval
     }
     if (cost <= most_needed(&window)) return window;
     plan_by_moves(arena, &window);
-    if (!window.moves || weighed(window.moves->sent, window.moves->rounds - window.moves->own_rounds) >= cost) {
+    if (!window.moves ||
+        weighed(&window, window.moves->sent, window.moves->rounds - window.moves->own_rounds) >= cost) {
         return window;
     }
     window.sent = window.moves->sent;

@@ -48,6 +48,7 @@ typedef struct Choice {
     const SpmdSharding *
         *now;  // by tensor: sharding it has (operands) or should get (results); NULL if it does not matter
     SpmdAtomSet manual;
+    bool can_wait;  // spmd_define() may leave a sum to the op's user
     KnownForms *known;
     SpmdAxes *best;  // by factor; NULL until a first candidate has been priced
     int64_t best_cost;
@@ -170,13 +171,6 @@ static int64_t waits_for(const HloInstruction *op, const HloShape *shape, const 
     return trips > 1 ? trips : 1;
 }
 
-// Whether spmd_define() may leave a sum to the op's user.
-static bool can_wait(const Choice *choice, int64_t leaf, const SpmdSharding *given) {
-    const SpmdRule *rule = choice->rule;
-    return rule->reduction == HLO_OP_ADD && rule->result_count == 1 && !given->unreduced &&
-           !spmd_plan_array(choice->partitioner->plan, rule->op, leaf)->annotated;
-}
-
 // Bytes to reshard a result from what the factors give to what the plan wants. Where the plan has no axes only because
 // nothing asked for any, an array that all its users make smaller is better gathered after them. A sum may be finished
 // later.
@@ -188,7 +182,7 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     const HloShape *shape = rule->tensors[tensor].shape;
     const SpmdSharding *wanted = choice->now[tensor];
     int64_t bytes = spmd_path(partitioner, shape, given, partial, wanted)->cost;
-    if (partial && bytes && can_wait(choice, leaf, given)) {
+    if (partial && bytes && choice->can_wait && !given->unreduced) {
         const int64_t later = spmd_later_cost(partitioner, rule->op, given, partial);
         if (later < bytes) bytes = later;
     }
@@ -445,6 +439,7 @@ static Choice choice_of(SpmdPartitioner *partitioner, const SpmdRule *rule, bool
             choice.now[t] = local.hlo ? local.sharding : NULL;
         }
     }
+    choice.can_wait = rule->reduction == HLO_OP_ADD && rule->result_count == 1 && spmd_can_wait(partitioner, rule->op);
     return choice;
 }
 

@@ -131,6 +131,19 @@ static bool take_step(SpmdPartitioner *partitioner, const HloInstruction *user, 
     return true;
 }
 
+// Whether a sum may be worth finishing at `op`: it adds up, or needs a part of its result only.
+static bool may_finish(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_REDUCE) || hlo_is(op, HLO_OP_DOT);
+}
+
+bool spmd_can_wait(const SpmdPartitioner *partitioner, const HloInstruction *op) {
+    for (int32_t i = 0; i < MOST_STEPS && taken_as(partitioner, op) >= 0; i++) {
+        op = op->users.items[0];
+        if (may_finish(op)) return true;
+    }
+    return false;
+}
+
 int64_t spmd_later_cost(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdSharding *sharding,
                         SpmdAtomSet partial) {
     assert(partial);
@@ -138,7 +151,7 @@ int64_t spmd_later_cost(SpmdPartitioner *partitioner, const HloInstruction *op, 
     for (int32_t i = 0, at; i < MOST_STEPS && (at = taken_as(partitioner, op)) >= 0; i++) {
         op = op->users.items[0];
         if (!take_step(partitioner, op, at, &sharding, &partial, &cost) || cost >= least) break;
-        if (!hlo_is(op, HLO_OP_REDUCE) && !hlo_is(op, HLO_OP_DOT)) continue;
+        if (!may_finish(op)) continue;
         const SpmdSharding *wanted = spmd_plan_array(partitioner->plan, op, 0)->sharding;
         const int64_t all = spmd_add_bytes(cost, spmd_path(partitioner, op->shape, sharding, partial, wanted)->cost);
         if (all < least) least = all;

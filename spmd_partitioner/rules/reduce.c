@@ -111,18 +111,22 @@ static SpmdAxes reduced_axes(const SpmdRule *rule, const SpmdAxes *factors) {
 }
 
 // A result dimension that can be divided among the devices that hold partial results: each then reduces its part of
-// them, and sends about 2 / g of what a gather on g devices does, if the result is needed whole at all. -1 if there is
-// none, or nothing to win.
+// them, and sends about 2 / g of what a gather on g devices does, if the result is needed whole at all. One that divides
+// evenly if possible; parts of another may be padded to at most half of it. -1 if there is none, or nothing to win.
 static int32_t divided_dim(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                            const SpmdSharding *sharding) {
     const SpmdAxes axes = reduced_axes(rule, factors);
     const HloShape *global = rule->tensors[spmd_rule_result(rule, 0)].shape;
     const int64_t group = spmd_axes_product(partitioner->mesh, &axes);
+    int32_t uneven = -1;
     if (group < 3 || hlo_shape_is_dynamic(global)) return -1;
     for (int32_t d = 0; d < global->rank; d++) {
-        if (!sharding->dims[d].count && global->dims[d] > 0 && global->dims[d] % group == 0) return d;
+        const int64_t few = spmd_axes_product(partitioner->mesh, &sharding->dims[d]), size = global->dims[d];
+        if (size > 0 && size % (few * group) == 0) return d;
+        const int64_t part = spmd_shard_size(size, few * group);
+        if (2 * part < spmd_shard_size(size, few) && spmd_split_is_even(size, few, group)) uneven = d;
     }
-    return -1;
+    return uneven;
 }
 
 // Exchanges the devices' partial results, along a new leading dimension, for a part of result dimension `dim` of all of
@@ -148,14 +152,14 @@ static HloInstruction **reduce_exchanged(SpmdPartitioner *partitioner, const Spm
         }
         SpmdSharding *to = spmd_sharding_copy(partitioner->arena, from);
         to->dims[0] = (SpmdAxes){0};
-        to->dims[dim + 1] = axes;
+        spmd_axes_append(&to->dims[dim + 1], &axes);
         SpmdLocal rows = {.hlo = spmd_emit_reshape(partitioner, partials[i], local, global->rank + 1),
                           .global = hlo_shape_with_dims(arena, global, dims, global->rank + 1),
                           .sharding = from};
         SpmdReason reason = {.op = rule->op, .what = "partial result"};
         operands[i] = spmd_reshard(partitioner, rows, to, 0, reason).hlo;
         shardings[i] = spmd_sharding_copy(partitioner->arena, shardings[i]);
-        shardings[i]->dims[dim] = axes;
+        spmd_axes_append(&shardings[i]->dims[dim], &axes);
         results[i] = spmd_local_shape(arena, partitioner->mesh, global, shardings[i]);
     }
     return emit_reduce(partitioner, rule->op, operands, results, true);

@@ -40,23 +40,29 @@ static int64_t reach_of(const HloWindowDimension *window, int64_t size) {
     return size ? (size - 1) * window->stride + (window->size - 1) * window->window_dilation + 1 : 0;
 }
 
-// The interval that `size` windows of a shard need of a dimension sharded by `axes`. With a dilated base they begin
-// anywhere between two elements; there is room for the shard with the largest phase. It is in elements of the array,
-// not of the dilated base: the divisor is the dilation. Where all shards begin in a hole of the same width, the element
-// before it is not needed.
-static SpmdInterval window_interval(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
-                                    int64_t size) {
-    SpmdInterval interval = {window->stride * size, -window->padding_low, window->base_dilation, 0, 1, 0};
+// The interval of a dimension sharded by `axes` over which the windows of a shard reach: `reach` elements of the
+// dilated base, from `scale` further on in each shard. With a dilated base they begin anywhere between two elements;
+// there is room for the shard with the largest phase. It is in elements of the array, not of the dilated base: the
+// divisor is the dilation. Where all shards begin in a hole of the same width, the element before it is not needed.
+static SpmdInterval reached_interval(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
+                                     int64_t scale, int64_t reach) {
+    SpmdInterval interval = {scale, -window->padding_low, window->base_dilation, 0, 1, 0};
     int64_t least, largest;
     spmd_interval_phases(mesh, axes, &interval, &least, &largest);
-    const int64_t reach = reach_of(window, size), hole = least == largest && least ? interval.divisor - least : 0;
-    if (size && hole && reach > hole) {
+    const int64_t hole = least == largest && least ? interval.divisor - least : 0;
+    if (reach && hole && reach > hole) {
         interval.offset += hole;
         interval.size = (reach - hole - 1) / interval.divisor + 1;
-    } else if (size) {
+    } else if (reach) {
         interval.size = (reach - 1 + largest) / interval.divisor + 1;
     }
     return interval;
+}
+
+// The interval that `size` windows of a shard need.
+static SpmdInterval window_interval(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
+                                    int64_t size) {
+    return reached_interval(mesh, window, axes, window->stride * size, reach_of(window, size));
 }
 
 // True if the windows of all shards can be computed: those of a dilated base begin alike in every shard, or follow each
@@ -72,13 +78,15 @@ static bool is_regular(const SpmdMesh *mesh, const HloWindowDimension *window, c
 // The window of a dimension as it is over what was taken for it. The shard's windows are the first ones, or, where
 // shards begin differently, those from each one's phase on.
 // `interval` is the part that was taken: its elements, dilated again, reach over `spread`.
-static HloWindowDimension local_window(const HloWindowDimension *window, const SpmdInterval *interval, int64_t least,
-                                       int64_t largest, int64_t size) {
+static HloWindowDimension local_window(const SpmdMesh *mesh, const SpmdAxes *axes, const HloWindowDimension *window,
+                                       const SpmdInterval *interval, int64_t reach) {
+    int64_t least, largest;
+    spmd_interval_phases(mesh, axes, interval, &least, &largest);
     HloWindowDimension local = *window;
     const int64_t spread = interval->size ? (interval->size - 1) * interval->divisor + 1 : 0;
     const int64_t hole = interval->offset + window->padding_low;  // in which the windows begin
     local.padding_low = least == largest ? hole - least : 0;
-    local.padding_high = reach_of(window, size) + largest - hole - spread;
+    local.padding_high = reach + largest - hole - spread;
     return local;
 }
 
@@ -86,9 +94,7 @@ static HloWindowDimension local_window(const HloWindowDimension *window, const S
 static SpmdInterval begin_window(const SpmdMesh *mesh, const SpmdAxes *axes, const HloWindowDimension *window,
                                  int64_t size, HloWindowDimension *local) {
     const SpmdInterval interval = window_interval(mesh, window, axes, size);
-    int64_t least, largest;
-    spmd_interval_phases(mesh, axes, &interval, &least, &largest);
-    *local = local_window(window, &interval, least, largest, size);
+    *local = local_window(mesh, axes, window, &interval, reach_of(window, size));
     return interval;
 }
 
@@ -121,21 +127,18 @@ static HloInstruction *take_intervals(SpmdPartitioner *partitioner, const SpmdRu
     return taken.hlo;
 }
 
-// How many windows more than the shard's are computed, so that every shard finds its own among them.
-static int64_t windows_beside(SpmdPartitioner *partitioner, const HloWindowDimension *window, const SpmdAxes *axes,
-                              int64_t size) {
-    const SpmdInterval interval = window_interval(partitioner->mesh, window, axes, size);
+// How many windows more than the shard's are computed over an interval, so that every shard finds its own among them.
+static int64_t windows_beside(const SpmdMesh *mesh, const SpmdAxes *axes, const SpmdInterval *interval) {
     int64_t least, largest;
-    spmd_interval_phases(partitioner->mesh, axes, &interval, &least, &largest);
+    spmd_interval_phases(mesh, axes, interval, &least, &largest);
     return least == largest ? 0 : largest;
 }
 
-// The shard's own windows among those that were computed along a sharded dimension.
+// The shard's own windows, `size` of those that were computed along a sharded dimension.
 static HloInstruction *own_windows(SpmdPartitioner *partitioner, HloInstruction *made, int64_t dim,
-                                   const HloWindowDimension *window, const SpmdAxes *axes, int64_t size) {
-    if (!windows_beside(partitioner, window, axes, size)) return made;
-    const SpmdInterval interval = window_interval(partitioner->mesh, window, axes, size);
-    return spmd_emit_phase(partitioner, made, dim, axes, &interval, size);
+                                   const SpmdInterval *interval, const SpmdAxes *axes, int64_t size) {
+    if (!windows_beside(partitioner->mesh, axes, interval)) return made;
+    return spmd_emit_phase(partitioner, made, dim, axes, interval, size);
 }
 
 // A copy of a window that may be changed.
@@ -329,7 +332,9 @@ static const HloShape *computed_shape(SpmdPartitioner *partitioner, const Window
     bool more = false;
     for (int32_t d = 0; d < local->rank; d++) {
         if (!is_taken(&window->dims[d], windows->sharding, d)) continue;
-        dims[d] += windows_beside(partitioner, &window->dims[d], &windows->sharding->dims[d], local->dims[d]);
+        const SpmdAxes *axes = &windows->sharding->dims[d];
+        const SpmdInterval interval = window_interval(partitioner->mesh, &window->dims[d], axes, local->dims[d]);
+        dims[d] += windows_beside(partitioner->mesh, axes, &interval);
         more |= dims[d] != local->dims[d];
     }
     return more ? spmd_with_dims(partitioner, local, dims) : local;
@@ -364,7 +369,9 @@ static HloStatus reduce_window_partition(SpmdPartitioner *partitioner, const Hlo
     for (int32_t i = 0; i < inputs; i++) {
         for (int32_t d = 0; d < result->rank; d++) {
             if (!is_taken(&window->dims[d], sharding, d)) continue;
-            leaves[i] = own_windows(partitioner, leaves[i], d, &window->dims[d], &sharding->dims[d], result->dims[d]);
+            const SpmdInterval interval =
+                window_interval(partitioner->mesh, &window->dims[d], &sharding->dims[d], result->dims[d]);
+            leaves[i] = own_windows(partitioner, leaves[i], d, &interval, &sharding->dims[d], result->dims[d]);
         }
         spmd_define(partitioner, i, leaves[i], sharding, 0, HLO_OPCODE_COUNT);
     }
@@ -683,13 +690,14 @@ static int64_t group_count(int64_t written) {
 // True if spatial dimension `i` is one where the kernel is sharded: it has more elements than there are windows, as in
 // the gradient of a kernel, which sums over the image. Each device then has a part of every window's sum. Windows that
 // hardly overlap (those of a patch embedding do not at all) need small halos or none, and the image is sharded instead:
-// the halo is compared with half of what all windows begin within. Reversed kernels and dilated images are left to the
-// exchange of halos.
+// the halo is compared with half of what all windows begin within. Reversed kernels are left to the exchange of halos,
+// and dilated images with strides too: parts of the kernel begin at different phases of the image.
 static bool sums_window(const HloInstruction *op, int64_t i) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloWindowDimension *window = &convolution->window->dims[i];
     const int64_t outputs = op->shape->dims[convolution->labels->output_spatial.items[i]];
-    if (window->size <= outputs || window->reversal || window->base_dilation != 1) return false;
+    if (window->size <= outputs || window->reversal) return false;
+    if (window->base_dilation != 1 && window->stride != 1) return false;
     const double halo = (double)(window->size - 1) * (double)window->window_dilation + 1 - (double)window->stride;
     return halo > (double)outputs * (double)window->stride / 2;
 }
@@ -749,14 +757,6 @@ static void convolution_adjust(const SpmdRule *rule, HloArena *arena, void *attr
     }
 }
 
-// The interval that a shard of the kernel's elements, `size` of them, needs for all windows. Each position has other
-// elements of the kernel, and each element of the kernel is applied to the image under all windows: the interval begins
-// further on by a kernel shard.
-static SpmdInterval summed_interval(const HloWindowDimension *window, int64_t outputs, int64_t size) {
-    int64_t reach = (outputs - 1) * window->stride + (size - 1) * window->window_dilation + 1;
-    return (SpmdInterval){size * window->window_dilation, -window->padding_low, 1, outputs && size ? reach : 0, 1, 0};
-}
-
 // One sharded spatial dimension of a convolution.
 typedef struct Spatial {
     const HloWindowDimension *window;
@@ -765,11 +765,14 @@ typedef struct Spatial {
     bool summed;         // the kernel is sharded, not the output
     int64_t size;        // what one device has of the output, or of the kernel
     int64_t to;          // dimension of the output
+    int64_t windows;     // that one device computes
+    int64_t reach;       // of these, in elements of the dilated input
     SpmdInterval needs;  // of the input
 } Spatial;
 
 // Spatial dimension `i` for given factors; false if it is not sharded, or has nothing to exchange. The axes are those
-// of the input's dimension, which the factor shares with the output's or the kernel's.
+// of the input's dimension, which the factor shares with the output's or the kernel's. A part of the kernel is applied
+// to the image under all windows: what it needs begins further on by the part.
 static bool shards_spatial(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors, int64_t i,
                            Spatial *spatial) {
     const HloInstruction *op = rule->op;
@@ -784,8 +787,12 @@ static bool shards_spatial(const SpmdPartitioner *partitioner, const SpmdRule *r
     int64_t outputs = op->shape->dims[spatial->to];
     int64_t whole = spatial->summed ? spatial->window->size : outputs;
     spatial->size = spmd_shard_size(whole, spmd_axes_product(mesh, &spatial->axes));
-    spatial->needs = spatial->summed ? summed_interval(spatial->window, outputs, spatial->size)
-                                     : window_interval(mesh, spatial->window, &spatial->axes, spatial->size);
+    spatial->windows = spatial->summed ? outputs : spatial->size;
+    HloWindowDimension part = *spatial->window;
+    if (spatial->summed) part.size = spatial->size;
+    spatial->reach = spatial->size ? reach_of(&part, spatial->windows) : 0;
+    const int64_t scale = spatial->size * (spatial->summed ? part.window_dilation : part.stride);
+    spatial->needs = reached_interval(mesh, &part, &spatial->axes, scale, spatial->reach);
     return true;
 }
 
@@ -829,12 +836,8 @@ static HloInstruction *take_spatial(SpmdPartitioner *partitioner, const SpmdRule
         if (!shards_spatial(partitioner, rule, factors, i, &spatial)) continue;
         windowed[spatial.from] = true;
         intervals[spatial.from] = spatial.needs;
-        if (spatial.summed) {
-            local[i].size = spatial.size;
-            local[i].padding_low = local[i].padding_high = 0;
-        } else {
-            begin_window(partitioner->mesh, &spatial.axes, spatial.window, spatial.size, &local[i]);
-        }
+        local[i] = local_window(partitioner->mesh, &spatial.axes, spatial.window, &spatial.needs, spatial.reach);
+        if (spatial.summed) local[i].size = spatial.size;
     }
     HloInstruction *zero = spmd_emit_scalar(partitioner, input->type, 0);
     return take_intervals(partitioner, rule, factors, 0, windowed, intervals, zero);
@@ -883,8 +886,8 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
     }
     Spatial spatial;
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
-        if (!shards_spatial(partitioner, rule, factors, i, &spatial) || spatial.summed) continue;
-        dims[spatial.to] += windows_beside(partitioner, spatial.window, &spatial.axes, spatial.size);
+        if (!shards_spatial(partitioner, rule, factors, i, &spatial)) continue;
+        dims[spatial.to] += windows_beside(partitioner->mesh, &spatial.axes, &spatial.needs);
     }
     HloInstruction *made = spmd_clone(partitioner, op, spmd_with_dims(partitioner, result, dims), operands, 2);
     HloConvolutionAttributes *attributes = hlo_attributes_copy(arena, HLO_FAMILY_Convolution, op->attributes);
@@ -893,8 +896,8 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
     convolution_adjust(rule, arena, attributes, shapes, made->shape);
     hlo_instruction_set_attributes(made, attributes);
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
-        if (!shards_spatial(partitioner, rule, factors, i, &spatial) || spatial.summed) continue;
-        made = own_windows(partitioner, made, spatial.to, spatial.window, &spatial.axes, spatial.size);
+        if (!shards_spatial(partitioner, rule, factors, i, &spatial)) continue;
+        made = own_windows(partitioner, made, spatial.to, &spatial.needs, &spatial.axes, spatial.windows);
     }
     spmd_define(partitioner, 0, made, sharding, spmd_partial_axes(rule, factors), rule->reduction);
     return HLO_SUCCESS;
