@@ -702,6 +702,31 @@ Test(cpu_chains, take_several_vectors_with_the_bits_of_the_interpreter) {
     hlo_arena_free(memory);
 }
 
+// Writes rows of `length` elements, which are 200 apart, by a chain of dependent operations.
+static void check_rows_of_dependent_operations(CpuFeatures set, int64_t length, HloArena *memory) {
+    const int64_t dims[2] = {5, length};
+    const CpuIndexMap map = {1, (int64_t[]){200, 1}};
+    CpuLoopBuilder *b = cpu_loop_builder_new(memory, &(CpuLoopDomain){.outer = 2, .dims = dims}, set);
+    const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map), y = cpu_loop_load(b, 1, HLO_F32, &map);
+    CpuValue p = y;
+    for (int i = 0; i < 12; i++) p = cpu_loop_op(b, i % 2 ? CPU_OP_ADD : CPU_OP_DIVIDE, p, x, -1);
+    cpu_loop_store(b, kInputs, p, &map);
+    CpuLoop *loop = NULL;
+    cr_assert_null(cpu_loop_finish(b, &loop));
+    check_bits(loop, memory, cpu_features_name(set));
+}
+
+// The rest of a row may be shorter than the vectors that are computed at once, or than one of them.
+Test(cpu_chains, write_nothing_after_a_row_of_several_vectors_and_a_rest) {
+    HloArena *memory = hlo_arena_new();
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < kRoom; k++) memcpy(inputs[i] + k * 4, &(float){(float)((k * 37 + i) % 201 + 1) / 64}, 4);
+    for (int set = CPU_FEATURES_BASELINE + 1; set <= levels_last(); set++)
+        for (int64_t length = 64; length < 140 && levels_include((CpuFeatures)set); length++)
+            check_rows_of_dependent_operations((CpuFeatures)set, length, memory);
+    hlo_arena_free(memory);
+}
+
 // More numbers are needed at once than registers and places in the frame exist.
 Test(cpu_chains, split_where_values_do_not_fit_into_the_frame) {
     enum { kProducts = 90 };

@@ -943,12 +943,12 @@ static void emit_loop(Registers *r, int lanes, int copies, int64_t row) {
     cpu_x86_land(x, end, x->bytes.count);
 }
 
-// Emits the loop of the block that has several vectors, for as many elements as fill these: it ends before the last
-// position at which they do. Returns the jump that follows it where no elements are left.
+// Emits the loop of the block that has several vectors, for as many elements as fill these: it ends after the last
+// position at which they do, whatever the rest. Returns the jump that follows it where no elements are left.
 static int64_t emit_wide_loop(CpuJitEmitter *emitter, CpuJitWide wide, const CpuJitList *lists, int lanes) {
     CpuX86 *x = &emitter->x86;
     const CpuX86Operand rsi = cpu_x86_register(CPU_X86_RSI);
-    const int more = (wide.vectors - 1) * lanes;
+    const int more = wide.vectors * lanes - 1;
     Registers r = open_block(emitter, wide.block, lists);
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, rsi, more);
     compare_with_end(x);
