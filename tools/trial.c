@@ -121,6 +121,11 @@ HloStatus cli_prices_check(CliContext *context, EmuTopology *const *topologies, 
         for (int64_t t = 0; t < count; ++t) found |= prices(values.items[i], topologies[t]);
         if (!found)
             return cli_usage_error(context, "--price %s: no slice of --on is of that generation", values.items[i]);
+        for (int64_t k = 0; k < i; ++k)
+            for (int64_t t = 0; t < count; ++t)
+                if (prices(values.items[i], topologies[t]) && prices(values.items[k], topologies[t]))
+                    return cli_usage_error(context, "--price %s: %s has a price already", values.items[i],
+                                           topologies[t]->chip.name);
     }
     return HLO_SUCCESS;
 }

@@ -64,6 +64,24 @@ says err "did you mean 'data'" "sweep: near match"
 exits 2 "sweep: a price that is no number" meshlo sweep layers.hlo --on v5e-4 --price v5e=cheap
 exits 2 "sweep: a price of another generation" meshlo sweep layers.hlo --on v5e-4 --price v6e=1
 exits 2 "sweep: no slice" meshlo sweep layers.hlo
+exits 2 "bug: of two prices of a generation the last counted" meshlo sweep layers.hlo --on v5e-4 --price v5e=1 --price v5e=2
+says err "--price v5e=2: v5e has a price already" "bug: of two prices of a generation the last counted: which"
+cat >region.mlir <<'MLIR'
+module {
+  sdy.mesh @mesh = <["data"=4, "model"=2]>
+  func.func public @main(%x: tensor<16x64xf32>) -> tensor<16x64xf32> {
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {"model"}]>] out_shardings=[<@mesh, [{"data"}, {"model"}]>] manual_axes={"data"} (%y: tensor<4x64xf32>) {
+      %1 = stablehlo.negate %y : tensor<4x64xf32>
+      sdy.return %1 : tensor<4x64xf32>
+    } : (tensor<16x64xf32>) -> tensor<16x64xf32>
+    return %0 : tensor<16x64xf32>
+  }
+}
+MLIR
+exits 0 "bug: one mesh that a program has no layout for ended a sweep" meshlo sweep region.mlir --on v5e-8 --json
+json "sorted(r['mesh'] for r in j) == ['data=4,model=2', 'model=2,data=4']" "bug: one mesh that a program has no layout for ended a sweep: the others"
+says err "note: 4 of 6 meshes are left out: the program cannot be laid out on the mesh" "bug: one mesh that a program has no layout for ended a sweep: a note"
+exits 2 "sweep: no mesh is left" meshlo sweep region.mlir --on v5e-8 --mesh 'data=2,model=*'
 exits 4 "sweep: host devices" meshlo sweep layers.hlo --on cpu:4
 
 exits 0 "compare" meshlo compare layers.hlo --on v5e-8 --mesh data=4,model=2 --mesh data=1,model=8 --shard 'p1=-,model;p2=model,-' --json

@@ -248,6 +248,37 @@ static HloStatus print_rows(Sweep *sweep) {
     return status;
 }
 
+// Times the rows. Meshes on which the program cannot be laid out are left out, if there are others.
+static HloStatus run_rows(Sweep *sweep) {
+    CliContext *context = sweep->context;
+    const int64_t count = sweep->rows.count;
+    HloStatus first = HLO_SUCCESS;
+    int64_t timed = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        Row *row = &sweep->rows.items[i];
+        cli_progress(context, hlo_arena_format(context->arena, "trial %lld of %lld: %s on %s", (long long)i + 1,
+                                               (long long)count, row->mesh_text, row->topology->name));
+        HloStatus status = run_row(sweep, row);
+        if (!status) {
+            sweep->rows.items[timed++] = *row;
+        } else if (hlo_status_code(status) != HLO_INVALID_ARGUMENT) {
+            hlo_status_free(first);
+            return status;
+        } else if (first) {
+            hlo_status_free(status);
+        } else {
+            first = status;
+        }
+    }
+    if (!timed) return first;
+    sweep->rows.count = timed;
+    if (first)
+        hlo_text_format(&context->complaint, "note: %lld of %lld meshes are left out: %s\n", (long long)(count - timed),
+                        (long long)count, hlo_status_message(first));
+    hlo_status_free(first);
+    return HLO_SUCCESS;
+}
+
 static HloStatus sweep_program(Sweep *sweep) {
     CliContext *context = sweep->context;
     const char *pattern = cli_text(context, "mesh");
@@ -256,12 +287,7 @@ static HloStatus sweep_program(Sweep *sweep) {
     HLO_TRY(add_rows(sweep, pattern));
     HLO_TRY(cli_prices_check(context, sweep->topologies, sweep->topology_count));
     HLO_TRY(open_cache(sweep));
-    for (int64_t i = 0; i < sweep->rows.count; ++i) {
-        Row *row = &sweep->rows.items[i];
-        cli_progress(context, hlo_arena_format(context->arena, "trial %lld of %lld: %s on %s", (long long)i + 1,
-                                               (long long)sweep->rows.count, row->mesh_text, row->topology->name));
-        HLO_TRY(run_row(sweep, row));
-    }
+    HLO_TRY(run_rows(sweep));
     sort_rows(&sweep->rows);
     return print_rows(sweep);
 }
