@@ -1,454 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for a plan on several meshes and slices.
 //
-// The search on one mesh is spmd_partitioner/search/search.h's; its cost is a trial (trial.h): the program partitioned
-// and emulated. Of a program with many equal layers two shorter ones are timed (repeats.h), from which the time of the
-// whole follows; plans whose estimate is the best so far are timed with the whole program at once, and the best plans
-// of each mesh after its search. Each mesh of the pattern is searched, on each slice, and gets an equal part of the
-// time that is left. Where no start fits, the program is repaired (repair.h), and each repair is a program of its own,
-// with the same meshes. Reported is the plan with every parameter's sharding written out, as it was partitioned, timed
-// once more in that form.
+// The search on one mesh is spmd_partitioner/search/search.h's; what plans cost is in plan_cost.c. The best plans of a
+// mesh are timed with the whole program after its search. Each mesh of the pattern is searched, on each slice, and gets
+// an equal part of the time that is left. Where no start fits, the program is repaired (repair.h), and each repair is a
+// program of its own, with the same meshes. Reported is the plan with every parameter's sharding written out, as it was
+// partitioned, timed once more in that form.
 #include "advice/plan.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "advice/advice.h"
 #include "advice/internal.h"
-#include "advice/repair.h"
-#include "hlo/analysis/contents.h"
-#include "hlo/base/clock.h"
+#include "advice/planner.h"
 #include "spmd_partitioner/search/repeats.h"
-#include "spmd_partitioner/search/search.h"
-#include "targets/spmd_machine.h"
-
-// A program that is planned: the caller's, or that after a repair.
-typedef struct Program {
-    const HloModule *module;
-    HloModule *repaired;     // NULL: the caller's
-    HloModule *more, *less;  // with LAYERS_MORE and with LAYERS_LESS of its `layers`; NULL if it has few
-    int64_t layers;
-} Program;
-
-// A plan in the making.
-typedef struct Candidate {
-    AdvicePlanned plan;
-    const char *const *shards;  // p0=data,-; closed: one a parameter
-    int64_t shard_count;
-    bool refused;                 // the program cannot be laid out on this mesh
-    bool untried;                 // the budget ended before it
-    bool is_own;                  // the program's annotations are for this mesh
-    bool is_floor;                // a plan of the outset, not to be lost; it is not searched
-    bool is_whole;                // the numbers are those of the whole program
-    bool is_closed;               // and of the plan with every parameter's sharding written out
-    bool is_refined;              // values inside were annotated, where that helps
-    const SpmdSearchTrial *best;  // the search's best plans
-    int64_t best_count;
-} Candidate;
-typedef HLO_VECTOR(Candidate) Candidates;
-
-// Layers of the two shorter programs: few, since each trial times both.
-enum { LAYERS_MORE = 4, LAYERS_LESS = 2 };
-
-// A plan of which both the estimate and the cost of the whole program are known.
-typedef struct Checked {
-    const char *mesh;
-    const EmuTopology *topology;
-    AdviceRepair repair;
-    const uint64_t *resolved;  // as SpmdSearchTrial.resolved
-    double time, memory;       // of the whole program by the estimate
-} Checked;
-typedef HLO_VECTOR(Checked) CheckedPlans;
-
-typedef struct Planner {
-    const HloModule *module;
-    const AdvicePlanOptions *options;
-    AdvicePlan *result;
-    HloArena *arena;  // the result's
-    Program programs[ADVICE_REPAIR_COUNT];
-    const Program *program;                    // that is searched now
-    HloModule *remeshed;                       // the same on the mesh that is searched now, or NULL
-    AdviceTrial trial;                         // the one that closes a plan
-    const void *closed;                        // the candidate whose plan that is, or NULL
-    bool whole;                                // time the whole program now
-    SpmdSearchCost reference, reference_less;  // of the best plan of this mesh that fits, and its shorter one
-    CheckedPlans checked;                      // of all meshes
-    int64_t verified_step;           // the least of a checked plan that fits, on the slice of this mesh; 0: none
-    const EmuTopology *verified_on;  // that slice
-    double deadline;                 // of the mesh that is searched now, by now_seconds()
-    bool is_stopped;                 // by the caller
-    const AdvicePlanned *mesh;       // that is searched now
-    SpmdMachine machine;             // of its slice
-    CompileOptions compile;          // of the trials on it, without shards
-    HloStringMap known;              // costs by mesh and shards
-    double begin, end;               // of the budget
-    bool is_annotated, names_axes;   // the program, and that
-    bool is_nameless;                // neither the program nor the kept shardings name an axis
-    double whole_seconds;            // that a trial of the whole program takes
-    bool must_run;                   // the next trials, even when the budget has ended
-    int64_t best_step;               // so far, of what fits
-    SpmdSearchObjective objective;
-    Candidates candidates;
-} Planner;
-
-static double now_seconds(void) {
-    return 1e-9 * (double)hlo_clock_nanoseconds();
-}
-
-static int64_t memory_limit(const EmuTopology *topology) {
-    return topology->chip.hbm_bytes_per_device - topology->chip.hbm_reserved_bytes_per_device;
-}
-
-// Asks the caller whether to go on.
-static void show_progress(Planner *planner) {
-    const AdvicePlanProgress now = {
-        .evaluated = planner->result->evaluated,
-        .step_picoseconds = planner->best_step,
-        .share = (now_seconds() - planner->begin) / (planner->end - planner->begin),
-    };
-    if (planner->options->progress && !planner->options->progress(planner->options->progress_context, &now))
-        planner->is_stopped = true;
-}
-
-// When the search must end: the plan is closed with up to four trials of the whole program.
-static double search_end(const Planner *planner) {
-    return planner->end - 4 * planner->whole_seconds;
-}
-
-static bool is_spent(const Planner *planner) {
-    return planner->is_stopped || now_seconds() > search_end(planner);
-}
-
-static bool is_over(void *argument) {
-    const Planner *planner = argument;
-    return is_spent(planner) || now_seconds() > planner->deadline;
-}
-
-// Trials of one program that threads take one by one.
-typedef struct Batch {
-    Planner *planner;
-    const HloModule *module;
-    SpmdSearchTrial **trials;
-    int64_t count;
-    atomic_llong next;
-} Batch;
-
-// What note_resolved() needs.
-typedef struct Resolving {
-    HloArena *arena;
-    const HloModule *module;
-    const AdvicePlanned *mesh;
-    const SpmdBoundary *boundary;
-    uint64_t *resolved;
-} Resolving;
-
-// Tells the search what propagation gave to parameters that the program uses.
-static HloStatus note_resolved(void *argument) {
-    const Resolving *resolving = argument;
-    const SpmdBoundary *boundary = resolving->boundary;
-    const AdvicePlanned *mesh = resolving->mesh;
-    HloArena *arena = resolving->arena;
-    int64_t leaf = 0;
-    for (int64_t p = 0; p < resolving->module->entry->parameters.count; ++p) {
-        const HloInstruction *parameter = resolving->module->entry->parameters.items[p];
-        const int64_t end = leaf + hlo_shape_leaf_count(parameter->shape);
-        for (; leaf < end; ++leaf) {
-            const SpmdBoundaryArray *array = &boundary->parameters[leaf];
-            const char *spec;
-            if (!parameter->users.count || !hlo_shape_is_array(array->global)) continue;
-            HloStatus status =
-                spmd_spec_text(arena, mesh->axes, mesh->axis_count, array->sharding, array->global->rank, &spec);
-            if (!status) resolving->resolved[leaf] = spmd_search_spec_hash(mesh->axes, mesh->axis_count, spec);
-            hlo_status_free(status);
-        }
-    }
-    return HLO_SUCCESS;
-}
-
-static void cost_one(const Batch *batch, SpmdSearchTrial *trial) {
-    AdviceTrial result;
-    CompileOptions compile = batch->planner->compile;
-    if (!batch->planner->must_run && is_over(batch->planner)) {
-        trial->status = hlo_error(HLO_DEADLINE_EXCEEDED, "the search is over");
-        return;
-    }
-    compile.spmd.shards = trial->shards;
-    compile.spmd.shard_count = trial->shard_count;
-    trial->status = advice_trial_run(batch->module, &compile, batch->planner->mesh->topology, NULL, &result);
-    if (!trial->status) {
-        trial->cost = (SpmdSearchCost){result.report->step_picoseconds, result.report->hbm_peak_bytes};
-        Resolving resolving = {.arena = hlo_arena_new(),
-                               .module = batch->module,
-                               .mesh = batch->planner->mesh,
-                               .boundary = result.compiled->boundary,
-                               .resolved = trial->resolved};
-        // Without memory for it the search only tries more.
-        if (resolving.arena && trial->resolved) hlo_status_free(hlo_protect(note_resolved, &resolving));
-        hlo_arena_free(resolving.arena);
-    }
-    advice_trial_free(&result);
-}
-
-// Learns from a batch how long a trial of the whole program takes; a shorter program takes less in proportion.
-static void learn_seconds(const Batch *batch, double seconds, int64_t threads) {
-    Planner *planner = batch->planner;
-    const double part = (double)hlo_module_instruction_count(batch->module) /
-                        (double)hlo_module_instruction_count(planner->program->module);
-    int64_t run = 0;
-    for (int64_t i = 0; i < batch->count; ++i)
-        run += hlo_status_code(batch->trials[i]->status) != HLO_DEADLINE_EXCEEDED;
-    const double each = run ? seconds * (double)(threads < run ? threads : run) / (double)run / part : 0;
-    if (each > planner->whole_seconds) planner->whole_seconds = each;
-}
-
-static void *cost_some(void *argument) {
-    Batch *batch = argument;
-    for (long long i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;) cost_one(batch, batch->trials[i]);
-    return NULL;
-}
-
-// Costs trials on as many threads as there are processors. Without a second thread the first does it all.
-static void cost_program(Planner *planner, const HloModule *module, SpmdSearchTrial **trials, int64_t count) {
-    enum { kMostThreads = 16 };
-    Batch batch = {.planner = planner, .module = module, .trials = trials, .count = count};
-    pthread_t threads[kMostThreads];
-    int64_t started = 0;
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const double begin = now_seconds();
-    while (started + 1 < count && started + 1 < processors && started < kMostThreads &&
-           !pthread_create(&threads[started], NULL, cost_some, &batch))
-        started++;
-    cost_some(&batch);
-    for (int64_t i = 0; i < started; ++i) pthread_join(threads[i], NULL);
-    learn_seconds(&batch, now_seconds() - begin, started + 1);
-}
-
-// The cost of all layers: each has that by which one shorter program exceeds the other. More layers never need less.
-static int64_t extend(const Planner *planner, int64_t more, int64_t less) {
-    const int64_t each = (more - less) / (LAYERS_MORE - LAYERS_LESS);
-    const int64_t all = more + (planner->program->layers - LAYERS_MORE) * each;
-    return all > more ? all : more;
-}
-
-// The same for a plan of which only the shorter program was costed, in proportion to the best plan.
-static int64_t scale(int64_t cost, int64_t best_whole, int64_t best_less) {
-    return (int64_t)((double)cost * (double)best_whole / (double)best_less);
-}
-
-// Whether a plan's shorter program is so much slower than that of the best plan that the longer one need not be timed.
-// Plans are compared by time only where they fit, which the longer one tells.
-static bool is_hopeless(const Planner *planner, SpmdSearchCost less) {
-    const double kHopeless = 1.25;
-    return planner->objective == SPMD_SEARCH_TIME && planner->reference_less.time > 0 &&
-           (double)less.time > kHopeless * (double)planner->reference_less.time;
-}
-
-// The share of the parameters, by bytes, to which two plans give the same sharding.
-static double likeness(const Planner *planner, const uint64_t *one, const uint64_t *other) {
-    const HloInstructionVector *parameters = &planner->program->module->entry->parameters;
-    int64_t leaf = 0;
-    double same = 0, all = 0;
-    for (int64_t p = 0; p < parameters->count; ++p) {
-        const HloShape *shape = parameters->items[p]->shape;
-        const int64_t count = hlo_shape_leaf_count(shape);
-        for (int64_t i = 0; i < count; ++i, ++leaf) {
-            const double size = (double)hlo_shape_bytes(hlo_shape_leaf(shape, i));
-            if (!one[leaf] || !other[leaf]) continue;
-            all += size;
-            same += one[leaf] == other[leaf] ? size : 0;
-        }
-    }
-    return all > 0 ? same / all : 0;
-}
-
-// Corrects an estimate as that of the checked plan of this mesh that is most like it had to be, as far as it is.
-static SpmdSearchCost correct(const Planner *planner, SpmdSearchCost estimated, const uint64_t *resolved) {
-    const Checked *nearest = NULL;
-    double most = 0;
-    for (int64_t i = 0; resolved && i < planner->checked.count; ++i) {
-        const Checked *one = &planner->checked.items[i];
-        const AdvicePlanned *mesh = planner->mesh;
-        if (one->mesh != mesh->mesh || one->topology != mesh->topology || one->repair != mesh->repair) continue;
-        const double like = likeness(planner, resolved, one->resolved);
-        if (like <= most) continue;
-        nearest = one;
-        most = like;
-    }
-    if (!nearest) return estimated;
-    return (SpmdSearchCost){(int64_t)((double)estimated.time * (1 + most * (nearest->time - 1))),
-                            (int64_t)((double)estimated.memory * (1 + most * (nearest->memory - 1)))};
-}
-
-static void cost(void *argument, SpmdSearchTrial *trials, int64_t count);
-
-// Takes the cost of the whole program for an estimate. Where there is no time for it, the plan is ruled out if another
-// one is known to be good.
-static void check_estimate(Planner *planner, SpmdSearchTrial *trial, SpmdSearchCost estimated) {
-    SpmdSearchTrial whole = {.shards = trial->shards, .shard_count = trial->shard_count};
-    planner->whole = true;
-    cost(planner, &whole, 1);
-    planner->whole = false;
-    if (whole.status && !planner->verified_step && hlo_status_code(whole.status) == HLO_DEADLINE_EXCEEDED) {
-        hlo_status_free(whole.status);
-        return;
-    }
-    trial->status = whole.status;
-    if (whole.status) return;
-    trial->cost = whole.cost;
-    const bool fits = whole.cost.memory <= memory_limit(planner->mesh->topology);
-    if (fits && (!planner->verified_step || whole.cost.time < planner->verified_step))
-        planner->verified_step = whole.cost.time;
-    if (!trial->resolved || !estimated.time || !estimated.memory) return;
-    const Checked checked = {.mesh = planner->mesh->mesh,
-                             .topology = planner->mesh->topology,
-                             .repair = planner->mesh->repair,
-                             .resolved = trial->resolved,
-                             .time = (double)whole.cost.time / (double)estimated.time,
-                             .memory = (double)whole.cost.memory / (double)estimated.memory};
-    hlo_vector_push(planner->arena, &planner->checked, checked);
-}
-
-// Checks those estimates that are better than all plans that were checked before, the best one first, and corrects the
-// others. Peaks of memory can be elsewhere in few layers than in many: a search that believed the estimates would
-// follow them to where nothing fits.
-static void check_estimates(Planner *planner, SpmdSearchTrial **trials, int64_t count) {
-    const double kGain = 0.995;  // less is within the error of estimates, and not worth a trial of the whole program
-    const int64_t limit = memory_limit(planner->mesh->topology);
-    SpmdSearchCost *estimated = HLO_ARENA_NEW(planner->arena, SpmdSearchCost, count + 1);
-    bool *done = HLO_ARENA_NEW(planner->arena, bool, count + 1);
-    for (int64_t i = 0; i < count; ++i) {
-        estimated[i] = trials[i]->cost;
-        done[i] = trials[i]->status != NULL;
-    }
-    for (;;) {
-        int64_t best = -1;
-        for (int64_t i = 0; i < count; ++i) {
-            if (done[i]) continue;
-            SpmdSearchCost *now = &trials[i]->cost;
-            *now = correct(planner, estimated[i], trials[i]->resolved);
-            if (now->memory > limit) continue;
-            if (planner->verified_step && (double)now->time > kGain * (double)planner->verified_step) {
-                if (now->time <= planner->verified_step) now->time = planner->verified_step + 1;
-                continue;
-            }
-            if (best < 0 || now->time < trials[best]->cost.time) best = i;
-        }
-        if (best < 0 || planner->objective != SPMD_SEARCH_TIME) return;
-        done[best] = true;
-        check_estimate(planner, trials[best], estimated[best]);
-    }
-}
-
-// Estimates the costs of the whole program from those of the two shorter ones.
-static void estimate(Planner *planner, SpmdSearchTrial **trials, int64_t count) {
-    HloArena *arena = planner->arena;
-    SpmdSearchCost *less = HLO_ARENA_NEW(arena, SpmdSearchCost, count + 1);
-    SpmdSearchTrial **left = HLO_ARENA_NEW(arena, SpmdSearchTrial *, count + 1);
-    int64_t left_count = 0;
-    cost_program(planner, planner->program->less, trials, count);
-    for (int64_t i = 0; i < count; ++i) {
-        SpmdSearchTrial *trial = trials[i];
-        if (trial->status) continue;
-        if (!is_hopeless(planner, trial->cost)) {
-            less[left_count] = trial->cost;
-            left[left_count++] = trial;
-            continue;
-        }
-        trial->cost.time = scale(trial->cost.time, planner->reference.time, planner->reference_less.time);
-        trial->cost.memory = scale(trial->cost.memory, planner->reference.memory, planner->reference_less.memory);
-    }
-    cost_program(planner, planner->program->more, left, left_count);
-    for (int64_t i = 0; i < left_count; ++i) {
-        SpmdSearchTrial *trial = left[i];
-        if (trial->status) continue;
-        trial->cost.time = extend(planner, trial->cost.time, less[i].time);
-        trial->cost.memory = extend(planner, trial->cost.memory, less[i].memory);
-    }
-    check_estimates(planner, left, left_count);
-    for (int64_t i = 0; i < left_count; ++i) {
-        const SpmdSearchTrial *trial = left[i];
-        if (trial->status) continue;
-        const bool fits = trial->cost.memory <= memory_limit(planner->mesh->topology);
-        if (!fits || (planner->reference.time && trial->cost.time >= planner->reference.time)) continue;
-        planner->reference = trial->cost;
-        planner->reference_less = less[i];
-    }
-}
-
-// Writes "p3=data,-" with the number of each axis among those of more than one device in place of its name.
-static void write_nameless(HloText *text, const AdvicePlanned *mesh, const char *shard) {
-    const char *at = strrchr(shard, '=') + 1;
-    hlo_text_append(text, shard, (size_t)(at - shard));
-    while (*at) {
-        const size_t length = strcspn(at, ",+");
-        int number = 0, found = -1;
-        for (int64_t a = 0; a < mesh->axis_count; ++a) {
-            if (mesh->axes[a].size == 1) continue;
-            if (strlen(mesh->axes[a].name) == length && !memcmp(mesh->axes[a].name, at, length)) found = number;
-            number++;
-        }
-        if (found >= 0)
-            hlo_text_format(text, "%d", found);
-        else
-            hlo_text_append(text, at, length);
-        at += length;
-        if (*at) hlo_text_char(text, *at++);
-    }
-}
-
-// The key of a plan on the mesh that is searched now. To a program without annotations the names of axes are nothing:
-// data=8,model=1 and data=1,model=8 are one mesh.
-static const char *key_of(const Planner *planner, const SpmdSearchTrial *trial) {
-    const AdvicePlanned *mesh = planner->mesh;
-    HloText text = {0};
-    hlo_text_format(&text, "%s%s;%s;", planner->whole ? "whole;" : "", mesh->pass, mesh->topology->name);
-    if (!planner->is_nameless) hlo_text_string(&text, mesh->mesh);
-    for (int64_t a = 0; planner->is_nameless && a < mesh->axis_count; ++a)
-        if (mesh->axes[a].size > 1) hlo_text_format(&text, "%lld,", (long long)mesh->axes[a].size);
-    for (int64_t i = 0; i < trial->shard_count; ++i) {
-        hlo_text_char(&text, ';');
-        if (planner->is_nameless)
-            write_nameless(&text, mesh, trial->shards[i]);
-        else
-            hlo_text_string(&text, trial->shards[i]);
-    }
-    return hlo_text_to_arena(planner->arena, &text);
-}
-
-// Costs what is new.
-static void cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
-    Planner *planner = argument;
-    HloArena *arena = planner->arena;
-    SpmdSearchTrial **fresh = HLO_ARENA_NEW(arena, SpmdSearchTrial *, count + 1);
-    int64_t fresh_count = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        const char *key = key_of(planner, &trials[i]);
-        const SpmdSearchTrial *known = hlo_string_map_get(&planner->known, key, strlen(key));
-        if (known) {
-            trials[i].cost = known->cost;
-            trials[i].resolved = known->resolved;
-        } else {
-            fresh[fresh_count++] = &trials[i];
-        }
-    }
-    if (planner->program->more && !planner->whole)
-        estimate(planner, fresh, fresh_count);
-    else
-        cost_program(planner, planner->program->module, fresh, fresh_count);
-    planner->must_run = false;
-    for (int64_t i = 0; i < fresh_count; ++i) {
-        planner->result->evaluated += hlo_status_code(fresh[i]->status) != HLO_DEADLINE_EXCEEDED;
-        if (fresh[i]->status) continue;
-        const char *key = key_of(planner, fresh[i]);
-        hlo_string_map_set(arena, &planner->known, key, strlen(key),
-                           hlo_arena_copy(arena, fresh[i], sizeof(*fresh[i])));
-    }
-    show_progress(planner);
-}
 
 // ---- one mesh
 
@@ -489,7 +56,7 @@ static void use_mesh(Planner *planner, const Candidate *candidate) {
 
 // Takes the numbers of a plan, unless those that the candidate has are better.
 static void take_cost(const Planner *planner, Candidate *candidate, const SpmdSearchTrial *plan, bool first) {
-    const bool fits = plan->cost.memory <= memory_limit(candidate->plan.topology);
+    const bool fits = plan->cost.memory <= planner_memory_limit(candidate->plan.topology);
     const bool by_time = planner->objective == SPMD_SEARCH_TIME && fits;
     const bool less = by_time ? plan->cost.time < candidate->plan.step_picoseconds
                               : plan->cost.memory < candidate->plan.hbm_peak_bytes;
@@ -515,7 +82,7 @@ static HloStatus time_whole(Planner *planner, Candidate *candidate, int64_t most
     use_mesh(planner, candidate);
     planner->whole = planner->program->more;
     planner->must_run = true;
-    cost(planner, trials, count);
+    planner_cost(planner, trials, count);
     planner->whole = false;
     for (int64_t i = 0; i < count; ++i) {
         if (!trials[i].status) take_cost(planner, candidate, &trials[i], !any);
@@ -716,13 +283,13 @@ static void count_trial(void *context, int64_t tried, double share) {
     (void)tried;
     (void)share;
     ((Planner *)context)->result->evaluated++;
-    show_progress(context);
+    planner_show_progress(context);
 }
 
 // Annotates values inside at which collectives say that shardings meet, as long as that helps. The candidate is the one
 // that was closed last. In a part of the budget: each trial is of the whole program.
 static HloStatus annotate_inside(Planner *planner, Candidate *candidate) {
-    const double begin = now_seconds(), most = 0.2 * (planner->end - planner->begin);
+    const double begin = planner_now(), most = 0.2 * (planner->end - planner->begin);
     const double latest = begin + most < planner->end ? begin + most : planner->end;
     const double end = latest - 2 * planner->whole_seconds;  // the last trial, and that of the result
     HloModule *inlined;
@@ -731,7 +298,7 @@ static HloStatus annotate_inside(Planner *planner, Candidate *candidate) {
     for (bool improved = true; improved && !status;) {
         AdviceReport *report;
         const AdviceOptions options = {.topology = candidate->plan.topology,
-                                       .budget_seconds = end - now_seconds(),
+                                       .budget_seconds = end - planner_now(),
                                        .constraints_only = true,
                                        .progress = count_trial,
                                        .progress_context = planner};
@@ -767,7 +334,7 @@ static HloStatus lay_out(Planner *planner, Candidate *candidate) {
 // Whether a plan on the mesh that is searched now was timed with the whole program.
 static bool was_checked(Planner *planner, const SpmdSearchTrial *plan) {
     planner->whole = true;
-    const char *key = key_of(planner, plan);
+    const char *key = planner_key(planner, plan);
     planner->whole = false;
     return hlo_string_map_get(&planner->known, key, strlen(key)) != NULL;
 }
@@ -789,10 +356,10 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, SpmdSearchDep
                                       .mesh_axis_count = planner->mesh->axis_count,
                                       .kept = kept.items,
                                       .kept_count = kept.count,
-                                      .memory_limit = memory_limit(planner->mesh->topology),
+                                      .memory_limit = planner_memory_limit(planner->mesh->topology),
                                       .objective = planner->objective,
-                                      .cost = cost,
-                                      .is_over = is_over,
+                                      .cost = planner_cost,
+                                      .is_over = planner_is_over,
                                       .context = planner,
                                       .start = example ? example->shards : NULL,
                                       .start_count = example ? example->shard_count : 0,
@@ -806,7 +373,7 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, SpmdSearchDep
     candidate->is_whole = !planner->program->more || was_checked(planner, &found.best[0]);
     candidate->is_closed = false;
     take_cost(planner, candidate, &found.best[0], true);
-    if (depth == SPMD_SEARCH_WHOLE && !is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
+    if (depth == SPMD_SEARCH_WHOLE && !planner_is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
     // A search that ends early may not come to the plan that the first look found.
     if (before.best && better(planner, &before, candidate)) *candidate = before;
     if (candidate->plan.fits && (!planner->best_step || candidate->plan.step_picoseconds < planner->best_step))
@@ -830,15 +397,42 @@ static HloStatus drop_refused(Planner *planner) {
     return HLO_SUCCESS;
 }
 
+// Of a program with shorter forms: estimates what people write by hand on every mesh, and times the best of it that
+// fits with the whole program. That plan is there then, however little time is left for the search.
+static HloStatus look_by_hand(Planner *planner) {
+    const Candidates *all = &planner->candidates;
+    if (!planner->programs[ADVICE_REPAIR_NONE].more || planner->objective != SPMD_SEARCH_TIME || all->count < 2)
+        return HLO_SUCCESS;
+    planner->is_first_look = true;
+    for (int64_t i = 0; i < all->count && !(planner->result->evaluated && planner_is_spent(planner)); ++i) {
+        planner->deadline = planner_search_end(planner);
+        HLO_TRY(plan_mesh(planner, &all->items[i], SPMD_SEARCH_BY_HAND, NULL));
+    }
+    planner->is_first_look = false;
+    for (bool fits = false; !fits && !planner_is_spent(planner);) {
+        Candidate *best = NULL;
+        for (int64_t i = 0; i < all->count; ++i) {
+            Candidate *one = &all->items[i];
+            if (one->best && one->plan.fits && !one->is_whole && (!best || looks_better(planner, one, best)))
+                best = one;
+        }
+        if (!best) break;
+        HLO_TRY(time_whole(planner, best, 1));
+        fits = best->plan.fits;
+    }
+    return HLO_SUCCESS;
+}
+
 // The starts of every mesh from the candidate `first`. Each may take an equal part of the time that is left. One mesh
 // is tried whatever the budget is.
 static HloStatus look_at_all(Planner *planner, int64_t first) {
     for (int64_t i = first; i < planner->candidates.count; ++i) {
-        const double now = now_seconds();
+        const double now = planner_now();
         Candidate *candidate = &planner->candidates.items[i];
-        candidate->untried = planner->result->evaluated && is_spent(planner);
-        if (candidate->untried) continue;
-        planner->deadline = now + (search_end(planner) - now) / (double)(planner->candidates.count - i);
+        const bool over = planner->result->evaluated && planner_is_spent(planner);
+        candidate->untried = over && !candidate->best;
+        if (over || candidate->refused) continue;
+        planner->deadline = now + (planner_search_end(planner) - now) / (double)(planner->candidates.count - i);
         HLO_TRY(plan_mesh(planner, candidate, SPMD_SEARCH_STARTS, NULL));
     }
     return drop_refused(planner);
@@ -868,14 +462,14 @@ static bool anything_fits(const Planner *planner) {
 // about how good the plans of a mesh can be. Meshes whose start does not fit wait for the others.
 static HloStatus look_again(Planner *planner) {
     const int64_t count = planner->candidates.count;
-    const double begin = now_seconds(), half = (search_end(planner) - begin) / 2;
+    const double begin = planner_now(), half = (planner_search_end(planner) - begin) / 2;
     if (count < 2 || planner->objective != SPMD_SEARCH_TIME || !anything_fits(planner)) return HLO_SUCCESS;
-    for (int64_t i = 0; i < count && !is_spent(planner); ++i) {
+    for (int64_t i = 0; i < count && !planner_is_spent(planner); ++i) {
         Candidate *candidate = &planner->candidates.items[i];
         bool is_twin = false;
         for (int64_t k = 0; k < i; ++k) is_twin |= are_twins(planner, candidate, &planner->candidates.items[k]);
         if (is_twin || candidate->is_floor || candidate->plan.is_exact || !candidate->plan.fits) continue;
-        const double now = now_seconds();
+        const double now = planner_now();
         planner->deadline = now + (begin + half - now) / (double)(count - i);
         HLO_TRY(plan_mesh(planner, candidate, SPMD_SEARCH_ONCE, NULL));
     }
@@ -922,9 +516,10 @@ static HloStatus improve_some(Planner *planner) {
         const int64_t before = improved;
         improved += !is_twin;
         if (next->plan.is_exact || (before >= 2 && !is_promising(planner, next, best, most))) continue;
-        const double now = now_seconds();
-        if (is_spent(planner)) break;
-        planner->deadline = turn + 1 < count ? now + (search_end(planner) - now) / 2 : search_end(planner);
+        const double now = planner_now();
+        if (planner_is_spent(planner)) break;
+        planner->deadline =
+            turn + 1 < count ? now + (planner_search_end(planner) - now) / 2 : planner_search_end(planner);
         const AdvicePlanned start = next->plan;
         HLO_TRY(plan_mesh(planner, next, SPMD_SEARCH_WHOLE, before < 2 ? NULL : best));
         const double part = (double)next->plan.step_picoseconds / (double)start.step_picoseconds;
@@ -936,7 +531,7 @@ static HloStatus improve_some(Planner *planner) {
 // The best candidate, after its plan was closed; all others have been timed with the whole program, while there was
 // time.
 static HloStatus choose(Planner *planner, Candidate **chosen) {
-    for (int64_t i = 0; i < planner->candidates.count && !is_spent(planner); ++i)
+    for (int64_t i = 0; i < planner->candidates.count && !planner_is_spent(planner); ++i)
         HLO_TRY(time_whole(planner, &planner->candidates.items[i], 1));
     for (;;) {
         Candidate *best = NULL;
@@ -977,9 +572,9 @@ static HloStatus refine(Planner *planner, Candidate *candidate) {
     for (;;) {
         const int64_t annotations = candidate->plan.inner_count;
         HLO_TRY(annotate_inside(planner, candidate));
-        if (candidate->plan.inner_count == annotations || planner->program->more || is_spent(planner)) break;
+        if (candidate->plan.inner_count == annotations || planner->program->more || planner_is_spent(planner)) break;
         Candidate other = *candidate;
-        planner->deadline = search_end(planner);
+        planner->deadline = planner_search_end(planner);
         HLO_TRY(plan_mesh(planner, &other, SPMD_SEARCH_WHOLE, candidate));
         HLO_TRY(close_plan(planner, &other));
         planner->closed = NULL;
@@ -1001,7 +596,7 @@ static HloStatus refine_some(Planner *planner, Candidate **best) {
                 (!next || better(planner, one, next)))
                 next = one;
         }
-        if (!next || planner->objective != SPMD_SEARCH_TIME || is_spent(planner)) return HLO_SUCCESS;
+        if (!next || planner->objective != SPMD_SEARCH_TIME || planner_is_spent(planner)) return HLO_SUCCESS;
         if (planner->closed != next) HLO_TRY(close_plan(planner, next));
         HLO_TRY(refine(planner, next));
     }
@@ -1022,9 +617,9 @@ static HloStatus shorten(Program *program) {
 // wrong either way, and repairs make the step longer.
 static HloStatus check_starts(Planner *planner) {
     const double kFar = 2;
-    for (int64_t i = 0; i < planner->candidates.count && !is_spent(planner); ++i) {
+    for (int64_t i = 0; i < planner->candidates.count && !planner_is_spent(planner); ++i) {
         Candidate *candidate = &planner->candidates.items[i];
-        const double limit = (double)memory_limit(candidate->plan.topology);
+        const double limit = (double)planner_memory_limit(candidate->plan.topology);
         if (!candidate->plan.fits && (double)candidate->plan.hbm_peak_bytes <= kFar * limit)
             HLO_TRY(time_whole(planner, candidate, 1));
     }
@@ -1135,10 +730,11 @@ static HloStatus make_plan(void *argument) {
     result->reason = "";
     HLO_TRY(list_candidates(planner));
     HLO_TRY(shorten(&planner->programs[ADVICE_REPAIR_NONE]));
+    HLO_TRY(look_by_hand(planner));
     HLO_TRY(look_at_all(planner, 0));
     if (!anything_fits(planner)) HLO_TRY(check_starts(planner));
     const bool fits = anything_fits(planner);
-    if (!fits && !is_spent(planner))
+    if (!fits && !planner_is_spent(planner))
         HLO_TRY(repair_all(planner));
     else if (!fits)
         result->untried += (ADVICE_REPAIR_COUNT - 1) * planner->candidates.count;
@@ -1167,7 +763,7 @@ HloStatus advice_plan_new(const HloModule *module, const AdvicePlanOptions *opti
     Planner planner = {.module = module, .options = options, .result = result, .arena = result->arena};
     planner.programs[ADVICE_REPAIR_NONE].module = module;
     planner.objective = options->objective == ADVICE_LEAST_MEMORY ? SPMD_SEARCH_MEMORY : SPMD_SEARCH_TIME;
-    planner.begin = now_seconds();
+    planner.begin = planner_now();
     planner.end = planner.begin + (options->budget_seconds > 0 ? options->budget_seconds : 60);
     HloStatus status = hlo_protect(make_plan, &planner);
     advice_trial_free(&planner.trial);

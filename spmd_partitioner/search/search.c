@@ -793,6 +793,10 @@ static HloStatus search_from_starts(Search *search, Plan *best) {
     // What people write by hand comes first: it is not to be lost where time is short.
     Plan both, other;
     HLO_TRY(cost_both_ways(search, batch_class(search), &both));
+    if (search->options->depth == SPMD_SEARCH_BY_HAND) {
+        if (better(search, &both, best)) *best = both;
+        return HLO_SUCCESS;
+    }
     HLO_TRY(evaluate_all(search, candidates.items + parallel, classes.count));
     HLO_TRY(cost_both_ways(search, fastest_class(candidates.items + parallel, classes.items, classes.count), &other));
     if (better(search, &other, &both)) both = other;
@@ -970,7 +974,7 @@ HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearch
     int64_t space = 1;
     for (int64_t g = 0; g < search.groups.count && (space <= EXACT_PLANS || is_cheap(&search, space)); g++)
         space *= search.groups.items[g].choice_count;
-    const bool exact = space <= EXACT_PLANS || is_cheap(&search, space);
+    const bool exact = options->depth != SPMD_SEARCH_BY_HAND && (space <= EXACT_PLANS || is_cheap(&search, space));
     const int64_t group_count = search.groups.count;
     HLO_TRY(exact ? search_all(&search, &best) : search_from_starts(&search, &best));
     HLO_TRY(search_further(&search, &best));

@@ -40,6 +40,9 @@ typedef enum SpmdSearchDepth {
     SPMD_SEARCH_WHOLE,   // every start that promises something is improved
     SPMD_SEARCH_ONCE,    // the best start, each large decision improved once
     SPMD_SEARCH_STARTS,  // the starts are only costed
+    // And of them only that which people write by hand: data parallelism with parameters in parts beside tensor
+    // parallelism.
+    SPMD_SEARCH_BY_HAND,
 } SpmdSearchDepth;
 
 typedef struct SpmdSearchOptions {

@@ -192,6 +192,39 @@ Test(plan, bug_hardly_less_memory_cost_a_longer_step_where_nothing_fits) {
     tear_down(&fixture);
 }
 
+static bool stop_after_eight(void *context, const AdvicePlanProgress *progress) {
+    (void)progress;
+    return ++*(int *)context < 8;
+}
+
+// What people write by hand is looked at on all three meshes before other starts are on the first. The search had come
+// to the second mesh.
+Test(plan, bug_meshes_were_left_out_where_time_was_short) {
+    enum { LAYERS = 12 };
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule deep\nENTRY main {\n h0 = f32[512,256] parameter(0)\n");
+    for (int i = 0; i < LAYERS; i++)
+        hlo_text_format(&text, " w%d = f32[256,1024] parameter(%d)\n v%d = f32[1024,256] parameter(%d)\n", i, 2 * i + 1,
+                        i, 2 * i + 2);
+    for (int i = 0; i < LAYERS; i++)
+        hlo_text_format(&text,
+                        " a%d = f32[512,1024] dot(h%d, w%d), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                        " b%d = f32[512,1024] sine(a%d)\n"
+                        " c%d = f32[512,256] dot(b%d, v%d), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                        " h%d = f32[512,256] add(c%d, h%d)\n",
+                        i, i, i, i, i, i, i, i, i + 1, i, i);
+    hlo_text_format(&text, " ROOT r = (f32[512,256]) tuple(h%d)\n}\n", LAYERS);
+    Fixture fixture;
+    int calls = 0;
+    const AdvicePlanOptions options = {.progress = stop_after_eight, .progress_context = &calls};
+    cr_assert_null(plan(&fixture, text.data, "v5e-4", options));
+    cr_expect_eq(fixture.plan->count, 3, "%lld meshes", (long long)fixture.plan->count);
+    cr_expect_eq(fixture.plan->untried, 0, "%lld untried", (long long)fixture.plan->untried);
+    cr_expect(fixture.plan->best->fits);
+    hlo_text_free(&text);
+    tear_down(&fixture);
+}
+
 static void expect_refused(const char *text, const char *slice, AdvicePlanOptions options, HloCode code,
                            const char *words) {
     Fixture fixture;

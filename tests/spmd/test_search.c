@@ -161,7 +161,7 @@ Test(search, a_small_space_is_searched_whole) {
 // A network of blocks that hand features on: data parallelism over one axis with the weights' features over it too, and
 // the inner dimensions over the other axis. From single decisions each step on the way there is slower than none, and a
 // first look at a mesh improves nothing.
-static void check_first_look_at_blocks(int rows, Wanted *wanted) {
+static void check_first_look_at_blocks(int rows, SpmdSearchDepth depth, Wanted *wanted) {
     static const char blocks[] =
         "ENTRY e {\n w0 = f32[8,32] parameter(0)\n v0 = f32[32,8] parameter(1)\n w1 = f32[8,64] parameter(2)\n"
         " v1 = f32[64,8] parameter(3)\n x = f32[#,8] parameter(4)\n"
@@ -172,7 +172,7 @@ static void check_first_look_at_blocks(int rows, Wanted *wanted) {
         " d = f32[#,8] dot(c, v1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
         " ROOT z = f32[#,8] add(y, d)\n}\n";
     SpmdSearchOptions options = options_for(wanted);
-    options.depth = SPMD_SEARCH_STARTS;
+    options.depth = depth;
     HloArena *arena = hlo_arena_new();
     HloText text = {0};
     for (const char *at = blocks; *at; at++) {
@@ -191,21 +191,31 @@ static void check_first_look_at_blocks(int rows, Wanted *wanted) {
 }
 
 Test(search, bug_fsdp_beside_tensor_parallelism_was_no_start) {
-    check_first_look_at_blocks(16, &(Wanted){.shards = {"p4=data+model,?", "p4=data,?", "p0=data,model",
-                                                        "p1=model,data", "p2=data,model", "p3=model,data"}});
+    check_first_look_at_blocks(16, SPMD_SEARCH_STARTS,
+                               &(Wanted){.shards = {"p4=data+model,?", "p4=data,?", "p0=data,model", "p1=model,data",
+                                                    "p2=data,model", "p3=model,data"}});
 }
 
 // One decision alone says little about what it is: a plan that shards inner features over all axes may be faster than
 // data parallelism.
 Test(search, bug_the_fastest_decision_was_taken_for_the_batch) {
-    check_first_look_at_blocks(16, &(Wanted){.shards = {"p0=?,data+model", "p4=data,?", "p0=data,model",
-                                                        "p1=model,data", "p2=data,model", "p3=model,data"}});
+    check_first_look_at_blocks(16, SPMD_SEARCH_STARTS,
+                               &(Wanted){.shards = {"p0=?,data+model", "p4=data,?", "p0=data,model", "p1=model,data",
+                                                    "p2=data,model", "p3=model,data"}});
 }
 
 // A batch of 2 rows cannot be sharded over 8 devices, but over the axis of 2.
 Test(search, bug_a_batch_that_not_all_devices_can_share_was_none) {
     check_first_look_at_blocks(
-        2, &(Wanted){.shards = {"p4=data,?", "p0=data,model", "p1=model,data", "p2=data,model", "p3=model,data"}});
+        2, SPMD_SEARCH_STARTS,
+        &(Wanted){.shards = {"p4=data,?", "p0=data,model", "p1=model,data", "p2=data,model", "p3=model,data"}});
+}
+
+// Nothing, and one start for each axis that may be the tensor's.
+Test(search, what_people_write_by_hand_can_be_costed_alone) {
+    Wanted wanted = {.shards = {"p4=data,?", "p0=data,model", "p1=model,data", "p2=data,model", "p3=model,data"}};
+    check_first_look_at_blocks(16, SPMD_SEARCH_BY_HAND, &wanted);
+    cr_expect_eq(wanted.calls, 3, "%lld calls", (long long)wanted.calls);
 }
 
 Test(search, memory_comes_before_time) {
