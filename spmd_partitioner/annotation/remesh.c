@@ -360,6 +360,12 @@ static HloStatus map_boundary(const Remesh *remesh, HloInstruction *op, const Sp
 
 static HloStatus map_instruction(const Remesh *remesh, HloInstruction *op) {
     const SpmdShardyText *text = spmd_shardy_text(remesh->shardy, op);
+    const char *hidden = hlo_custom_call_is_region_boundary(op) ? hidden_axis(remesh) : NULL;
+    HLO_FAIL_IF(
+        hidden && !(text && text->manual_axes), HLO_INVALID_ARGUMENT,
+        "it is the boundary of a manual region, which does not say whether it is manual along the axis '%s' of one "
+        "device",
+        hidden);
     if (text && (text->boundaries || text->manual_axes)) HLO_TRY(map_boundary(remesh, op, text));
     if (text && text->leaves) return map_leaves(remesh, op, text);
     if (!op->sharding) return HLO_SUCCESS;
@@ -383,11 +389,18 @@ static HloStatus map_instruction(const Remesh *remesh, HloInstruction *op) {
 // Device numbers that the program itself uses: groups and pairs get the new mesh's; routes of transfers and a device's
 // own number stay what they are.
 static HloStatus renumber(const Remesh *remesh) {
+    const char *hidden = hidden_axis(remesh);
     for (int64_t c = 0; c < remesh->module->computations.count; c++) {
         for (HloInstruction *at = remesh->module->computations.items[c]->first; at; at = at->next) {
             if (!spmd_names_devices(at)) continue;
             HloStatus status = HLO_SUCCESS;
-            if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE))
+            if (hidden)
+                status =
+                    hlo_error(HLO_INVALID_ARGUMENT,
+                              "%s uses the device numbers of the program's own mesh, which do not say whether they "
+                              "are along the axis '%s' of one device",
+                              hlo_op_text(at->opcode), hidden);
+            else if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE))
                 status = spmd_renumber_collective(remesh->arena, at, remesh->old, &remesh->mesh);
             else
                 status = hlo_error(HLO_INVALID_ARGUMENT, "%s uses the device numbers of the program's own mesh",

@@ -162,6 +162,10 @@ says out "replica_groups={{0,3},{1,4},{2,5},{6,9},{7,10},{8,11}}" "groups on ano
 says out "source_target_pairs={{0,3},{1,4},{2,5},{3,6},{4,7},{5,8},{6,9},{7,10},{8,11},{9,0},{10,1},{11,2}}" "pairs on another mesh"
 exits 2 "a region whose axis changes" meshlo partition half.mlir --mesh data=2,model=2
 says err "divided itself along the axis 'model' of 4 devices" "a region whose axis changes: named"
+sed 's/"data"=2, "model"=4/"data"=8, "model"=1/; s/tensor<16x16xf32>/tensor<16x64xf32>/g; s/%1 = .*/%1 = stablehlo.negate %y : tensor<16x64xf32>/; s/dense<.*tensor<4x2xi64>/dense<[[0], [1], [2], [3], [4], [5], [6], [7]]> : tensor<8x1xi64>/; s/%3 = .*/%3 = stablehlo.negate %2 : tensor<16x64xf32>/' half.mlir >alone.mlir
+exits 0 "sums along an axis of one device" meshlo partition alone.mlir
+exits 2 "bug: sums along an axis of one device stayed sums of one device where it grew" meshlo partition alone.mlir --mesh data=1,model=8
+says err "the axis 'model' of one device" "bug: sums along an axis of one device stayed sums of one device where it grew: named"
 # Groups along an axis that changes, or that are not the same along it.
 sed 's/\[\[0, 1\], \[2, 3\], \[4, 5\], \[6, 7\]\]/[[0, 4], [1, 5], [2, 6], [3, 7]]/' half.mlir >across.mlir
 exits 2 "groups along an axis that changes" meshlo partition across.mlir --mesh data=4,model=4
