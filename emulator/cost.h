@@ -24,22 +24,28 @@ typedef enum EmuBound {
 // "matrix", "vector", "memory", "network", "host" or "none". Static storage.
 HLO_EXPORT const char *emu_bound_name(EmuBound bound);
 
+// Where the work of a custom call comes from.
+typedef enum EmuCallCost {
+    EMU_CALL_NONE,    // no custom call with work of its own
+    EMU_CALL_BODY,    // counted from the kernel's program
+    EMU_CALL_STATED,  // by its author
+} EmuCallCost;
+
 // The work and time of a kernel.
 typedef struct EmuCost {
-    double matrix_flops;               // of products and convolutions, on the sizes as written
-    double other_flops;                // one for each element that an elementwise operation or a reduction computes
-    double vector_operations;          // instructions times elements, padded
-    double matrix_seconds;             // at the achieved rate, on padded sizes
+    double matrix_flops;       // of products and convolutions, on the sizes as written
+    double other_flops;        // one for each element that an elementwise operation or a reduction computes
+    double vector_operations;  // instructions times elements, padded
+    double
+        transcendental_operations;  // of the unit beside it, in kernels that users wrote, where they are not in these
+    double matrix_seconds;          // at the achieved rate, on padded sizes
+    double kernel_seconds;          // of kernels that users wrote, whose units work beside each other in part
     double read_bytes, written_bytes;  // HBM, padded
     double ramp;                       // share of the shorter of memory and matrix time that does not overlap
     int64_t picoseconds;               // of the whole kernel
     EmuBound bound;
     bool unknown;  // a custom call whose work is not known: only its arrays are counted
-    enum {
-        EMU_CALL_NONE,    // no custom call with work of its own
-        EMU_CALL_BODY,    // counted from the kernel's program
-        EMU_CALL_STATED,  // by its author
-    } call;
+    EmuCallCost call;
 } EmuCost;
 
 // Where the cost of a kernel that a user wrote comes from. The body counts as known if every branch and loop around its
@@ -59,6 +65,7 @@ typedef struct EmuProduct {
     double batch, rows, depth, columns;
     double flops;     // on the sizes as written, if the others are padded already; 0: of these sizes
     bool is_divided;  // into products of their own, for which the array is loaded anew: batches
+    bool is_kernel;   // in a kernel that a user wrote: rows stay rows
     // Positions of the window are products of their own, with the features in the lanes of what stays in the array, and
     // share its depth where they have fewer features than that.
     bool is_convolution;
@@ -93,8 +100,11 @@ typedef struct EmuCallEstimate {
 // _src/tpu_custom_call.py, CostEstimate.to_json. Any thread.
 HLO_EXPORT bool emu_call_estimate(const HloInstruction *call, EmuCallEstimate *estimate);
 // Adds the work of a Mosaic kernel, counted from its own program, to `cost`: products, and instructions of the vector
-// unit. False if it has no program that can be read; *is_complete tells whether all of its control flow is known.
+// and the transcendental unit. False if it has no program that can be read; *is_complete tells whether all of its
+// control flow is known.
 HLO_EXPORT bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuCost *cost, bool *is_complete);
+// Adds the work of an operation of a kernel on vectors: `elements` (padded) of what `opcode` computes.
+HLO_EXPORT void emu_kernel_vector_work(const EmuChip *chip, HloOpcode opcode, double elements, EmuCost *cost);
 // Whether a custom call only carries an annotation: it takes no time.
 HLO_EXPORT bool emu_call_is_annotation(const HloInstruction *call);
 // The opcode that does the same work as a known custom call: erf for mhlo.erf, cholesky for a decomposition.

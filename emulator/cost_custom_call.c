@@ -2,6 +2,7 @@
 // The cost of custom calls. The table of known calls (hlo/ir/custom_calls.def) records how a call is partitioned, which
 // tells enough about its work. Kernels that users write themselves declare their cost in their configuration.
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "emulator/cost.h"
@@ -101,8 +102,8 @@ static const HloLiteral *constant_of(HloArena *arena, const HloInstruction *valu
     return NULL;
 }
 
-// Vector instructions for one element of an operation of a kernel.
-static double kernel_op_cost(const EmuChip *chip, const char *name) {
+// The opcode that an operation of a kernel costs as much as.
+static HloOpcode kernel_opcode(const char *name) {
     static const struct {
         const char *name;
         HloOpcode opcode;
@@ -112,13 +113,23 @@ static double kernel_op_cost(const EmuChip *chip, const char *name) {
 #undef EMU_KERNEL_OP
     };
     for (size_t i = 0; i < HLO_COUNT_OF(rows); i++)
-        if (!strcmp(rows[i].name, name)) return emu_chip_vector_cost(chip, rows[i].opcode);
-    return 1;
+        if (!strcmp(rows[i].name, name)) return rows[i].opcode;
+    return HLO_OP_ADD;
 }
 
-// Elements of a vector, padded as an array of its shape would be.
-static double padded_elements(const EmuChip *chip, const HloShape *shape) {
-    return (double)emu_padded_bytes(chip, shape) * 8 / hlo_type_info(shape->type)->bits;
+// Elements of a register, along the last dimension and the one before.
+#define LANES 128
+#define SUBLANES 8
+
+// Elements of a vector, padded as an array of its shape would be. Where its registers are equal along a dimension,
+// those of one row of registers.
+static double padded_elements(const EmuChip *chip, const HloShape *shape, uint64_t equal_along) {
+    double registers = (double)emu_padded_bytes(chip, shape) * 8 / hlo_type_info(shape->type)->bits;
+    for (int64_t i = 0; i < shape->rank && i < 64; i++) {
+        const int64_t least = i == shape->rank - 1 ? LANES : i == shape->rank - 2 ? SUBLANES : 1;
+        if (equal_along >> i & 1 && shape->dims[i] > least) registers /= ceil((double)shape->dims[i] / (double)least);
+    }
+    return registers;
 }
 
 static void add_operation(const EmuChip *chip, const MosaicOperation *operation, EmuCost *cost) {
@@ -128,8 +139,8 @@ static void add_operation(const EmuChip *chip, const MosaicOperation *operation,
         if (!strcmp(operation->name, "vector.multi_reduction") && operation->operands[0])
             shape = operation->operands[0];
         if (!shape) return;
-        cost->vector_operations +=
-            operation->count * kernel_op_cost(chip, operation->name) * padded_elements(chip, shape);
+        emu_kernel_vector_work(chip, kernel_opcode(operation->name),
+                               operation->count * padded_elements(chip, shape, operation->equal_along), cost);
         cost->other_flops += operation->count * (double)hlo_shape_elements(shape);
         return;
     }
@@ -139,6 +150,7 @@ static void add_operation(const EmuChip *chip, const MosaicOperation *operation,
                                   .rhs_batch = operation->right_batch};
     EmuProduct product = emu_product_of_shapes(chip, operation->operands[0], operation->operands[1], &dot);
     product.is_divided = false;  // authors lay their blocks out for the array
+    product.is_kernel = true;
     cost->matrix_flops += operation->count * 2 * product.batch * product.rows * product.depth * product.columns;
     cost->matrix_seconds += operation->count * emu_product_seconds(chip, &product);
 }

@@ -166,7 +166,7 @@ double emu_product_seconds(const EmuChip *chip, const EmuProduct *product) {
     const bool is_divided = product->is_divided || product->is_convolution;
     const double least = is_divided ? fmin(side, round_up(product->depth, 16)) / 2 : 0;
     double area = fmax(round_up(product->rows, 8), least) * round_up(product->columns, side);
-    if (!product->is_convolution)
+    if (!product->is_convolution && !product->is_kernel)
         area = fmin(area, fmax(round_up(product->columns, 8), least) * round_up(product->rows, side));
     const double depth = round_up(product->depth, product->is_convolution ? LANES : side);
     const double flops = 2 * product->batch * area * depth * (double)product->passes;

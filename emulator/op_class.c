@@ -130,6 +130,10 @@ double emu_chip_vector_cost(const EmuChip *chip, HloOpcode opcode) {
     return rows[opcode].vector_cost * (rows[opcode].is_transcendental ? chip->transcendental_scale : 1);
 }
 
+bool emu_op_is_transcendental(HloOpcode opcode) {
+    return rows[opcode].is_transcendental;
+}
+
 // Whether an instruction divides by one constant, which compilers multiply by its reciprocal.
 static bool divides_by_constant(const HloInstruction *instruction) {
     if (instruction->opcode != HLO_OP_DIVIDE || !hlo_type_is_float(instruction->shape->type)) return false;

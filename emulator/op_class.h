@@ -38,6 +38,8 @@ HLO_EXPORT bool emu_is_view(const HloInstruction *instruction);
 HLO_EXPORT double emu_op_vector_cost(HloOpcode opcode);
 // The same on a chip, whose transcendental unit may be faster than the table's.
 HLO_EXPORT double emu_chip_vector_cost(const EmuChip *chip, HloOpcode opcode);
+// Whether the transcendental unit computes an opcode.
+HLO_EXPORT bool emu_op_is_transcendental(HloOpcode opcode);
 // The same of an instruction: a dot of class EMU_OP_VECTOR or EMU_OP_REDUCE costs what these do.
 HLO_EXPORT double emu_instruction_vector_cost(const HloInstruction *instruction);
 // The opcode that moves the data of an asynchronous start (`all-gather` for `all-gather-start`, the wrapped opcode for

@@ -28,6 +28,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 megablox = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")  # its package has a function of this name
 AXES = ("data", "fsdp", "expert", "sequence", "tensor")
 BATCH = ("data", "fsdp", "expert")
+WINDOW_BLOCK = 1024  # positions that a kernel for windows takes at a time
 LONGEST_MASK = 16384  # masks of more positions take minutes to make
 POLICIES = jax.checkpoint_policies
 
@@ -123,9 +124,9 @@ def product(model, spec, x, w):
 
 
 def attention_kernel(results, window, products, *arrays):
-    """A kernel that multiplies, for each head and pair of positions, `products` numbers."""
+    """A kernel that multiplies, for each head and pair of positions, `products` numbers. A window is met by whole blocks."""
     batch, length, heads, _ = arrays[0].shape
-    pairs = length * length // 2 if not window else min(window, length // 2) * length
+    pairs = min(window + WINDOW_BLOCK if window else length, length // 2) * length
     size = sum(array.size * array.dtype.itemsize for array in (*arrays, *results))
     estimate = pl.CostEstimate(flops=2 * products * batch * heads * pairs, transcendentals=batch * heads * pairs,
                                bytes_accessed=size)

@@ -73,6 +73,81 @@
     "b3RfZ2VuZXJhbABkaW1lbnNpb25fbnVtYmVycwB0cmFuc3Bvc2VfbGhzAHRyYW5zcG9zZV9yaHMAc3dhcDoAc3dhcC9zd2FwAGFkZABv" \
     "cGVyYW5kU2VnbWVudFNpemVzAHN0cmlkZXMA"
 
+// On 4,096 points: fourteen operations on 256 x 1024 integers, made from an iota of the rows, and a selection by them.
+#define ROWS_BODY                                                                                                \
+    "TUzvUgFNTElSMjMuMC4wZ2l0AAErCQEDBQcBAwkDFwsNDxETFRcZGx0fA/4CngIXAfcHCwsTCxMLCwsPDxcXCwsLDwsPDw8XDwsLCwtTCw" \
+    "sPDw8LDxMTEwsPSwsPC4ULMwsLCwsLEyMLIwsbGw8TCyMPCw8LDxsPDxsLDw8PGxMPDw8bDw8PGw8PDw8bEw8PDxsPDw8PGw8PDw8bEw8P" \
+    "DxsPDw8PGxMPDw8LGxcFCYGRYU0HA1kBTwsPGwsPDwsXCw8bFw8XCxcLExsXCxMLFwsTCwsXCw8bOwsPC1MLEwEXDx8PBycHHwsbGx8C6g" \
+    "wfBSEFIwMDkf8FJQMDCXcFJwUpBSsdA5kdA6sDAwkWAh1uAnICBS0FLwUxHQ2fBTMdDbsdDdkdA/MdGgIeAhEFAQU1BTcFOQU7IwUFIQAB" \
+    "AAAAAAAAAAQAAAAAAAAFPQ0THQOJHQ+LHQOPBT8dQ/UdAyoCHQN+AgMDTU8FQREFLQMRU1UbV1tdXy1hLR1jZf1naQVDAQP5DRFhZmZpbm" \
+    "VfbWFwPChkMCwgZDEpIC0+IChkMCwgZDEpPgAFRSMFAxEAEAAAAAAAAAVHBUkFSwVNBU8BBWtvAwcv9zFtNTcJMwMHL/cxcTU3CTkDBRs7" \
+    "HTMDBRs7HTkRAQEDA3t9BVEjAQMJAAAAAB2BgwVTHYWHBVUVPT0tBQcLGX8dEY0VQUEtBQcLGaUFVx0NlR0flxUTEy0FBw8ZIwMDCZ0RAQ" \
+    "0dI6EdA6MtBQcPKTMdD6cdEakVFRUtBQcPGTMdDa8dH7EVE7MdA7UtBQcRGSMDAwm5EQEVHSO9HQO/LQUHESkzHQ/DHRHFFRXHHQPJLQUH" \
+    "ERkzHQ3NHR/PFRPRHQPTLQUHExkjAwMJ1xEBHR0j2x0D3S0FBxMpMx0P4R0R4xUV5R0D5y0FBxMZMwMDCesRASUdQ+8d8SkFWS0FBxU3QR" \
+    "0CAgYCI3RwdS5waXBlbGluZV9tb2RlPHN5bmNocm9ub3VzPgAjdHB1LmRpbWVuc2lvbl9zZW1hbnRpY3M8YXJiaXRyYXJ5PgAjdHB1Lm1l" \
+    "bW9yeV9zcGFjZTx2bWVtPgAjdHB1LmNvcmVfdHlwZTx0Yz4AI2FyaXRoLm92ZXJmbG93PG5vbmU+AAVbFSkpAwMOAhICBV0RBRERBwEFXx" \
+    "0iAiYCBWEVR0ctBQcVRVEDAwkyAhMLAR06Aj4CBWMdQgJGAgVlHQNKAi0FBxUjXR1SAlYCBWcdWgIBBWkdYgJmAgVrHWoCAQVtBW8ddgJ6" \
+    "AgVxFUlJLQUHFREdAweGAooCjgKSApYCmgIFcxEPAAV1IwEJIQEAAAABAAAAAgAAAAAAAAAFdyMBAQEBAgInBQIIAiABAQIEAxf7BQIIAi" \
+    "ALWQsnBQIIAiALAQkFBwEJCQEFAwEFAQEnBQIIAiAPBFIFBQERAUsHAwENCxEBUQcDQ4MHAQEJAQkBEQN/eQMDBQY/AwMDAQkHPwcDAwUH" \
+    "CQcHkwcDAwULCwMDIZsDAQUGIQMDAw8HByEHAwMFEQsJB6UHAwMFDRMHB60HAwMFFRUDAyW3AwEFBiUDAwMZBwclBwMDBRsVCQfBBwMDBR" \
+    "cdBwfLBwMDBR8fAwMn1QMBBQYnAwMDIwcHJwcDAwUlHwkH3wcDAwUhJwMD7ekDAQUGRQMDAysTB0UKAgMVBSktAwMrFwMHAwMrFwMHDwYr" \
+    "Aw0HAzEzAwM2Ai4CAwsFBk4CAw0DNxUGXgIDDQcvNTkDAxkXAwcDAxkXAwcPBhkDDQcFPT8XBRmCAgk7BT0/DQABCxEBcwcDCRMDAQEDAw" \
+    "ELAwEDAwELAwEDAwELAwENBAEFAwULEQF1BwMJEwMBAQMDAQsDAQMDAQsDAQMDAQsDAQ0EAQUDBQYDAQUBAKYLeREpCRUNJRVFJQkLEQsV" \
+    "DQcdFQ0XHR0PIyEjKS0JGR0ZJR0JERMdEQsLDSErIxsXExkZFRcXIx8PDQkdEWJ1aWx0aW4Ac3RhYmxlX21vc2FpYwB0cHUAYXJpdGgAbW" \
+    "9kdWxlAGFyaXRoLmNvbnN0YW50AHZlY3Rvci5icm9hZGNhc3QAYXJpdGgubXVsaQBhcml0aC5hZGRpAGZ1bmMuZnVuYwBmdW5jLnJldHVy" \
+    "bgB2ZWN0b3IubG9hZAB0cHUuaW90YQBhcml0aC5jbXBpAGFyaXRoLnNlbGVjdAB0cHUudmVjdG9yX3N0b3JlAGJvZHkuPGxvY2Fscz4ua2" \
+    "VybmVsAC90bXAvZy9tay9tay5weQB2YWx1ZQBtdWw6AGFkZDoAYWRkL2FkZABmdW5jdGlvbl90eXBlAHN5bV9uYW1lAG11bC9tdWwAbXVs" \
+    "AHBpcGVsaW5lX21vZGUAdHJhbnNmb3JtX2luZGljZXMAdHJhbnNmb3JtXzAAd2luZG93X2JvdW5kcwB0cmFuc2Zvcm1fMQBndDoAc3RhYm" \
+    "xlX21vc2FpYy52ZXJzaW9uAGRpbWVuc2lvbl9zZW1hbnRpY3MAaXRlcmF0aW9uX2JvdW5kcwBzY2FsYXJfcHJlZmV0Y2gAc2NyYXRjaF9v" \
+    "cGVyYW5kcwBrZXJuZWwAdHB1LmNvcmVfdHlwZQB3aW5kb3dfcGFyYW1zAGRpbWVuc2lvbnMAaW90YToAaW90YS9pb3RhAG92ZXJmbG93Rm" \
+    "xhZ3MAZ3QAZ3QvZ3QAcHJlZGljYXRlAGdldDoAZ2V0L2dldABqaXQ6AGppdABicm9hZGNhc3RfaW5fZGltOgBicm9hZGNhc3RfaW5fZGlt" \
+    "L2Jyb2FkY2FzdF9pbl9kaW0Ac2VsZWN0X246AHNlbGVjdF9uL3NlbGVjdF9uAHN3YXA6AHN3YXAvc3dhcABhZGQAb3BlcmFuZFNlZ21lbn" \
+    "RTaXplcwBzdHJpZGVzAA=="
+// The same, made from the sum of an iota of the rows and one of the columns, so that all registers differ.
+#define ROWS_AND_COLUMNS_BODY                                                                                    \
+    "TUzvUgFNTElSMjMuMC4wZ2l0AAErCQEDBQcBAwkDFwsNDxETFRcZGx0fAy4DzgIXAfcHCwsTCxMLCwsPDxcXCwsLDwsPDxMXDwsLCwtTCw" \
+    "sLCwsPDw8PCxMTExMLD0sLDwuFCzMLCwsLCxMjCyMLGxsPEyMPDw8bDw8bCxMjDw8PGw8PDxsPDw8bEw8PDxsPDw8PGw8PDw8bEw8PDxsP" \
+    "Dw8PGw8PDw8bEw8PDxsFCYGRYU0HA1kBZxMTExMbFw8TEwsbFwsPGwsPDwsXCw8bFw8XCxcLExsXCxMLFwsTCwsXCw8bOwsPC1MLEwEXDx" \
+    "8PBycHHwsbGx8Czg0fBSEFIwMDk/8FJQMDCX8FJwUpBSsdA6cdA68DAwlGAh2eAqICBS0FLwUxHQ21BTMdDdMdDfEdAyoCHUoCTgIRBQEF" \
+    "NQU3BTkFOyMFBSEAAQAAAAAAAAAEAAAAAAAABT0NEwU/BUEFQx0Dix0PjR0DkR0DnwVFHUsuAh0DWgIdA64CAwNVVwVHEQUtAxFbXRtfY2" \
+    "VnLWktHWtt/W9xBUkBA/kNEWFmZmluZV9tYXA8KGQwLCBkMSkgLT4gKGQwLCBkMSk+AAVLIwUDEQAQAAAAAAAABU0FTwVRBVMFVQEFc3cD" \
+    "By/3MXU1NwkzAwcv9zF5NTcJOQMFGzsdMwMFGzsdOREBAQMDPYMjAQMJAAAAAB0/hx1BiRVDQy0FBwsZfx0RjxVHRy0FBwsZpQVXAwM9ly" \
+    "MBAwkBAAAAHT+bHUGdFUlJLQUHDTOZHQ+jHRGlFRMTLQUHDSuZHQ2rHR+tFRUVLQUHDxkjAwMJsxEBDR0jtx0DuS0FBw8pMx0PvR0RvxUT" \
+    "wR0Dwy0FBw8ZMx0Nxx0fyRUVyx0DzS0FBxEZIwMDCdERARUdI9UdA9ctBQcRKTMdD9sdEd0VE98dA+EtBQcRGTMdDeUdH+cVFekdA+stBQ" \
+    "cTGSMDAwnvEQEdHSPzHQP1LQUHEykzI3RwdS5waXBlbGluZV9tb2RlPHN5bmNocm9ub3VzPgAjdHB1LmRpbWVuc2lvbl9zZW1hbnRpY3M8" \
+    "YXJiaXRyYXJ5PgAjdHB1Lm1lbW9yeV9zcGFjZTx2bWVtPgAjdHB1LmNvcmVfdHlwZTx0Yz4AI2FyaXRoLm92ZXJmbG93PG5vbmU+AB0PBg" \
+    "IdEQoCFRMOAh0DEgItBQcTGTMDAwkaAhEBJR1LIgIdJgIpBVktBQcVN0EdMgI2AgVbFSkpAwM+AkICBV0RBRERBwEFXx1SAlYCBWEVT08t" \
+    "BQcVRVEDAwliAhMLAR1qAm4CBWMdcgJ2AgVlHQN6Ai0FBxUjXR2CAoYCBWcdigIBBWkdkgKWAgVrHZoCAQVtBW8dpgKqAgVxFVFRLQUHFR" \
+    "EdAwe2AroCvgLCAsYCygIFcxEPAAV1IwEJIQEAAAABAAAAAgAAAAAAAAAFdyMBAQEBAgInBQIIAiABAQIEAxf7BQIIAiALYQsnBQIIAiAL" \
+    "AQkFBwEJCQEFAwEFAQEnBQIIAiAPBJoFBQERAVMHAwENCxEBWQcDR4sHAQEJAQkBDwOFgQMDBQZFAwMDAQkHRQcDAwUHCQ8DmZUDAwkHoQ" \
+    "cDAwULDQcHqQcDAwUPDwMDIbEDAQUGIQMDAxMHByEHAwMFFQ8JB7sHAwMFERcHB8UHAwMFGRkDAyXPAwEFBiUDAwMdBwclBwMDBR8ZCQfZ" \
+    "BwMDBRshBwfjBwMDBSMjAwMn7QMBBQYnAwMDJwcHJwcDAwUpIwkHAgIHAwMFJSsDAx4CFgIDAQUGTQMDAy8TB006AgMVBS0xAwMrFwMHAw" \
+    "MrFwMHEQYrAw0HAzU3AwNmAl4CAwsFBn4CAw0DOxUGjgIDDQczOT0DAxkXAwcDAxkXAwcRBhkDDQcFQUMXBRmyAgk/BUFDDQABCxEBewcD" \
+    "CRMDAQEDAwELAwEDAwELAwEDAwELAwENBAEFAwULEQF9BwMJEwMBAQMDAQsDAQMDAQsDAQMDAQsDAQ0EAQUDBQYDAQUBAKYLeREpCRUNJR" \
+    "VFJQkLEQsVDQcdHR0PIyEjKS0JFQ0XGR0ZJR0JERMdEQsLDSErIxsXGRMZFRcXIx8PDQkdEWJ1aWx0aW4Ac3RhYmxlX21vc2FpYwB0cHUA" \
+    "YXJpdGgAbW9kdWxlAGFyaXRoLmNvbnN0YW50AHZlY3Rvci5icm9hZGNhc3QAYXJpdGgubXVsaQBhcml0aC5hZGRpAGZ1bmMuZnVuYwBmdW" \
+    "5jLnJldHVybgB0cHUuaW90YQB2ZWN0b3IubG9hZABhcml0aC5jbXBpAGFyaXRoLnNlbGVjdAB0cHUudmVjdG9yX3N0b3JlAGJvZHkuPGxv" \
+    "Y2Fscz4ua2VybmVsAC90bXAvZy9tay9tay5weQB2YWx1ZQBtdWw6AGFkZDoAYWRkL2FkZABmdW5jdGlvbl90eXBlAHN5bV9uYW1lAG11bC" \
+    "9tdWwAbXVsAHBpcGVsaW5lX21vZGUAdHJhbnNmb3JtX2luZGljZXMAdHJhbnNmb3JtXzAAd2luZG93X2JvdW5kcwB0cmFuc2Zvcm1fMQBk" \
+    "aW1lbnNpb25zAGlvdGE6AGlvdGEvaW90YQBndDoAc3RhYmxlX21vc2FpYy52ZXJzaW9uAGRpbWVuc2lvbl9zZW1hbnRpY3MAaXRlcmF0aW" \
+    "9uX2JvdW5kcwBzY2FsYXJfcHJlZmV0Y2gAc2NyYXRjaF9vcGVyYW5kcwBrZXJuZWwAdHB1LmNvcmVfdHlwZQB3aW5kb3dfcGFyYW1zAG92" \
+    "ZXJmbG93RmxhZ3MAZ3QAZ3QvZ3QAcHJlZGljYXRlAGdldDoAZ2V0L2dldABqaXQ6AGppdABicm9hZGNhc3RfaW5fZGltOgBicm9hZGNhc3" \
+    "RfaW5fZGltL2Jyb2FkY2FzdF9pbl9kaW0Ac2VsZWN0X246AHNlbGVjdF9uL3NlbGVjdF9uAHN3YXA6AHN3YXAvc3dhcABhZGQAb3BlcmFu" \
+    "ZFNlZ21lbnRTaXplcwBzdHJpZGVzAA=="
+
+static EmuReport *report_of(const char *text) {
+    HloModule *module = NULL;
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
+    if (!status) status = emu_topology_parse("v6e-1", &topology);
+    if (!status) status = emu_simulate(module, topology, NULL, &report);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    emu_topology_free(topology);
+    hlo_module_free(module);
+    return report;
+}
+
 // Prices a kernel that states 1e12 operations. `count` defines n, its first operand.
 static EmuReport *price(const char *body, const char *count, const char *table) {
     static char text[8192];
@@ -85,16 +160,7 @@ static EmuReport *price(const char *body, const char *count, const char *table) 
         "\\\"flops\\\":1000000000000,\\\"transcendentals\\\":0}}}\" }",
         count, table, body);
     cr_assert_lt(length, (int)sizeof text);
-    HloModule *module = NULL;
-    EmuTopology *topology = NULL;
-    EmuReport *report = NULL;
-    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
-    if (!status) status = emu_topology_parse("v6e-1", &topology);
-    if (!status) status = emu_simulate(module, topology, NULL, &report);
-    cr_assert_null(status, "%s", hlo_status_message(status));
-    emu_topology_free(topology);
-    hlo_module_free(module);
-    return report;
+    return report_of(text);
 }
 
 static void expect_products(const char *body, const char *count, const char *table, int64_t products) {
@@ -133,4 +199,32 @@ Test(emulator_kernels, unbounded_counts_leave_the_stated_work) {
     cr_expect_eq(report->stated_calls, 1);
     cr_expect_eq(report->matrix_flops_per_device, 1e12);
     emu_report_free(report);
+}
+
+// Seconds of a kernel of one array that is not bound by memory.
+static double seconds_of(const char *body) {
+    static char text[8192];
+    const int length = snprintf(text, sizeof text,
+                                "HloModule m\nENTRY e { x = f32[256,1024] parameter(0)\n ROOT k = f32[256,1024] "
+                                "custom-call(x), custom_call_target=\"tpu_custom_call\", backend_config=\"{"
+                                "\\\"custom_call_config\\\":{\\\"body\\\":\\\"%s\\\"}}\" }",
+                                body);
+    cr_assert_lt(length, (int)sizeof text);
+    EmuReport *report = report_of(text);
+    cr_assert_eq(report->body_calls, 1);
+    const double seconds = (double)report->step_picoseconds * 1e-12;
+    emu_report_free(report);
+    return seconds;
+}
+
+// bug: masks of rows were counted for each register of the columns. libtpu computes equal registers once: a grouped
+// product of 1024 x 128 by 1024 x 896 has 1,574 vector instructions and not 5,120.
+Test(emulator_kernels, bug_equal_registers_were_computed_many_times) {
+    const double rate = 1024 * 4 * 1.75e9, points = 4096, registers = 256 * 1024 / 1024, rows = 256 / 8;
+    // The twelve operations of the mask, and the comparison; the selection is of every register.
+    const double of_rows = points * 1024 * (13 * rows + registers) / rate;
+    const double of_all = points * 1024 * (13 * registers + 2 * rows + registers) / rate;
+    const double some = seconds_of(ROWS_BODY), all = seconds_of(ROWS_AND_COLUMNS_BODY);
+    cr_expect_float_eq(some / of_rows, 1, 0.2, "%g s instead of %g s", some, of_rows);
+    cr_expect_float_eq(all / of_all, 1, 0.2, "%g s instead of %g s", all, of_all);
 }

@@ -445,6 +445,42 @@ static void describe_product(HloArena *arena, const Node *node, MosaicOperation 
     operation->right_batch = read_list(arena, &text);
 }
 
+// The dimensions along which all elements of a value are equal, each a bit. 0 for what is loaded, and for anything that
+// is not known. The depth bounds the steps, and so does MOST_STEPS, since values may be used many times.
+static uint64_t equal_along(Counter *counter, const MlirValue *value, int depth) {
+    const HloShape *shape = vector_of(value);
+    const uint64_t all = ~(uint64_t)0;
+    if (!shape) return value && value->type ? all : 0;  // a scalar
+    if (depth >= DEEPEST_SCALAR || shape->rank > 64 || ++counter->steps > MOST_STEPS) return 0;
+    const int64_t *definition = hlo_int_map_find(&counter->definitions, key_of(value));
+    if (!definition || *definition < 0) return 0;
+    const MlirOperation *operation = (const MlirOperation *)(uintptr_t)*definition;
+    const char *name = plain_name(operation);
+    if (!strcmp(name, "tpu.iota") || !strcmp(name, "vector.iota")) {
+        const MlirAttribute *dimensions = mlir_attribute(operation, "dimensions");
+        if (!dimensions || dimensions->kind != MLIR_INTS) return 0;
+        uint64_t varies = 0;
+        for (int64_t i = 0; i < dimensions->ints.count; i++)
+            if (dimensions->ints.items[i] >= 0 && dimensions->ints.items[i] < 64)
+                varies |= (uint64_t)1 << dimensions->ints.items[i];
+        return ~varies;
+    }
+    if (!strcmp(name, "vector.broadcast") && operation->operand_count == 1) {
+        const HloShape *from = vector_of(operation->operands[0]);
+        if (!from) return all;
+        const int64_t added = shape->rank - from->rank;
+        uint64_t result = 0;
+        for (int64_t i = 0; i < shape->rank; i++)
+            if (i < added || (from->dims[i - added] == 1 && shape->dims[i] != 1)) result |= (uint64_t)1 << i;
+        return result | (added < 0 ? 0 : equal_along(counter, operation->operands[0], depth + 1) << added);
+    }
+    if (strncmp(name, "arith.", 6) != 0 && strncmp(name, "math.", 5) != 0) return 0;
+    uint64_t result = all;
+    for (int64_t i = 0; i < operation->operand_count && result; i++)
+        result &= equal_along(counter, operation->operands[i], depth + 1);
+    return result;
+}
+
 static void collect(Counter *counter, const Nodes *nodes, MosaicWork *work, int64_t *capacity) {
     for (int64_t i = 0; i < nodes->count; i++) {
         const Node *node = &nodes->items[i];
@@ -454,6 +490,8 @@ static void collect(Counter *counter, const Nodes *nodes, MosaicWork *work, int6
         for (int64_t o = 0; o < node->operation->operand_count && o < 3; o++)
             operation.operands[o] = vector_of(node->operation->operands[o]);
         if (node->operation->result_count) operation.result = vector_of(node->operation->results[0]);
+        if (strcmp(node->name, "vector.multi_reduction") != 0 && operation.result)
+            operation.equal_along = equal_along(counter, node->operation->results[0], 0);
         if (!strcmp(node->name, "tpu.matmul")) {
             describe_product(counter->arena, node, &operation);
             if (!operation.operands[0] || !operation.operands[1] ||
@@ -547,6 +585,7 @@ HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const 
     counter->steps = 0;
     walk_grid(counter, &nodes);
     work->is_complete = counter->is_complete && counter->steps <= MOST_STEPS;
+    counter->steps = 0;
     int64_t capacity = 0;
     collect(counter, &nodes, work, &capacity);
     return HLO_SUCCESS;

@@ -21,6 +21,9 @@ typedef struct MosaicOperation {
     double count;                 // in all points of the grid together
     const HloShape *operands[3];  // of vectors; NULL for scalars, memory and anything else
     const HloShape *result;       // the first; likewise
+    // A bit for each dimension along which all elements of the result are equal, as in a mask that is made from an iota
+    // of the other dimension: what is equal in several registers is computed once.
+    uint64_t equal_along;
     // Of tpu.matmul: the dimensions that are added up, and those that both operands have in common.
     HloInts left_contracting, right_contracting, left_batch, right_batch;
 } MosaicOperation;
