@@ -33,6 +33,7 @@ typedef struct EmuProgram {
     // By computation id: bytes that the body of a loop holds all the time, since its transfers were started one
     // iteration ahead (pipelining.h).
     int64_t *extra_bytes;
+    bool sums_end_late;          // whether sums of a loop that nothing in it waits for may do so (pipelining.h)
     HloInstructionVector *held;  // by computation id: the starts of these transfers
     int64_t capacity;            // bytes that a device has for programs
 } EmuProgram;

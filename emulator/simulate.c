@@ -77,11 +77,12 @@ typedef struct Loop {
     struct Loop *outer;
     int64_t depth;    // of its body
     int64_t start;    // of the iteration
-    int64_t *busy;    // picoseconds that its pipelined transfers occupy each link and copy engine; NULL: none
+    int64_t *busy;    // picoseconds that its transfers occupy each link and copy engine; NULL: none
     int64_t longest;  // from the start of a transfer to where the next iteration waits for it, less what lies between
     int64_t longest_op;         // the number of that transfer on the timeline, or -1
     int64_t extra_bytes;        // of arrays that are held for the next iteration
     HloInstructionVector held;  // the starts that make them
+    bool has_pipelined;
     bool is_copy_bound;         // whether copies between memories, not the network, determine `longest`
     HLO_VECTOR(Placed) placed;  // transfers for the next iteration that have a place in this one
 } Loop;
@@ -116,6 +117,7 @@ typedef struct Simulation {
     EmuMemory memory;  // before transfers are pipelined
     int64_t headroom;  // bytes that the entry's current kernel leaves free
     Loop *loop;        // the innermost loop that is run
+    bool is_trial;     // only the time of the step is wanted
 } Simulation;
 
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation);
@@ -180,7 +182,7 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
                       int64_t duration, EmuBound bound) {
     assert(start >= 0 && duration >= 0 && simulation->depth > 0);
     HloArena *arena = simulation->report->arena;
-    if (simulation->ops.count >= MAX_OPS) return -1;
+    if (simulation->is_trial || simulation->ops.count >= MAX_OPS) return -1;
     const EmuOp op = {.name = copy_string(arena, instruction->name),
                       .opcode = hlo_op_text(listed_opcode(instruction, kernel)),
                       .source = source_of(arena, instruction),
@@ -304,8 +306,9 @@ static int64_t links_free(const Simulation *simulation, const EmuTransfer *trans
 static void occupy(Simulation *simulation, int64_t resource, int64_t start, int64_t end, bool pipelined) {
     if (simulation->free_at[resource] == end) return;
     simulation->free_at[resource] = end;
-    if (!pipelined) return;
     Loop *loop = simulation->loop;
+    if (!loop) return;
+    loop->has_pipelined |= pipelined;
     if (!loop->busy) loop->busy = HLO_ARENA_NEW(simulation->program->arena, int64_t, resource_count(simulation));
     loop->busy[resource] = emu_add(loop->busy[resource], end - start);
 }
@@ -414,9 +417,12 @@ static bool is_pipelined(Simulation *simulation, const HloInstruction *start) {
     Loop *loop = simulation->loop;
     if (!loop || loop->depth != simulation->depth || !simulation->program->topology->chip.overlaps_collectives)
         return false;
-    if (emu_ends_late(start, loop->loop)) return true;
-    if (!emu_starts_early(simulation->program->arena, start, loop->loop)) return false;
-    const int64_t bytes = emu_early_bytes(&simulation->program->topology->chip, start);
+    const bool ends_late = emu_ends_late(start, loop->loop);
+    if (ends_late && is_host_slice(start)) return true;
+    if (!(ends_late && simulation->program->sums_end_late) &&
+        !emu_starts_early(simulation->program->arena, start, loop->loop))
+        return false;
+    const int64_t bytes = emu_crossing_bytes(&simulation->program->topology->chip, start);
     if (bytes > simulation->headroom - loop->extra_bytes) return false;
     loop->extra_bytes += bytes;
     if (bytes) hlo_vector_push(simulation->program->arena, &loop->held, (HloInstruction *)(uintptr_t)start);
@@ -534,7 +540,7 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
 static void finish_iteration(Simulation *simulation, Loop *loop) {
     int64_t least = loop->longest, op = loop->longest_op;
     bool is_copy = loop->is_copy_bound;
-    for (int64_t i = 0; loop->busy && i < resource_count(simulation); i++) {
+    for (int64_t i = 0; loop->busy && loop->has_pipelined && i < resource_count(simulation); i++) {
         if (loop->busy[i] <= least) continue;
         least = loop->busy[i];
         op = -1;  // all that use the link together
@@ -686,6 +692,94 @@ static HloStatus run_computation(Simulation *simulation, const HloComputation *c
     simulation->depth--;
     assert(simulation->depth >= 0);
     return status;
+}
+
+// Runs the entry by the current plans, and waits for all transfers in flight.
+static HloStatus run_entry(Simulation *simulation) {
+    EmuProgram *program = simulation->program;
+    simulation->repeat = 1;
+    simulation->now = program->topology->chip.launch_picoseconds;
+    simulation->link_bytes = HLO_ARENA_NEW(program->arena, double, emu_link_limit(program->topology));
+    simulation->free_at = HLO_ARENA_NEW(program->arena, int64_t, resource_count(simulation));
+    HLO_TRY(emu_mail_new(program->arena, simulation->module, &simulation->mail));
+    emu_program_memory(program, &simulation->memory);
+    HLO_TRY(run_computation(simulation, simulation->module->entry));
+    assert(simulation->depth == 0 && simulation->repeat == 1);
+    for (int64_t i = 0; i < simulation->flights.count; i++)
+        wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy,
+                   simulation->flights.items[i].op);
+    return HLO_SUCCESS;
+}
+
+// The orders that are tried, the first of equal ones is used: transfers spread out, kernels moved into waits with and
+// without sums that end late, and each done beside its start, as if nothing ran beside transfers.
+typedef enum Order { ORDER_HIDDEN, ORDER_HIDDEN_IN_ITERATION, ORDER_SPREAD, ORDER_TIGHT, ORDERS } Order;
+
+// The plans of each order; NULL for an order that is the same as an earlier one.
+typedef struct Orders {
+    EmuPlan **plans[ORDERS];
+    bool has_late;  // whether a sum ends late in the first one
+} Orders;
+
+// Makes the plans, and what follows from them, those of an order.
+static void use_plans(Simulation *simulation, Order order, EmuPlan *const *plans) {
+    EmuProgram *program = simulation->program;
+    const int64_t limit = simulation->module->computation_limit;
+    for (int64_t c = 0; c < limit; c++) {
+        program->plans[c] = plans[c];
+        if (program->tight[c]) emu_plan_number(plans[c], program->kernel_of);
+    }
+    memset(program->extra_bytes, 0, (size_t)limit * sizeof(*program->extra_bytes));
+    memset(program->held, 0, (size_t)limit * sizeof(*program->held));
+    emu_program_forget_peaks(program);
+    program->sums_end_late = order == ORDER_HIDDEN;
+}
+
+// Makes the plans of an order and uses them; false if an earlier order is the same.
+static bool use_order(Simulation *simulation, Orders *orders, EmuPlan **spread, Order order) {
+    EmuProgram *program = simulation->program;
+    const size_t size = (size_t)simulation->module->computation_limit * sizeof(*spread);
+    const bool hides = order == ORDER_HIDDEN || order == ORDER_HIDDEN_IN_ITERATION;
+    if (order == ORDER_HIDDEN_IN_ITERATION && !orders->has_late) return false;
+    EmuPlan **plans = hlo_arena_copy(program->arena, spread, size);
+    for (int64_t c = 0; c < simulation->module->computation_limit; c++)
+        if (order == ORDER_TIGHT && program->tight[c]) plans[c] = program->tight[c];
+    use_plans(simulation, order, plans);
+    if (hides) {
+        const bool late = emu_program_hide_transfers(program, simulation->network, simulation->kernel_costs);
+        if (order == ORDER_HIDDEN) orders->has_late = late;
+        memcpy(plans, program->plans, size);
+    }
+    orders->plans[order] = plans;
+    return true;
+}
+
+// Runs the program in the order in which it takes the least time. The clock by which kernels move is not that of the
+// simulation: it knows one computation at a time, and links by the sets that transfers use.
+static HloStatus run_best(Simulation *simulation) {
+    EmuProgram *program = simulation->program;
+    const int64_t limit = simulation->module->computation_limit;
+    bool has_choice = false;
+    for (int64_t c = 0; c < limit; c++) has_choice |= program->tight[c] != NULL;
+    if (!has_choice) return run_entry(simulation);
+    EmuPlan **spread = hlo_arena_copy(program->arena, program->plans, (size_t)limit * sizeof(*spread));
+    Orders orders = {.has_late = false};
+    const Simulation fresh = *simulation;
+    const EmuReport empty = *simulation->report;
+    Order best = ORDER_HIDDEN;
+    int64_t least = INT64_MAX, waited = 1;
+    for (Order order = ORDER_HIDDEN; order < ORDERS && waited; order++) {
+        if (!use_order(simulation, &orders, spread, order)) continue;
+        simulation->is_trial = true;
+        HLO_TRY(run_entry(simulation));
+        waited = simulation->report->exposed_picoseconds + simulation->report->copy_picoseconds;
+        if (simulation->now < least) best = order;
+        if (simulation->now < least) least = simulation->now;
+        *simulation = fresh;
+        *simulation->report = empty;
+    }
+    use_plans(simulation, best, orders.plans[best]);
+    return run_entry(simulation);
 }
 
 // Lists the links with traffic.
@@ -907,29 +1001,18 @@ static HloStatus simulate(void *argument) {
     simulation->network = emu_network_new(call->network_scratch, call->topology, places, module->replica_count,
                                           module->num_partitions, faults);
     emu_network_remember(simulation->network, call->scratch);
-    HLO_TRY(emu_mail_new(call->scratch, module, &simulation->mail));
     simulation->starts = HLO_ARENA_NEW(call->scratch, int64_t *, module->computation_limit);
     simulation->kernel_costs = call->options ? call->options->kernel_costs : EMU_KERNEL_COSTS_BODY;
     simulation->slowness = 1;
     report->slowest_device = report->fastest_device = -1;
     report->slowness = 1;
     if (faults->device_slowness) find_straggler(simulation, faults->device_slowness, places, participants);
-    simulation->link_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
     simulation->transfer_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
-    simulation->free_at = HLO_ARENA_NEW(call->scratch, int64_t, resource_count(simulation));
     simulation->module = module;
     simulation->axes = read_axes(call->scratch, call->options ? call->options->mesh : NULL);
-    simulation->repeat = 1;
-    simulation->now = chip->launch_picoseconds;
     emu_program_choose_rate(simulation->program);
     emu_program_fit_memory(simulation->program);
-    emu_program_hide_transfers(simulation->program, simulation->network, simulation->kernel_costs);
-    emu_program_memory(simulation->program, &simulation->memory);
-    HLO_TRY(run_computation(simulation, module->entry));
-    assert(simulation->depth == 0 && simulation->repeat == 1);
-    for (int64_t i = 0; i < simulation->flights.count; i++)
-        wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy,
-                   simulation->flights.items[i].op);
+    HLO_TRY(run_best(simulation));
     report->topology = copy_string(arena, call->topology->name);
     report->device_kind = copy_string(arena, call->topology->device_kind);
     report->module = copy_string(arena, module->name);

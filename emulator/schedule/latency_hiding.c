@@ -7,8 +7,8 @@
 //   forwards     s k1 d k2(d) k3        ->   s k1 k3 d k2(d)         k3 needs neither
 //   backwards    k3 k1 s k2 d k4(d)     ->   k1 s k2 k3 d k4(d)
 //
-// Transfers for the next iteration of a loop (pipelining.h) depend on nothing in this one. They start where their links
-// are free for long enough, so that no other transfer waits for them.
+// No kernel of an iteration of a loop waits for transfers that cross into the next one (pipelining.h). They start where
+// their links are free for long enough, so that no other transfer waits for them.
 //
 // The order depends on the plan alone, and so not on the program's text. Each wait looks at MOST_LOOKED_AT kernels at
 // most, so that a plan of n kernels takes O(n) time.
@@ -42,7 +42,8 @@ typedef struct Slot {
     int64_t opener;        // the kernel that starts the transfer that this one waits for; -1: none
     int64_t seen;          // the number of the last search that came here
     EmuOpClass kind;
-    bool crosses;  // the transfer is for the next iteration
+    bool crosses;  // the next iteration waits for the transfer
+    bool is_made;  // it sends what this iteration computes
     bool has_run;
 } Slot;
 
@@ -73,20 +74,22 @@ typedef struct Reader {
     const EmuPlan *plan;
     Routes *routes;
     int64_t headroom;  // bytes that the program leaves free for what crosses iterations
+    bool has_late;     // whether a sum ends late
 } Reader;
 
 // ---- reading the plan
 
-// Whether a transfer crosses the boundary of two iterations: what it brings for the next one must find memory.
-static bool crosses_iterations(Reader *reader, const HloInstruction *start) {
+// Finds out whether a transfer crosses the boundary of two iterations: what it needs meanwhile must find memory.
+static void read_crossing(Reader *reader, const HloInstruction *start, Slot *slot) {
     const HloComputation *body = reader->plan->computation;
     const HloInstruction *loop = body->callers.count == 1 ? body->callers.items[0] : NULL;
-    if (!loop || !hlo_is(loop, HLO_OP_WHILE) || loop->called[1] != body) return false;
-    if (emu_ends_late(start, loop)) return true;
-    const int64_t bytes = emu_early_bytes(&reader->program->topology->chip, start);
-    if (bytes > reader->headroom || !emu_starts_early(reader->program->arena, start, loop)) return false;
-    reader->headroom -= bytes;
-    return true;
+    if (!loop || !hlo_is(loop, HLO_OP_WHILE) || loop->called[1] != body) return;
+    const int64_t bytes = emu_crossing_bytes(&reader->program->topology->chip, start);
+    if (bytes > reader->headroom) return;
+    slot->is_made = reader->program->sums_end_late && emu_ends_late(start, loop);
+    slot->crosses = slot->is_made || emu_starts_early(reader->program->arena, start, loop);
+    reader->has_late |= slot->is_made;
+    if (slot->crosses) reader->headroom -= bytes;
 }
 
 // The number of a transfer's set of links.
@@ -118,7 +121,7 @@ static void read_transfer(Reader *reader, const EmuKernel *kernel, Slot *slot) {
     const HloInstruction *at = kernel->members[0], *inner = emu_synchronous_instruction(at);
     EmuNetwork *network = reader->network;
     if (!hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) && at->opcode != HLO_OP_SEND) return;
-    slot->crosses = kernel->kind != EMU_OP_COLLECTIVE && crosses_iterations(reader, at);
+    if (kernel->kind != EMU_OP_COLLECTIVE) read_crossing(reader, at, slot);
     const HloArenaMark mark = hlo_arena_mark(network->arena);
     EmuTransfer transfer;
     HloStatus status = emu_transfer(network, at, &transfer);
@@ -396,7 +399,7 @@ static int64_t next_use(const Uses *uses, int64_t at, int64_t route) {
 static int64_t find_place(const Uses *uses, const Slot *slot) {
     const Clock *clock = uses->clock;
     int64_t best = -1, longest = 0, until = 0, use = next_use(uses, 0, slot->route);
-    for (int64_t k = 0; k < clock->count; k++) {
+    for (int64_t k = slot->is_made ? slot - clock->slots : 0; k < clock->count; k++) {
         const int64_t now = clock->slots[k].end_of_work;
         for (; use < uses->items.count && uses->items.items[use].from <= now;
              use = next_use(uses, use + 1, slot->route))
@@ -485,18 +488,21 @@ static int64_t alive_beside(const Reader *reader, const EmuMemory *memory) {
     return at == entry && caller ? memory->alive[reader->program->kernel_of[caller->id]] : memory->temp_bytes;
 }
 
-void emu_program_hide_transfers(EmuProgram *program, EmuNetwork *network, EmuKernelCosts costs) {
+bool emu_program_hide_transfers(EmuProgram *program, EmuNetwork *network, EmuKernelCosts costs) {
     assert(program && network);
     EmuMemory memory;
     const HloModule *module = program->module;
     emu_program_memory(program, &memory);
     const int64_t most = memory.peak_bytes > program->capacity ? memory.peak_bytes : program->capacity;
+    bool has_late = false;
     for (int64_t c = 0; c < module->computations.count; c++) {
         const int32_t id = module->computations.items[c]->id;
         Routes routes = {.words = 0};
-        Reader reader = {program, network, costs, program->plans[id], &routes, program->capacity};
+        Reader reader = {program, network, costs, program->plans[id], &routes, program->capacity, false};
         if (!program->tight[id]) continue;
         reader.headroom -= memory.peak_bytes - memory.temp_bytes + alive_beside(&reader, &memory);
         hide_transfers(&reader, most);
+        has_late |= reader.has_late;
     }
+    return has_late;
 }

@@ -13,8 +13,9 @@
 
 // Gives the plans of a program whose transfers emu_program_plan() has spread orders with less waiting, by the times of
 // `network`, where the program then still fits (or needs no more memory, if it does not fit now). Plans of scheduled
-// programs stay as they are. After emu_program_fit_memory(). Whatever the network refuses is left to the caller's own
-// use of it. Memory errors jump to hlo_protect().
-void emu_program_hide_transfers(EmuProgram *program, EmuNetwork *network, EmuKernelCosts costs);
+// programs stay as they are. Returns whether a sum ends late (EmuProgram.sums_end_late). After
+// emu_program_fit_memory(). Whatever the network refuses is left to the caller's own use of it. Memory errors jump to
+// hlo_protect().
+bool emu_program_hide_transfers(EmuProgram *program, EmuNetwork *network, EmuKernelCosts costs);
 
 #endif

@@ -14,6 +14,8 @@
 
 // Instructions between a transfer and the state of the loop that are looked through.
 #define MOST_INSTRUCTIONS 256
+// Instructions between a transfer and where its result is stored, at most.
+#define MOST_STEPS 16
 
 // Whether an iteration knows this value of the loop's state one iteration ahead.
 static bool is_known_ahead(const HloInstruction *loop, const HloInstruction *value) {
@@ -60,7 +62,7 @@ bool emu_starts_early(HloArena *arena, const HloInstruction *start, const HloIns
     return early;
 }
 
-int64_t emu_early_bytes(const EmuChip *chip, const HloInstruction *start) {
+int64_t emu_crossing_bytes(const EmuChip *chip, const HloInstruction *start) {
     const int64_t leaves = hlo_shape_leaf_count(start->shape);
     int64_t most = 0;
     for (int64_t i = 0; i < leaves; i++) {
@@ -80,12 +82,37 @@ static const HloInstruction *only_user(const HloInstruction *value) {
     return NULL;
 }
 
+// Whether `at` makes an element of the loop's next state of the element before, `state`, which nothing else reads.
+static bool changes_state(const HloInstruction *at, const HloInstruction *state, const HloInstruction *root) {
+    return hlo_is(state, HLO_OP_GET_TUPLE_ELEMENT) && hlo_is(state->operands[0], HLO_OP_PARAMETER) &&
+           state->users.count == 1 && only_user(at) == root;
+}
+
+// Whether all that is made of a value is stored in the state of the loop or added to it.
+static bool is_only_stored(const HloInstruction *value, const HloInstruction *root) {
+    for (int i = 0; i < MOST_STEPS && value->users.count == 1; i++) {
+        const HloInstruction *user = value->users.items[0];
+        const bool first = user->operand_count == 2 && user->operands[0] == value;
+        if (hlo_is(user, HLO_OP_DYNAMIC_UPDATE_SLICE))
+            return user->operands[1] == value && changes_state(user, user->operands[0], root);
+        if (hlo_is(user, HLO_OP_ADD) && changes_state(user, user->operands[first], root)) return true;
+        if (user->operand_count != 1 || (!may_move(user) && emu_op_class(user->opcode) != EMU_OP_DONE)) return false;
+        value = user;
+        if (!hlo_shape_is_tuple(value->shape)) continue;
+        for (int64_t u = 0; u < value->users.count; u++)
+            if (!hlo_is(value->users.items[u], HLO_OP_GET_TUPLE_ELEMENT) ||
+                !is_only_stored(value->users.items[u], root))
+                return false;
+        return value->users.count > 0;
+    }
+    return false;
+}
+
 bool emu_ends_late(const HloInstruction *start, const HloInstruction *loop) {
     assert(start && hlo_is(loop, HLO_OP_WHILE));
     const HloInstruction *root = loop->called[1]->root, *inner = emu_synchronous_instruction(start);
-    const bool updates = hlo_is(inner, HLO_OP_DYNAMIC_UPDATE_SLICE) && start->operand_count > 0;
-    if (!updates || !hlo_is(root, HLO_OP_TUPLE) || only_user(start) != root) return false;
-    const HloInstruction *state = start->operands[0];
-    return hlo_is(state, HLO_OP_GET_TUPLE_ELEMENT) && hlo_is(state->operands[0], HLO_OP_PARAMETER) &&
-           state->users.count == 1;
+    if (!hlo_is(root, HLO_OP_TUPLE)) return false;
+    if (hlo_is(inner, HLO_OP_DYNAMIC_UPDATE_SLICE) && start->operand_count > 0)
+        return changes_state(start, start->operands[0], root);
+    return hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) && is_only_stored(start, root);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which transfers in the body of a loop a compiler moves over the boundary between two iterations, so that they run
 // beside the whole of one: loads and gathers that depend only on what every iteration knows are made one iteration
-// ahead; stores whose result only the next iteration's store changes end one iteration later.
+// ahead; stores whose result only the next iteration's store changes, and sums over devices that are only stored or
+// added up (gradients), end one iteration later.
 //
 //   iteration i   | k1 | k2 |   k3   |          without: k1 waits for the load of its weights
 //                 start(i+1) ......              with: the load of iteration i+1 starts here,
@@ -19,9 +20,10 @@
 // that start early. Optimization barriers hold nothing back. Scratch memory is taken from `arena` and given back;
 // memory errors jump to hlo_protect().
 bool emu_starts_early(HloArena *arena, const HloInstruction *start, const HloInstruction *loop);
-// The bytes that a transfer which starts early makes on the device, and that are held for the next iteration.
-int64_t emu_early_bytes(const EmuChip *chip, const HloInstruction *start);
-// Whether the result of `start` only becomes an element of the loop's next state that nothing else in the body uses.
+// The bytes of the largest array of a transfer, which the device holds where it crosses into the next iteration.
+int64_t emu_crossing_bytes(const EmuChip *chip, const HloInstruction *start);
+// Whether the result of `start` only becomes an element of the loop's next state that nothing else in the body uses: a
+// store, or a collective whose results are stored in an element or added to one.
 bool emu_ends_late(const HloInstruction *start, const HloInstruction *loop);
 
 #endif
