@@ -47,6 +47,29 @@ static const RuleCase rules[] = {
          "  a = f32[4] select(p, x, y)\n  ROOT r = f32[4] select(p, a, z)\n",
      P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
          "  ROOT r = f32[4] select(p, x, z)\n"},
+    // A choice whose results are chosen again; not where one is a result, is chosen by another predicate or the other
+    // way around, or moves.
+    {P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
+         "  a = f32[4] select(p, y, x)\n  b = f32[4] sqrt(a)\n  c = f32[4] multiply(a, b)\n"
+         "  ROOT r = f32[4] select(p, z, c)\n",
+     P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
+         "  b = f32[4] sqrt(x)\n  c = f32[4] multiply(x, b)\n  ROOT r = f32[4] select(p, z, c)\n"},
+    {P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
+         "  a = f32[4] select(p, y, x)\n  b = f32[4] sqrt(a)\n  ROOT r = f32[4] select(p, b, z)\n",
+     P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
+         "  b = f32[4] sqrt(y)\n  ROOT r = f32[4] select(p, b, z)\n"},
+    STAYS(P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
+         "  a = f32[4] select(p, y, x)\n  b = f32[4] sqrt(a)\n  c = f32[4] select(p, z, b)\n"
+         "  ROOT r = f32[4] add(c, b)\n"),
+    STAYS(P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
+         "  a = f32[4] select(p, y, x)\n  b = f32[4] sqrt(a)\n  c = f32[4] select(p, z, b)\n"
+         "  d = f32[4] select(p, b, y)\n  ROOT r = f32[4] add(c, d)\n"),
+    STAYS(P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3) P("pred[4]", "q", 4)
+         "  a = f32[4] select(p, y, x)\n  b = f32[4] sqrt(a)\n  c = f32[4] select(q, z, b)\n"
+         "  d = f32[4] select(p, x, y)\n  ROOT r = f32[4] add(c, d)\n"),
+    STAYS(P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
+         "  a = f32[4] select(p, y, x)\n  b = f32[4] reverse(a), dimensions={0}\n"
+         "  ROOT r = f32[4] select(p, z, b)\n"),
     // Counters and repeated scalars, repeated, cut and joined.
     {X("s32[3,4]") "  i = s32[4] iota(), iota_dimension=0\n  b = s32[3,4] broadcast(i), dimensions={1}\n"
          "  ROOT r = s32[3,4] add(x, b)\n",

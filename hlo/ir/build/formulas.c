@@ -51,10 +51,9 @@ HloInstruction *hlo_graph_polynomial(const HloGraph *graph, HloInstruction *x, c
 // For small w, p is a polynomial in w minus the middle of the range; for large w, in √w minus a middle. Ranges and
 // coefficients: M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade (2012), chapter 10.
 
-// One range of w.
+// One range of w. Polynomials of ranges after the first are in √w.
 typedef struct Range {
     double limit;  // upper bound of w, exclusive
-    bool root;     // the polynomial is in √w
     double middle;
     const double *coefficients;  // highest power first
     size_t count;
@@ -93,42 +92,71 @@ static const double double_far_tail[] = {
     4.8499064014085844,
 };
 
-static const Range single_precision[] = {{5, false, 2.5, COUNTED(single_centre)},
-                                         {INFINITY, true, 3, COUNTED(single_tail)}};
-static const Range double_precision[] = {{6.25, false, 3.125, COUNTED(double_centre)},
-                                         {16, true, 3.25, COUNTED(double_tail)},
-                                         {INFINITY, true, 5, COUNTED(double_far_tail)}};
+static const Range single_precision[] = {{5, 2.5, COUNTED(single_centre)}, {INFINITY, 3, COUNTED(single_tail)}};
+static const Range double_precision[] = {
+    {6.25, 3.125, COUNTED(double_centre)}, {16, 3.25, COUNTED(double_tail)}, {INFINITY, 5, COUNTED(double_far_tail)}};
 enum { MOST_RANGES = HLO_COUNT_OF(double_precision) };
 
-// p(w), each element by the polynomial of its range: all polynomials are computed for all elements, and selects choose
-// among them, nested from the last range, the default, to the first.
+// The ranges among which elements are chosen.
+typedef struct Chooser {
+    const HloGraph *graph;
+    const Range *ranges;
+    size_t count;
+    HloInstruction *below[MOST_RANGES];  // w is below the range's limit; none for the last
+} Chooser;
+
+// The coefficients at `power` (0: the highest) of the ranges that have so many.
+static HloInstruction *coefficient(const Chooser *of, size_t power) {
+    HloInstruction *chosen = number(of->graph, of->ranges[0].coefficients[power]);
+    for (size_t i = 1; i < of->count && power < of->ranges[i].count; i++) {
+        HloInstruction *other = number(of->graph, of->ranges[i].coefficients[power]);
+        chosen = select(of->graph, of->below[i - 1], chosen, other);
+    }
+    return chosen;
+}
+
+// w less the middle of the first range, or sqrt(w) less that of a later one.
+static HloInstruction *from_middle(const Chooser *of, HloInstruction *w) {
+    const HloGraph *graph = of->graph;
+    HloInstruction *near = binary(graph, HLO_OP_SUBTRACT, w, number(graph, of->ranges[0].middle));
+    // The slope of the root would be infinite at 0, where the other choice hides it. The simplifier removes this
+    // choice again where no derivative is taken.
+    HloInstruction *limit = number(graph, of->ranges[0].limit);
+    HloInstruction *root = unary(graph, HLO_OP_SQRT, select(graph, of->below[0], limit, w));
+    HloInstruction *middle = number(graph, of->ranges[1].middle);
+    for (size_t i = 2; i < of->count; i++) {
+        HloInstruction *other = number(graph, of->ranges[i].middle);
+        middle = select(graph, of->below[i - 1], middle, other);
+    }
+    return select(graph, of->below[0], near, binary(graph, HLO_OP_SUBTRACT, root, middle));
+}
+
+// p(w), each element by the polynomial of its range: one polynomial whose argument and coefficients are chosen, as XLA
+// has it. Where the ranges have different degrees, those of lower degree keep their sum in the last steps.
 static HloInstruction *of_ranges(const HloGraph *graph, HloInstruction *w, const Range *ranges, size_t count) {
-    assert(count >= 2 && count <= MOST_RANGES && !ranges[0].root);
-    HloInstruction *below[MOST_RANGES], *from_middle[MOST_RANGES], *root = NULL;
-    for (size_t i = 0; i < count - 1; i++)
-        below[i] = compare(graph, w, number(graph, ranges[i].limit), HLO_ComparisonDirection_LT);
-    for (size_t i = 0; i < count; i++) {
-        HloInstruction *middle = number(graph, ranges[i].middle);
-        // The root is used from here on only; below, its slope would be infinite at 0.
-        if (ranges[i].root && !root) {
-            HloInstruction *least = number(graph, ranges[i - 1].limit);
-            root = unary(graph, HLO_OP_SQRT, binary(graph, HLO_OP_MAXIMUM, w, least));
-        }
-        from_middle[i] = binary(graph, HLO_OP_SUBTRACT, ranges[i].root ? root : w, middle);
+    assert(count >= 2 && count <= MOST_RANGES);
+    Chooser of = {graph, ranges, count, {NULL}};
+    for (size_t i = 0; i < count - 1; i++) {
+        assert(ranges[i].count >= ranges[i + 1].count); /* the sums of the later ranges are ready first */
+        of.below[i] = compare(graph, w, number(graph, ranges[i].limit), HLO_ComparisonDirection_LT);
     }
-    HloInstruction *result = NULL;
-    for (size_t i = count; i-- > 0;) {
-        HloInstruction *p = hlo_graph_polynomial(graph, from_middle[i], ranges[i].coefficients, ranges[i].count);
-        result = i == count - 1 ? p : select(graph, below[i], p, result);
+    HloInstruction *argument = from_middle(&of, w), *sum = coefficient(&of, 0);
+    for (size_t power = 1; power < ranges[0].count; power++) {
+        HloInstruction *next = coefficient(&of, power);
+        next = binary(graph, HLO_OP_ADD, next, binary(graph, HLO_OP_MULTIPLY, sum, argument));
+        size_t ready = count;  // the first range whose sum is complete
+        while (ready > 1 && power >= ranges[ready - 1].count) ready--;
+        sum = ready < count ? select(graph, of.below[ready - 1], next, sum) : next;
     }
-    return result;
+    return sum;
 }
 
 HloInstruction *hlo_graph_erf_inv(const HloGraph *graph, HloInstruction *x, HloType type) {
     assert(graph->append && graph->number);
     assert(type == HLO_F32 || type == HLO_F64); /* other types have no polynomial */
     // At the ends w would be infinite, and p NaN. Each select chooses an operand rather than a result, since the slope
-    // of what is not chosen would be 0 times infinity: the derivative of the whole is the right one everywhere.
+    // of what is not chosen would be 0 times infinity: the derivative of the whole is the right one everywhere. The
+    // last select repeats these choices, so that the simplifier removes them where no derivative is taken.
     HloInstruction *one = number(graph, 1);
     HloInstruction *at_end = compare(graph, unary(graph, HLO_OP_ABS, x), one, HLO_ComparisonDirection_EQ);
     HloInstruction *inner = select(graph, at_end, number(graph, 0), x);

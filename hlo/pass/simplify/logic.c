@@ -133,6 +133,45 @@ static HloInstruction *select_again(HloInstruction *i) {
     return hlo_pass_select(i, predicate, on_yes ? yes->operands[1] : yes, on_no ? no->operands[2] : no);
 }
 
+// The most instructions between two selects of one predicate that select_within_choice() looks at.
+enum { MOST_WITHIN = 256 };
+
+// Of the operands 1 and 2 of selects by `predicate`, those that all uses of i's elements end in, as a set of bits; 0 if
+// a use ends elsewhere or too far away. Between are elementwise ops only, in which elements keep their places.
+static unsigned chosen_sides(const HloInstruction *i, const HloInstruction *predicate) {
+    const HloInstruction *seen[MOST_WITHIN] = {i};
+    unsigned sides = 0;
+    for (int at = 0, count = 1; at < count; at++) {
+        if (seen[at]->parent->root == seen[at]) return 0;
+        for (int64_t k = 0; k < seen[at]->users.count; k++) {
+            const HloInstruction *user = seen[at]->users.items[k];
+            if (hlo_is(user, HLO_OP_SELECT) && user->operands[0] == predicate) {
+                for (int side = 1; side <= 2; side++)
+                    if (user->operands[side] == seen[at]) sides |= 1U << side;
+                continue;
+            }
+            if (!hlo_op_is(user->opcode, HLO_OP_IS_ELEMENTWISE)) return 0;
+            int known = 0;
+            while (known < count && seen[known] != user) known++;
+            if (known < count) continue;
+            if (count == MOST_WITHIN) return 0;
+            seen[count++] = user;
+        }
+    }
+    return sides;
+}
+
+// select(p, a, b) is b where all that is computed from it is chosen by p again, as in select(p, c, sqrt(select(p, 1,
+// x))): the elements in which it is a are chosen nowhere. Formulas have these guards for their derivatives, where they
+// must stay.
+static HloInstruction *select_within_choice(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SELECT));
+    const HloInstruction *predicate = i->operands[0];
+    if (predicate->users.count < 2) return NULL;
+    const unsigned sides = chosen_sides(i, predicate);
+    return sides == 1U << 1 ? i->operands[1] : sides == 1U << 2 ? i->operands[2] : NULL;
+}
+
 static const HloSimplifyRule rules[] = {
     {HLO_OP_AND, hlo_simplify_equal_operands},
     {HLO_OP_AND, with_constant},
@@ -149,6 +188,7 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_SELECT, select_of_not},
     {HLO_OP_SELECT, select_of_truth},
     {HLO_OP_SELECT, select_again},
+    {HLO_OP_SELECT, select_within_choice},
 };
 
 HloSimplifyTable hlo_simplify_logic(void) {
