@@ -34,6 +34,7 @@ typedef struct EmuProgram {
     // iteration ahead (pipelining.h).
     int64_t *extra_bytes;
     bool sums_end_late;          // whether sums of a loop that nothing in it waits for may do so (pipelining.h)
+    bool collectives_stay;       // whether no collective of a loop crosses into another iteration (pipelining.h)
     HloInstructionVector *held;  // by computation id: the starts of these transfers
     int64_t capacity;            // bytes that a device has for programs
 } EmuProgram;

@@ -417,6 +417,9 @@ static bool is_pipelined(Simulation *simulation, const HloInstruction *start) {
     Loop *loop = simulation->loop;
     if (!loop || loop->depth != simulation->depth || !simulation->program->topology->chip.overlaps_collectives)
         return false;
+    const EmuProgram *program = simulation->program;
+    const HloOpcode opcode = emu_synchronous_opcode(start);
+    if (program->collectives_stay && hlo_op_is(opcode, HLO_OP_IS_COLLECTIVE)) return false;
     const bool ends_late = emu_ends_late(start, loop->loop);
     if (ends_late && is_host_slice(start)) return true;
     if (!(ends_late && simulation->program->sums_end_late) &&
@@ -712,7 +715,7 @@ static HloStatus run_entry(Simulation *simulation) {
 }
 
 // The orders that are tried, the first of equal ones is used: transfers spread out, kernels moved into waits with and
-// without sums that end late, and each done beside its start, as if nothing ran beside transfers.
+// without sums that end late, and each done beside its start in the same iteration, as if nothing ran beside transfers.
 typedef enum Order { ORDER_HIDDEN, ORDER_HIDDEN_IN_ITERATION, ORDER_SPREAD, ORDER_TIGHT, ORDERS } Order;
 
 // The plans of each order; NULL for an order that is the same as an earlier one.
@@ -733,6 +736,7 @@ static void use_plans(Simulation *simulation, Order order, EmuPlan *const *plans
     memset(program->held, 0, (size_t)limit * sizeof(*program->held));
     emu_program_forget_peaks(program);
     program->sums_end_late = order == ORDER_HIDDEN;
+    program->collectives_stay = order == ORDER_TIGHT;
 }
 
 // Makes the plans of an order and uses them; false if an earlier order is the same.
