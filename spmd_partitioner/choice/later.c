@@ -26,12 +26,17 @@ static bool is_zero(const HloInstruction *at) {
     return hlo_is(at, HLO_OP_CONSTANT) && hlo_literal_is_zero(hlo_constant_literal(at));
 }
 
+// Integers of a sum wrap on each device: a result of another type would not wrap where they did.
+static bool wraps_as(const HloInstruction *operand, const HloInstruction *op) {
+    return operand->shape->type == op->shape->type || !hlo_type_is_integer(operand->shape->type);
+}
+
 // Whether `op` is linear in operand `index` alone, while the others are fixed.
 static bool is_linear_in(const HloInstruction *op, int32_t index) {
     switch (op->opcode) {
         case HLO_OP_NEGATE:
-        case HLO_OP_MULTIPLY:
-        case HLO_OP_DOT: return true;
+        case HLO_OP_MULTIPLY: return true;
+        case HLO_OP_DOT: return wraps_as(op->operands[index], op);
         // Integers are rounded by each device.
         case HLO_OP_DIVIDE: return index == 0 && !hlo_type_is_integer(op->shape->type);
         case HLO_OP_SELECT: return index > 0 && is_zero(op->operands[3 - index]);

@@ -85,6 +85,18 @@ Test(later, infinite_weights_do_not_meet_the_zeros_of_other_devices) {
     check_partitioned(text, NULL, 3);
 }
 
+// bug: devices added up what had wrapped on each of them, in a wider type.
+Test(later, bug_sums_of_narrow_integers_wrap_before_a_wider_product) {
+    check_partitioned("HloModule m, num_partitions=4\nENTRY e {\n a = s8[16,32] parameter(0)" COLUMNS
+                      "\n b = s8[32,24] parameter(1)" ROWS
+                      "\n c = s8[] constant(101)\n e = s8[16,32] broadcast(c), dimensions={}\n"
+                      " f = s8[16,32] multiply(a, e)\n"
+                      " d = s8[16,24] dot(f, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                      " u = s8[24] parameter(2)\n ROOT s = s32[16] dot(d, u), lhs_contracting_dims={1}, "
+                      "rhs_contracting_dims={0}, sharding={replicated}\n}\n",
+                      NULL, 5);
+}
+
 // ---- random ones
 
 static const char *const tiles_of_two[] = {"",
