@@ -33,13 +33,15 @@ exits 1 "check: slower than the baseline" meshlo check "$step" --on v2-8 --basel
 exits 0 "check: within the tolerance" meshlo check "$step" --on v2-8 --baseline faster.json --tolerance 6%
 exits 2 "check: time without a slice" meshlo check "$step" --max-step 20ms
 says err "needs a slice" "check: time without a slice: said"
-for wrong in "--max-step soon" "--max-step -1s" "--max-memory lots" "--max-bytes 1e99" "--tolerance 2%" "--baseline $step" \
-    "--baseline check.json --tolerance 2"; do
+for wrong in "--max-step soon" "--max-step -1s" "--max-memory lots" "--max-bytes 1e99" "--tolerance 2%" \
+    "--baseline missing.json" "--baseline check.json --tolerance 2"; do
     # shellcheck disable=SC2086
     exits 2 "check: $wrong" meshlo check "$step" --on v2-8 $wrong
 done
 echo '{"step_seconds": 1}' >none.json
-exits 2 "check: a baseline that is none" meshlo check "$step" --on v2-8 --baseline none.json
+exits 3 "check: a baseline that is none" meshlo check "$step" --on v2-8 --baseline none.json
+exits 3 "check: a program as baseline (bug_baseline_that_does_not_parse_is_wrong_usage)" \
+    meshlo check "$step" --on v2-8 --baseline "$step"
 
 cat >wide.hlo <<'HLO'
 HloModule wide

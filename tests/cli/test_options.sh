@@ -103,7 +103,7 @@ done <<'CASES'
 2|more than 32 numbers|shardings --mesh a=4 --shape 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1 --spec a
 2|unknown mesh axis 'c'; the mesh has: a, b|shardings --mesh a=4,b=2 --shape 8 --spec c
 2|did you mean 'right'|shardings --mesh left=4,right=2 --shape 8 --spec rigth
-2|<stdin>:1:1: error: JSON|check dot.hlo --baseline -
+3|<stdin>:1:1: error: JSON|check dot.hlo --baseline -
 2|FILE is missing (see meshlo run --help)|run
 2|no topology given, and MESHLO_TOPOLOGY is not set|emulate dot.hlo
 2|the option 'hots=1' is unknown; there are hosts, wrap and megacore|topology v4:2x2x2,hots=1

@@ -109,9 +109,9 @@ exits 2 "check: no collective" meshlo check dot.hlo --forbid all-gathr
 says err "did you mean all-gather" "check: no collective: near match"
 exits 2 "check: no number" meshlo check dot.hlo --max-bytes 3QiB
 echo '{"collectives": 1}' >wrong.json
-exits 2 "check: no report" meshlo check dot.hlo --baseline wrong.json
+exits 3 "check: no report" meshlo check dot.hlo --baseline wrong.json
 echo '{' >broken.json
-exits 2 "check: broken JSON" meshlo check dot.hlo --baseline broken.json
+exits 3 "check: broken JSON" meshlo check dot.hlo --baseline broken.json
 
 # Each level calls the one below twice: it was walked through once for every way to come there.
 {

@@ -256,14 +256,15 @@ static HloStatus read_baseline(CliContext *context, const char *path, const HloJ
     HloJsonValue *value = NULL;
     context->stage = CLI_STAGE_USAGE;
     HLO_TRY(hlo_file_read(path, (size_t)1 << 30, &content));
+    context->stage = CLI_STAGE_PROGRAM;
     HloStatus status =
         hlo_json_parse(context->arena, strcmp(path, "-") ? path : "<stdin>", content.data, content.size, &value);
     hlo_file_content_free(&content);
     HLO_TRY(status);
     *baseline = value;
     if (value->kind == HLO_JSON_OBJECT && bytes_of_baseline(value) >= 0) return HLO_SUCCESS;
-    return cli_usage_error(
-        context, "--baseline: the file is not a report of meshlo check, partition, explain or emulate --json");
+    return hlo_error(HLO_INVALID_ARGUMENT,
+                     "--baseline: the file is not a report of meshlo check, partition, explain or emulate --json");
 }
 
 // ---- the verb
