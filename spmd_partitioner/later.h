@@ -18,4 +18,13 @@ int32_t spmd_waiting_operand(SpmdPartitioner *partitioner, const HloInstruction 
 // The axes of the factors of an op to which operand `sum` is left as a sum: those of that operand.
 SpmdAxes *spmd_waiting_factors(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t sum);
 
+// Where a device does not have what is looked up, it adds zeros to the sum. These must not become NaN where another
+// operand is infinite. Returns `made`, what `op` makes of the sum at operand `sum`, with zeros again where there were
+// zeros. Products that add up at once get the other factor with zeros there: spmd_mask_factors() returns their
+// operands.
+HloInstruction *spmd_keep_zeros(SpmdPartitioner *partitioner, const HloInstruction *op, int32_t sum,
+                                HloInstruction *made);
+HloInstruction *const *spmd_mask_factors(SpmdPartitioner *partitioner, const HloInstruction *op, int32_t sum,
+                                         HloInstruction *const *operands);
+
 #endif

@@ -551,14 +551,6 @@ static const HloShape *local_result(SpmdPartitioner *partitioner, const SpmdRule
     return hlo_shape_tuple(arena, shapes, rule->result_count);
 }
 
-// The zeros that a device adds to a sum, where it selects them, must not become NaN where another operand is infinite:
-// they are selected again.
-static HloInstruction *keep_zeros(SpmdPartitioner *partitioner, HloInstruction *made, const HloInstruction *sum) {
-    const bool scales = hlo_is(made, HLO_OP_MULTIPLY) || hlo_is(made, HLO_OP_DIVIDE);
-    if (!scales || !hlo_is(sum, HLO_OP_SELECT)) return made;
-    return spmd_emit_select(partitioner, sum->operands[0], made, sum->operands[2]);
-}
-
 // `operands` are local and in the forms of spmd_factor_operand(). Attributes that name sizes (slice
 // sizes, groups) are changed to local ones by the row's `adjust`.
 HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
@@ -574,6 +566,8 @@ HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rul
     SpmdAtomSet sums = spmd_passed_sums(partitioner, op) & ~spmd_factor_atoms(rule, factors);
     partial |= sums;
     const HloShape *shape = local_result(partitioner, rule, shardings);
+    const int32_t waiting = spmd_waiting_operand(partitioner, op);
+    if (waiting >= 0) operands = spmd_mask_factors(partitioner, op, waiting, operands);
     HloInstruction *made = spmd_clone(partitioner, op, shape, operands, op->operand_count);
     const SpmdOp *row = spmd_op(op->opcode);
     if (row->adjust) {
@@ -584,12 +578,10 @@ HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rul
         row->adjust(rule, partitioner->module->arena, attributes, locals, made->shape);
         hlo_instruction_set_attributes(made, attributes);
     }
-    const int32_t waiting = spmd_waiting_operand(partitioner, op);
     if (waiting >= 0) {
         sums = spmd_operand(partitioner, waiting).partial;
         partial |= sums;
-        // Zeros that the program itself selects are not these.
-        if (!hlo_is(op->operands[waiting], HLO_OP_SELECT)) made = keep_zeros(partitioner, made, operands[waiting]);
+        made = spmd_keep_zeros(partitioner, op, waiting, made);
     }
     HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, rule->result_count);
     spmd_emit_leaves(partitioner, made, leaves);

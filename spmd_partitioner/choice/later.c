@@ -17,6 +17,7 @@
 
 #include "hlo/ir/literal.h"
 #include "spmd_partitioner/contraction.h"
+#include "spmd_partitioner/emit.h"
 
 // Ops that are followed, at most.
 enum { MOST_STEPS = 12 };
@@ -176,4 +177,77 @@ SpmdAxes *spmd_waiting_factors(SpmdPartitioner *partitioner, const SpmdRule *rul
     SpmdAxes *factors = factors_by(partitioner, rule, sum, spmd_operand(partitioner, sum).sharding);
     HLO_BUG_IF(!factors);
     return factors;
+}
+
+// Where a sum that waits is not zero on this device for certain, if a lookup left it: NULL for other sums, and where
+// elements have been added up since.
+static HloInstruction *mask_of(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const HloInstruction *local = local_of(partitioner, op)->hlo;
+    const int32_t sum = spmd_waiting_operand(partitioner, op);
+    if (sum < 0) return hlo_is(local, HLO_OP_SELECT) && is_zero(local->operands[2]) ? local->operands[0] : NULL;
+    if (hlo_is(op, HLO_OP_REDUCE) || hlo_is(op, HLO_OP_DOT)) return NULL;
+    HloInstruction *mask = mask_of(partitioner, op->operands[sum]);
+    if (!mask) return NULL;
+    if (hlo_is(local, HLO_OP_TRANSPOSE))
+        return spmd_emit_transpose(partitioner, mask, HLO_ATTRIBUTES(local, Dimensions)->dimensions.items);
+    if (hlo_is(local, HLO_OP_RESHAPE))
+        return spmd_emit_reshape(partitioner, mask, local->shape->dims, local->shape->rank);
+    return hlo_shape_equal(mask->shape, local->shape, HLO_COMPARE_DIMS_ONLY) ? mask : NULL;
+}
+
+static HloInstruction *select_or_zero(SpmdPartitioner *partitioner, HloInstruction *mask, HloInstruction *array) {
+    HloInstruction *zero = spmd_emit_scalar(partitioner, array->shape->type, 0);
+    HloInstruction *zeros = spmd_emit_splat(partitioner, zero, array->shape->dims, array->shape->rank);
+    return spmd_emit_select(partitioner, mask, array, zeros);
+}
+
+HloInstruction *spmd_keep_zeros(SpmdPartitioner *partitioner, const HloInstruction *op, int32_t sum,
+                                HloInstruction *made) {
+    const bool scales = hlo_is(op, HLO_OP_MULTIPLY) || hlo_is(op, HLO_OP_DIVIDE);
+    if (!scales || hlo_type_is_integer(op->shape->type)) return made;
+    HloInstruction *mask = mask_of(partitioner, op->operands[sum]);
+    return mask ? select_or_zero(partitioner, mask, made) : made;
+}
+
+// The dimension of a product's other operand that is dimension `dim` of operand `sum`; -1 if there is none.
+static int64_t dim_of_other(const HloDotAttributes *dot, int32_t sum, int64_t dim) {
+    const HloInts *batch[2] = {&dot->lhs_batch, &dot->rhs_batch};
+    const HloInts *contracted[2] = {&dot->lhs_contracting, &dot->rhs_contracting};
+    for (int64_t i = 0; i < batch[sum]->count; i++)
+        if (batch[sum]->items[i] == dim) return batch[!sum]->items[i];
+    for (int64_t i = 0; i < contracted[sum]->count; i++)
+        if (contracted[sum]->items[i] == dim) return contracted[!sum]->items[i];
+    return -1;
+}
+
+HloInstruction *const *spmd_mask_factors(SpmdPartitioner *partitioner, const HloInstruction *op, int32_t sum,
+                                         HloInstruction *const *operands) {
+    if (!hlo_is(op, HLO_OP_DOT) || hlo_type_is_integer(op->shape->type)) return operands;
+    const HloInstruction *mask = mask_of(partitioner, op->operands[sum]);
+    if (!mask || !hlo_is(mask, HLO_OP_BROADCAST)) return operands;
+    // Rows are found or not as a whole: the mask repeats along the other dimensions.
+    const HloInts dims = HLO_ATTRIBUTES(mask, Dimensions)->dimensions;
+    const HloShape *other = operands[!sum]->shape;
+    int64_t *places = HLO_ARENA_NEW(partitioner->arena, int64_t, other->rank), count = 0;
+    int64_t *order = HLO_ARENA_NEW(partitioner->module->arena, int64_t, dims.count);
+    for (int32_t d = 0; d < other->rank; d++) places[d] = -1;
+    for (int64_t i = 0; i < dims.count; i++) {
+        const int64_t at = dim_of_other(HLO_ATTRIBUTES(op, Dot), sum, dims.items[i]);
+        if (at < 0) return operands;
+        places[at] = i;
+    }
+    int64_t *targets = HLO_ARENA_NEW(partitioner->module->arena, int64_t, dims.count);
+    for (int32_t d = 0; d < other->rank; d++) {
+        if (places[d] < 0) continue;
+        order[count] = places[d];
+        targets[count++] = d;
+    }
+    HloInstruction *found = spmd_emit_transpose(partitioner, mask->operands[0], order);
+    HloShape *shape = hlo_arena_copy(partitioner->module->arena, other, sizeof(*other));
+    shape->type = HLO_PRED;
+    HloDimensionsAttributes attributes = {{targets, count}};
+    found = spmd_emit(partitioner, HLO_OP_BROADCAST, shape, &found, 1, &attributes);
+    HloInstruction **masked = hlo_arena_copy(partitioner->arena, operands, 2 * sizeof(*operands));
+    masked[!sum] = select_or_zero(partitioner, found, operands[!sum]);
+    return masked;
 }

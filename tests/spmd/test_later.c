@@ -85,6 +85,34 @@ Test(later, infinite_weights_do_not_meet_the_zeros_of_other_devices) {
     check_partitioned(text, NULL, 3);
 }
 
+// bug: as above, where the rows were reshaped, selected from or transposed before, and in products that add up.
+Test(later, bug_infinite_weights_met_zeros_that_were_rearranged) {
+    static const char *const bodies[] = {
+        " h = f32[96,8] reshape(k)\n b = f32[96,8] broadcast(f), dimensions={}\n q = f32[96,8] multiply(h, b)\n"
+        " w = f32[16,6,8] reshape(q)\n" ADDED,
+        " h = f32[8,16,6] transpose(k), dimensions={2,0,1}\n b = f32[8,16,6] broadcast(f), dimensions={}\n"
+        " q = f32[8,16,6] multiply(b, h)\n w = f32[16,6,8] transpose(q), dimensions={1,2,0}\n" ADDED,
+        " n = f32[16,6,8] negate(k)\n b = f32[16,6,8] broadcast(f), dimensions={}\n"
+        " q = f32[16,6,8] multiply(n, b)\n w = f32[16,6,8] multiply(q, b)\n" ADDED,
+        " b = f32[16,6] broadcast(f), dimensions={}\n"
+        " ROOT s = f32[16,8] dot(b, k), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={1}" ROWS "\n",
+        " b = f32[6,5,16] broadcast(f), dimensions={}\n"
+        " ROOT s = f32[16,8,5] dot(k, b), lhs_batch_dims={0}, rhs_batch_dims={2}, lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={0}, sharding={devices=[4,1,1]<=[4]}\n"};
+    for (size_t i = 0; i < HLO_COUNT_OF(bodies); i++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        ADDER "ENTRY e {\n t = f32[512,8] parameter(0)" ROWS "\n i = s32[16,6] parameter(1)" ROWS
+                              "\n zero = f32[] constant(0)\n f = f32[] constant(inf)\n a = f32[512,8] abs(t)\n"
+                              " k = f32[16,6,8] gather(a, i), offset_dims={2}, collapsed_slice_dims={0}, "
+                              "start_index_map={0}, index_vector_dim=2, slice_sizes={1,8}\n%s}\n",
+                        bodies[i]);
+        check_partitioned(text.data, NULL, 3);
+        hlo_text_free(&text);
+    }
+}
+
 // bug: devices added up what had wrapped on each of them, in a wider type.
 Test(later, bug_sums_of_narrow_integers_wrap_before_a_wider_product) {
     check_partitioned("HloModule m, num_partitions=4\nENTRY e {\n a = s8[16,32] parameter(0)" COLUMNS
