@@ -95,21 +95,13 @@ static HloInstruction *sinh_of(Math *math, HloInstruction *x) {
     return select(math, is_small, multiply(math, number(math, 0.5), sum), subtract(math, up, down));
 }
 
-// x times a quotient of polynomials in x^2 up to one, 1 - erfc(|x|) beyond.
+// Up to one its own formula, 1 - erfc(|x|) beyond.
 static HloInstruction *erf_of(Math *math, HloInstruction *x) {
-    static const double above[] = {9.60497373987051638749E0, 9.00260197203842689217E1, 2.23200534594684319226E3,
-                                   7.00332514112805075473E3, 5.55923013010394962768E4};
-    static const double below[] = {1.0,
-                                   3.35617141647503099647E1,
-                                   5.21357949780152679795E2,
-                                   4.59432382970980127987E3,
-                                   2.26290000613890934246E4,
-                                   4.92673942608635921086E4};
-    HloInstruction *square = multiply(math, x, x), *size = unary(math, HLO_OP_ABS, x), *one = number(math, 1);
-    HloInstruction *near =
-        divide(math, multiply(math, x, POLYNOMIAL(math, square, above)), POLYNOMIAL(math, square, below));
-    HloInstruction *far = multiply(math, unary(math, HLO_OP_SIGN, x), subtract(math, one, chlo_erfc_tail(math, size)));
-    return select(math, compare(math, HLO_ComparisonDirection_LT, size, one), near, far);
+    HloInstruction *size = unary(math, HLO_OP_ABS, x), *one = number(math, 1);
+    HloInstruction *is_near = compare(math, HLO_ComparisonDirection_LT, size, one), *near = chlo_erf_near(math, x);
+    HloInstruction *tail = chlo_erfc_tail(math, select(math, is_near, one, size));
+    HloInstruction *far = multiply(math, unary(math, HLO_OP_SIGN, x), subtract(math, one, tail));
+    return select(math, is_near, near, far);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 // stablehlo's ChloLegalizeToStablehlo.cpp, from the same sources, so that results agree to a few units in the last
 // place but not bit for bit.
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,8 +22,8 @@ static HloInstruction *erf_inv(Math *math, HloInstruction *x) {
 }
 
 // Tables: Cephes' single/ndtrf.c (p32 for |x| < 2, r32 beyond, in 1/x^2) and double/ndtr.c (p64/q64 for |x| < 8,
-// r64/s64 beyond, in |x|), highest power first. Callers use it for |x| > 1 or so only; it is finite for smaller ones,
-// and so is its slope, which multiplies a zero where a select chooses another formula.
+// r64/s64 beyond, in |x|), highest power first. The last select hides what an x whose square is too large makes of the
+// polynomials.
 HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x) {
     static const double p32[] = {2.326819970068386E-2,  -1.387039388740657E-1, 3.687424674597105E-1,
                                  -5.824733027278666E-1, 6.210004621745983E-1,  -4.944515323274145E-1,
@@ -51,34 +52,54 @@ HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x) {
                                  1.70814450747565897222E1,
                                  9.60896809063285878198E0,
                                  3.36907645100081516050E0};
-    HloInstruction *size = unary(math, HLO_OP_ABS, x);
-    HloInstruction *fall = unary(math, HLO_OP_EXP, unary(math, HLO_OP_NEGATE, multiply(math, x, x)));
-    HloInstruction *value;
-    if (math->shape->type == HLO_F64) {
-        HloInstruction *near = compare(math, HLO_ComparisonDirection_LT, size, number(math, 8));
-        HloInstruction *a = divide(math, POLYNOMIAL(math, size, p64), POLYNOMIAL(math, size, q64));
-        HloInstruction *b = divide(math, POLYNOMIAL(math, size, r64), POLYNOMIAL(math, size, s64));
-        value = multiply(math, fall, select(math, near, a, b));
+    const bool is_wide = math->shape->type == HLO_F64;
+    HloInstruction *power = unary(math, HLO_OP_NEGATE, multiply(math, x, x)), *size = unary(math, HLO_OP_ABS, x);
+    HloInstruction *fall = unary(math, HLO_OP_EXP, power), *value;
+    HloInstruction *near = compare(math, HLO_ComparisonDirection_LT, size, number(math, is_wide ? 8 : 2));
+    if (is_wide) {
+        HloInstruction *a =
+            divide(math, multiply(math, fall, POLYNOMIAL(math, size, p64)), POLYNOMIAL(math, size, q64));
+        HloInstruction *b =
+            divide(math, multiply(math, fall, POLYNOMIAL(math, size, r64)), POLYNOMIAL(math, size, s64));
+        value = select(math, near, a, b);
     } else {
-        size = binary(math, HLO_OP_MAXIMUM, size, number(math, 0.5));
-        HloInstruction *inverse = divide(math, number(math, 1), size), *y = multiply(math, inverse, inverse);
-        HloInstruction *near = compare(math, HLO_ComparisonDirection_LT, size, number(math, 2));
+        HloInstruction *y = divide(math, number(math, 1), multiply(math, x, x));
+        HloInstruction *scale = multiply(math, fall, divide(math, number(math, 1), size));
         HloInstruction *p = select(math, near, POLYNOMIAL(math, y, p32), POLYNOMIAL(math, y, r32));
-        value = multiply(math, multiply(math, fall, inverse), p);
+        value = multiply(math, scale, p);
     }
-    HloInstruction *zero = number(math, 0);
-    // Where exp(-x^2) is zero, the quotient of polynomials must not turn it into a NaN.
-    HloInstruction *gone = compare(math, HLO_ComparisonDirection_EQ, fall, zero);
-    value = select(math, gone, zero, value);
+    HloInstruction *zero = number(math, 0), *least = number(math, -log(is_wide ? DBL_MAX : (double)FLT_MAX));
+    value = select(math, compare(math, HLO_ComparisonDirection_LT, power, least), zero, value);
     HloInstruction *negative = compare(math, HLO_ComparisonDirection_LT, x, zero);
     return select(math, negative, subtract(math, number(math, 2), value), value);
 }
 
+// Tables: Cephes' single/ndtrf.c and double/ndtr.c, highest power first.
+HloInstruction *chlo_erf_near(Math *math, HloInstruction *x) {
+    static const double t32[] = {7.853861353153693E-5,  -8.010193625184903E-4, 5.188327685732524E-3,
+                                 -2.685381193529856E-2, 1.128358514861418E-1,  -3.761262582423300E-1,
+                                 1.128379165726710E+0};
+    static const double t64[] = {9.60497373987051638749E0, 9.00260197203842689217E1, 2.23200534594684319226E3,
+                                 7.00332514112805075473E3, 5.55923013010394962768E4};
+    static const double u64[] = {1.0,
+                                 3.35617141647503099647E1,
+                                 5.21357949780152679795E2,
+                                 4.59432382970980127987E3,
+                                 2.26290000613890934246E4,
+                                 4.92673942608635921086E4};
+    HloInstruction *square = multiply(math, x, x);
+    if (math->shape->type != HLO_F64) return multiply(math, x, POLYNOMIAL(math, square, t32));
+    return divide(math, multiply(math, x, POLYNOMIAL(math, square, t64)), POLYNOMIAL(math, square, u64));
+}
+
 // Up to one, 1 - erf(x) has no significant cancellation; beyond, erfc is tiny and has its own formula.
 static HloInstruction *erfc_of(Math *math, HloInstruction *x) {
-    HloInstruction *large = compare(math, HLO_ComparisonDirection_GT, unary(math, HLO_OP_ABS, x), number(math, 1));
-    HloInstruction *near = subtract(math, number(math, 1), unary(math, HLO_OP_ERF, x));
-    return select(math, large, chlo_erfc_tail(math, x), near);
+    HloInstruction *one = number(math, 1);
+    HloInstruction *is_near = compare(math, HLO_ComparisonDirection_LT, unary(math, HLO_OP_ABS, x), one);
+    HloInstruction *near = subtract(math, one, chlo_erf_near(math, x));
+    // The slope of the tail is infinite at 0, where the last select hides it: 0 times infinity. The simplifier removes
+    // this choice again where no derivative is taken.
+    return select(math, is_near, near, chlo_erfc_tail(math, select(math, is_near, one, x)));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

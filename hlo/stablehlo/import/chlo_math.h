@@ -113,8 +113,10 @@ static inline HloInstruction *polynomial(Math *math, HloInstruction *x, const do
 }
 #define POLYNOMIAL(math, x, table) polynomial((math), (x), (table), HLO_COUNT_OF(table))
 
-// erfc(x) for |x| > 1: exp(-x^2) / |x| times a polynomial in 1/x^2 (single precision, Cephes erfcf), or a quotient of
-// two in |x| (double).
+// erfc(x) for |x| >= 1: exp(-x^2) / |x| times a polynomial in 1/x^2 (single precision, Cephes erfcf), or a quotient of
+// two in |x| (double). At 0 it is NaN, and so is the slope: callers choose another x there.
 HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x);
+// erf(x) for |x| <= 1: x times a polynomial in x^2 (single precision), or a quotient of two (double).
+HloInstruction *chlo_erf_near(Math *math, HloInstruction *x);
 
 #endif
