@@ -210,7 +210,9 @@ static Lanczos lanczos(const HloGraph *graph, HloInstruction *x) {
         HloInstruction *coefficient = number(graph, lanczos_terms[i]);
         HloInstruction *term = binary(graph, HLO_OP_DIVIDE, coefficient, place);
         series.sum = binary(graph, HLO_OP_ADD, series.sum, term);
-        series.slope = binary(graph, HLO_OP_SUBTRACT, series.slope, binary(graph, HLO_OP_DIVIDE, term, place));
+        coefficient = number(graph, lanczos_terms[i]);
+        term = binary(graph, HLO_OP_DIVIDE, coefficient, binary(graph, HLO_OP_MULTIPLY, place, place));
+        series.slope = binary(graph, HLO_OP_SUBTRACT, series.slope, term);
     }
     const double shift = lanczos_g + 0.5;
     series.t = with_number(graph, HLO_OP_ADD, series.z, shift);
@@ -257,7 +259,9 @@ HloInstruction *hlo_graph_digamma(const HloGraph *graph, HloInstruction *x) {
     // psi(1 - x) - psi(x) = pi cot(pi x)
     HloInstruction *nearest = unary(graph, HLO_OP_FLOOR, with_number(graph, HLO_OP_ADD, x, 0.5)),
                    *pi = number(graph, M_PI);
-    HloInstruction *angle = binary(graph, HLO_OP_MULTIPLY, pi, binary(graph, HLO_OP_SUBTRACT, x, nearest));
+    // Below 1/2, where the angle is used, the nearest integer is not positive: less it is plus its size, as in XLA.
+    HloInstruction *from_it = binary(graph, HLO_OP_ADD, x, unary(graph, HLO_OP_ABS, nearest));
+    HloInstruction *angle = binary(graph, HLO_OP_MULTIPLY, pi, from_it);
     angle = select(graph, series.reflect, angle, number(graph, 1));  // not 0, at which the slope would be NaN
     pi = number(graph, M_PI);
     HloInstruction *cotangent = binary(graph, HLO_OP_MULTIPLY, pi, unary(graph, HLO_OP_COS, angle));

@@ -120,8 +120,8 @@ static HloInstruction *digamma_of(Math *math, HloInstruction *x) {
 
 // The sum of c[i] T(n - 1 - i), the last term halved, by Clenshaw's recurrence; `x` is twice the argument of T.
 static HloInstruction *chebyshev(Math *math, HloInstruction *x, const double *coefficients, size_t count) {
-    HloInstruction *last = number(math, 0), *before = last, *sum = number(math, coefficients[0]);
-    for (size_t i = 1; i < count; i++) {
+    HloInstruction *last = number(math, 0), *before = last, *sum = last;
+    for (size_t i = 0; i < count; i++) {
         before = last;
         last = sum;
         sum = add(math, subtract(math, multiply(math, x, last), before), number(math, coefficients[i]));
@@ -157,11 +157,12 @@ static HloInstruction *bessel_i1e(Math *math, HloInstruction *x) {
     const size_t far_count = is_wide ? HLO_COUNT_OF(far) : SHORT_FAR;
     HloInstruction *size = unary(math, HLO_OP_ABS, x), *two = number(math, 2);
     HloInstruction *inner = subtract(math, multiply(math, size, number(math, 0.5)), two);
-    HloInstruction *far_size = binary(math, HLO_OP_MAXIMUM, size, number(math, 8));  // no slope is infinite at 0
+    HloInstruction *is_near = compare(math, HLO_ComparisonDirection_LE, size, number(math, 8));
+    // No slope is infinite at 0. The simplifier removes this choice where no derivative is taken.
+    HloInstruction *far_size = select(math, is_near, number(math, 8), size);
     HloInstruction *outer = subtract(math, divide(math, number(math, 32), far_size), two);
     HloInstruction *low = chebyshev(math, inner, near + HLO_COUNT_OF(near) - near_count, near_count);
     HloInstruction *high = chebyshev(math, outer, far + HLO_COUNT_OF(far) - far_count, far_count);
-    HloInstruction *is_near = compare(math, HLO_ComparisonDirection_LE, size, number(math, 8));
     // Odd: with x rather than |x| and a sign, the slope at 0 is right too.
     HloInstruction *far_value = divide(math, high, unary(math, HLO_OP_SQRT, far_size));
     far_value = multiply(math, unary(math, HLO_OP_SIGN, x), far_value);
