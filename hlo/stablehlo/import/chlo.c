@@ -263,34 +263,43 @@ static HloInstruction *zeta(Math *math, HloInstruction *s, HloInstruction *q) {
                                        -7.1661652561756670113e18};
     enum { SUMMED = 10 };
     HloInstruction *minus = unary(math, HLO_OP_NEGATE, s), *sum = binary(math, HLO_OP_POWER, q, minus);
-    HloInstruction *at = q, *power = sum;
-    for (int i = 1; i < SUMMED; i++) {
-        at = add(math, at, number(math, 1));
+    HloInstruction *at = q, *power = sum, *one = number(math, 1), *zero = number(math, 0);
+    for (int i = 1; i <= SUMMED; i++) {
+        at = add(math, at, one);
         power = binary(math, HLO_OP_POWER, at, minus);
-        sum = add(math, sum, power);
+        if (i < SUMMED) sum = add(math, sum, power);
     }
-    sum = add(math, sum, divide(math, multiply(math, power, at), subtract(math, s, number(math, 1))));
-    sum = subtract(math, sum, multiply(math, power, number(math, 0.5)));
-    HloInstruction *factor = number(math, 1);
-    for (size_t k = 0; k < HLO_COUNT_OF(bernoulli); k++) {
-        factor = multiply(math, factor, add(math, s, number(math, 2.0 * (double)k)));
-        power = divide(math, power, at);
-        sum = add(math, sum, multiply(math, multiply(math, factor, power), number(math, 1 / bernoulli[k])));
-        factor = multiply(math, factor, add(math, s, number(math, 2.0 * (double)k + 1)));
-        power = divide(math, power, at);
+    HloInstruction *total = add(math, sum, divide(math, multiply(math, power, at), subtract(math, s, one)));
+    // The correction by Horner's rule in 1/at^2.
+    HloInstruction *inverse = divide(math, one, multiply(math, at, at)), *rest = NULL;
+    for (int64_t k = HLO_COUNT_OF(bernoulli) - 1; k >= 0; k--) {
+        HloInstruction *term = number(math, 1 / bernoulli[k]);
+        rest = rest ? add(math, rest, term) : term;
+        if (k == 0) continue;
+        HloInstruction *factor = add(math, s, number(math, 2.0 * (double)k));
+        factor = multiply(math, factor, add(math, s, number(math, 2.0 * (double)k - 1)));
+        rest = multiply(math, factor, multiply(math, inverse, rest));
     }
+    rest = add(math, multiply(math, divide(math, s, at), rest), number(math, 0.5));
+    total = add(math, total, multiply(math, power, rest));
+    // Where the next term is nothing beside the sum, the correction is not needed.
+    const double least = math->shape->type == HLO_F64 ? DBL_TRUE_MIN : (double)FLT_TRUE_MIN;
+    HloInstruction *unseen = multiply(math, unary(math, HLO_OP_ABS, sum), number(math, least));
+    unseen = compare(math, HLO_ComparisonDirection_LT, unary(math, HLO_OP_ABS, power), unseen);
+    sum = select(math, unseen, sum, total);
     // The pole at one; NaN below it, and for arguments that are non-positive integers.
-    HloInstruction *one = number(math, 1), *nan = number(math, NAN), *infinite = number(math, INFINITY);
-    HloInstruction *zero = number(math, 0);
+    HloInstruction *nan = number(math, NAN), *infinite = number(math, INFINITY);
     HloInstruction *whole = compare(math, HLO_ComparisonDirection_EQ, q, unary(math, HLO_OP_FLOOR, q));
     HloInstruction *low = compare(math, HLO_ComparisonDirection_LE, q, zero);
     HloInstruction *even =
         compare(math, HLO_ComparisonDirection_EQ, binary(math, HLO_OP_REMAINDER, s, number(math, 2)), zero);
-    HloInstruction *integer = compare(math, HLO_ComparisonDirection_EQ, s, unary(math, HLO_OP_FLOOR, s));
-    sum = select(math, binary(math, HLO_OP_AND, low, unary(math, HLO_OP_NOT, integer)), nan, sum);
+    HloInstruction *integer = unary(math, HLO_OP_FLOOR, s);
+    even = binary(math, HLO_OP_AND, compare(math, HLO_ComparisonDirection_EQ, s, integer), even);
+    sum = select(math, compare(math, HLO_ComparisonDirection_LT, s, one), nan, sum);
+    HloInstruction *broken = compare(math, HLO_ComparisonDirection_NE, s, integer);
+    sum = select(math, binary(math, HLO_OP_AND, low, broken), nan, sum);
     HloInstruction *pole = binary(math, HLO_OP_AND, low, whole);
     sum = select(math, pole, select(math, even, infinite, nan), sum);
-    sum = select(math, compare(math, HLO_ComparisonDirection_LT, s, one), nan, sum);
     return select(math, compare(math, HLO_ComparisonDirection_EQ, s, one), infinite, sum);
 }
 
