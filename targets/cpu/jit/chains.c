@@ -506,8 +506,10 @@ static const CpuLoopChain *emit(Chain *chain) {
     make_block(chain, &maker->block, 1);
     if (!maker->block.fits) return NULL;
     const CpuJitWide wide = make_wide(chain, lists);
-    cpu_jit_block_schedule(&maker->block);
-    if (wide.vectors > 1) cpu_jit_block_schedule(wide.block);
+    // Those of values but for a few, which constants that all iterations need may keep.
+    const int registers = cpu_jit_lanes(chain->loop) == 8 ? 12 : 26;
+    cpu_jit_block_schedule(&maker->block, registers);
+    if (wide.vectors > 1) cpu_jit_block_schedule(wide.block, registers);
     while (maker->code.count % kCodeAlignment) hlo_vector_push(maker->scratch, &maker->code, (uint8_t)0xcc);
     const int64_t offset = maker->code.count;
     const int64_t row = row_of(chain);
