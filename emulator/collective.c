@@ -424,16 +424,25 @@ static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *co
 // ---------------------------------------------------------------------------------------------------------------------
 // Transfers that are remembered
 
-// What determines the transfer of a collective over groups on a network.
+// What determines the transfer of a collective over groups on a network, except for a power of two in its bytes.
 typedef struct TransferKey {
     HloOpcode opcode;  // of the synchronous form
-    int64_t operand_bytes;
-    EmuGroups groups;
+    HloGroupMode mode;
+    const HloReplicaGroups *groups;
+    uint64_t odd_bytes;  // the operand's, divided by 2 as often as they can be
 } TransferKey;
+
+// A transfer that was timed.
+typedef struct TimedTransfer {
+    int power;        // its operand has 2^power * odd_bytes
+    double seconds;   // of its stages
+    int64_t latency;  // picoseconds
+    EmuTransfer transfer;
+} TimedTransfer;
 
 typedef struct RememberedTransfer {
     TransferKey key;
-    EmuTransfer transfer;
+    HLO_VECTOR(TimedTransfer) timed;  // one for each power that was asked for
 } RememberedTransfer;
 
 // Equal hashes occupy the next numbers.
@@ -450,49 +459,55 @@ void emu_network_remember(EmuNetwork *network, HloArena *arena) {
 }
 
 static bool same_key(const TransferKey *a, const TransferKey *b) {
-    if (a->opcode != b->opcode || a->operand_bytes != b->operand_bytes || a->groups.count != b->groups.count)
-        return false;
-    for (int64_t g = 0; g < a->groups.count; g++)
-        if (!hlo_ints_equal(a->groups.lists[g], b->groups.lists[g])) return false;
-    return true;
+    return a->opcode == b->opcode && a->mode == b->mode && a->odd_bytes == b->odd_bytes &&
+           hlo_replica_groups_equal(a->groups, b->groups);
 }
 
-// Finds a transfer; NULL if it was not timed yet, and *hash is the number for it.
-static const EmuTransfer *remembered(const EmuTransferMemo *memo, const TransferKey *key, uint64_t *hash) {
-    *hash = hlo_hash_mix((uint64_t)key->opcode, (uint64_t)key->operand_bytes);
-    for (int64_t g = 0; g < key->groups.count; g++) *hash = hlo_hash_mix(*hash, hlo_ints_hash(key->groups.lists[g]));
-    for (const int64_t *at; (at = hlo_int_map_find(&memo->by_hash, *hash)); ++*hash)
-        if (same_key(&memo->transfers.items[*at].key, key)) return &memo->transfers.items[*at].transfer;
-    return NULL;
-}
-
-static void remember(EmuTransferMemo *memo, const TransferKey *key, uint64_t hash, const EmuTransfer *transfer) {
-    RememberedTransfer entry = {*key, *transfer};
-    HloInts *lists = HLO_ARENA_NEW(memo->arena, HloInts, key->groups.count);
-    for (int64_t g = 0; g < key->groups.count; g++)
-        lists[g] = hlo_ints(memo->arena, key->groups.lists[g].items, key->groups.lists[g].count);
-    entry.key.groups.lists = lists;
-    const size_t bytes = (size_t)transfer->link_count * sizeof(EmuLinkBytes);
-    if (bytes) entry.transfer.links = hlo_arena_copy(memo->arena, transfer->links, bytes);
+// Finds what is remembered for a key, or makes an empty entry.
+static RememberedTransfer *find_remembered(EmuTransferMemo *memo, const TransferKey *key) {
+    uint64_t hash = hlo_hash_mix((uint64_t)key->opcode, (uint64_t)key->mode);
+    hash = hlo_hash_mix(hlo_hash_mix(hash, key->odd_bytes), hlo_replica_groups_hash(key->groups));
+    for (const int64_t *at; (at = hlo_int_map_find(&memo->by_hash, hash)); hash++)
+        if (same_key(&memo->transfers.items[*at].key, key)) return &memo->transfers.items[*at];
+    RememberedTransfer entry = {.key = *key};
+    entry.key.groups = hlo_replica_groups_copy(memo->arena, key->groups);
     hlo_int_map_set(memo->arena, &memo->by_hash, hash, memo->transfers.count);
     hlo_vector_push(memo->arena, &memo->transfers, entry);
+    return &memo->transfers.items[memo->transfers.count - 1];
+}
+
+// Times a transfer with 2^n times the bytes of another. Loads and times are products and quotients of the bytes, and
+// their sums, which a power of two scales without any rounding: the result is that of timing it anew.
+static TimedTransfer scaled_transfer(HloArena *arena, const TimedTransfer *other, int power,
+                                     const HloInstruction *collective) {
+    TimedTransfer timed = *other;
+    EmuTransfer *transfer = &timed.transfer;
+    const int more = power - other->power;
+    timed.power = power;
+    timed.seconds = ldexp(other->seconds, more);
+    transfer->bytes_per_device = emu_collective_bytes(collective, transfer->group_size);
+    transfer->picoseconds = emu_add(timed.latency, emu_picoseconds(timed.seconds));
+    transfer->links = HLO_ARENA_NEW(arena, EmuLinkBytes, transfer->link_count);
+    const double factor = ldexp(1, more);
+    for (int64_t i = 0; i < transfer->link_count; i++)
+        transfer->links[i] = (EmuLinkBytes){other->transfer.links[i].link, other->transfer.links[i].bytes * factor};
+    return timed;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Transfers
 
 // Loads the stages of a collective over groups.
-static void time_groups(Timing *timing, const TransferKey *key) {
+static void time_groups(Timing *timing, HloOpcode opcode, double operands, const EmuGroups *groups) {
     EmuTransfer *transfer = timing->transfer;
-    const double operands = (double)key->operand_bytes;
-    transfer->group_count = key->groups.count;
-    for (int64_t g = 0; g < key->groups.count; g++)
-        if (key->groups.lists[g].count > transfer->group_size) transfer->group_size = key->groups.lists[g].count;
-    if (key->opcode == HLO_OP_ALL_TO_ALL || key->opcode == HLO_OP_RAGGED_ALL_TO_ALL)
-        time_exchange(timing, &key->groups, operands);
+    transfer->group_count = groups->count;
+    for (int64_t g = 0; g < groups->count; g++)
+        if (groups->lists[g].count > transfer->group_size) transfer->group_size = groups->lists[g].count;
+    if (opcode == HLO_OP_ALL_TO_ALL || opcode == HLO_OP_RAGGED_ALL_TO_ALL)
+        time_exchange(timing, groups, operands);
     else
-        time_rings(timing, &key->groups, key->opcode,
-                   key->opcode == HLO_OP_ALL_GATHER ? operands * (double)transfer->group_size : operands);
+        time_rings(timing, groups, opcode,
+                   opcode == HLO_OP_ALL_GATHER ? operands * (double)transfer->group_size : operands);
     if (transfer->group_size <= 1) timing->latency = 0;
 }
 
@@ -507,27 +522,59 @@ static HloStatus finish_transfer(Timing *timing, const HloInstruction *collectiv
     return HLO_SUCCESS;
 }
 
+// Times a collective over groups, or a permute.
+static HloStatus time_collective(Timing *timing, const HloInstruction *collective, double operands) {
+    const HloOpcode opcode = emu_synchronous_opcode(collective);
+    EmuGroups groups;
+    timing->latency = timing->network->topology->chip.collective_picoseconds;
+    if (opcode == HLO_OP_COLLECTIVE_PERMUTE || opcode == HLO_OP_SEND) {
+        HLO_TRY(time_permute(timing, collective, operands));
+    } else {
+        HLO_TRY(emu_groups_of(timing->network, collective, &groups));
+        time_groups(timing, opcode, operands, &groups);
+    }
+    return finish_transfer(timing, collective);
+}
+
+// Finds a transfer over groups that was timed, or times it and remembers it.
+static HloStatus recall_transfer(EmuNetwork *network, const HloInstruction *collective, int64_t bytes,
+                                 EmuTransfer *transfer) {
+    EmuTransferMemo *memo = network->memo;
+    TransferKey key = {.opcode = emu_synchronous_opcode(collective), .odd_bytes = (uint64_t)bytes};
+    key.groups = emu_written_groups(collective, &key.mode);
+    const int power = bytes ? __builtin_ctzll((uint64_t)bytes) : 0;
+    key.odd_bytes >>= power;
+    RememberedTransfer *entry = find_remembered(memo, &key);
+    for (int64_t i = 0; i < entry->timed.count; i++) {
+        if (entry->timed.items[i].power != power) continue;
+        *transfer = entry->timed.items[i].transfer;
+        return HLO_SUCCESS;
+    }
+    TimedTransfer timed = {.power = power};
+    if (entry->timed.count) {
+        timed = scaled_transfer(memo->arena, &entry->timed.items[0], power, collective);
+    } else {
+        Timing timing = {.network = network, .transfer = &timed.transfer};
+        HLO_TRY(time_collective(&timing, collective, (double)bytes));
+        timed.seconds = timing.seconds;
+        timed.latency = timing.latency;
+        const size_t size = (size_t)timed.transfer.link_count * sizeof(EmuLinkBytes);
+        if (size) timed.transfer.links = hlo_arena_copy(memo->arena, timed.transfer.links, size);
+    }
+    hlo_vector_push(memo->arena, &entry->timed, timed);
+    *transfer = timed.transfer;
+    return HLO_SUCCESS;
+}
+
 // Time is a latency that does not depend on bytes plus the time of the busiest link for its share. An all-gather is
 // timed by its result, all others by their operand.
 HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, EmuTransfer *transfer) {
     assert(network && collective && transfer);
-    TransferKey key = {.opcode = emu_synchronous_opcode(collective), .operand_bytes = operand_bytes(collective)};
+    const HloOpcode opcode = emu_synchronous_opcode(collective);
+    const int64_t bytes = operand_bytes(collective);
     *transfer = (EmuTransfer){0};
-    Timing timing = {
-        .network = network, .transfer = transfer, .latency = network->topology->chip.collective_picoseconds};
-    if (key.opcode == HLO_OP_COLLECTIVE_PERMUTE || key.opcode == HLO_OP_SEND) {
-        HLO_TRY(time_permute(&timing, collective, (double)key.operand_bytes));
-        return finish_transfer(&timing, collective);
-    }
-    HLO_TRY(emu_groups_of(network, collective, &key.groups));
-    uint64_t hash = 0;
-    const EmuTransfer *known = network->memo ? remembered(network->memo, &key, &hash) : NULL;
-    if (known) {
-        *transfer = *known;
-        return HLO_SUCCESS;
-    }
-    time_groups(&timing, &key);
-    HLO_TRY(finish_transfer(&timing, collective));
-    if (network->memo) remember(network->memo, &key, hash, transfer);
-    return HLO_SUCCESS;
+    if (network->memo && opcode != HLO_OP_COLLECTIVE_PERMUTE && opcode != HLO_OP_SEND)
+        return recall_transfer(network, collective, bytes, transfer);
+    Timing timing = {.network = network, .transfer = transfer};
+    return time_collective(&timing, collective, (double)bytes);
 }

@@ -73,20 +73,25 @@ EmuGrid emu_find_grid(EmuNetwork *network, const int64_t *places, int64_t count)
     return grid;
 }
 
+const HloReplicaGroups *emu_written_groups(const HloInstruction *collective, HloGroupMode *mode) {
+    static const HloReplicaGroups everyone = {.form = HLO_GROUPS_LIST};
+    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(emu_synchronous_instruction(collective), Collective);
+    *mode = hlo_group_mode(emu_synchronous_opcode(collective), attributes);
+    return attributes->replica_groups ? attributes->replica_groups : &everyone;
+}
+
 // An empty list of groups means one group of all participants. Each list describes as many groups as there are copies
 // of it: one in each partition, or in each replica.
 HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, EmuGroups *groups) {
     assert(network && groups);
     const HloInstruction *inner = emu_synchronous_instruction(collective);
-    const HloReplicaGroups *written = HLO_ATTRIBUTES(inner, Collective)->replica_groups;
-    const HloGroupMode mode = hlo_group_mode(emu_synchronous_opcode(collective), HLO_ATTRIBUTES(inner, Collective));
+    HloGroupMode mode;
+    const HloReplicaGroups *written = emu_written_groups(collective, &mode);
     const int64_t partitions = network->partition_count;
     const int64_t numbers = hlo_group_mode_numbers(mode, network->replica_count, partitions);
     const int64_t copies = hlo_group_mode_copies(mode, network->replica_count, partitions);
     const HloInts *lists = NULL;
     int64_t count = 0;
-    static const HloReplicaGroups everyone = {.form = HLO_GROUPS_LIST};
-    if (!written) written = &everyone;
     // A member that a broadcast leaves out sends nothing: as a group of its own it costs nothing.
     HloStatus status =
         inner->opcode == HLO_OP_COLLECTIVE_BROADCAST

@@ -4,6 +4,7 @@
 #define MESHLO_EMULATOR_COLLECTIVE_GROUPS_H_
 
 #include "emulator/collective.h"
+#include "hlo/ir/collective.h"
 
 // Axes of a grid: x, y, z, the devices of a chip.
 #define EMU_GRID_AXES 4
@@ -26,6 +27,9 @@ typedef struct EmuGroups {
     const HloInts *lists;
     int64_t count;
 } EmuGroups;
+
+// Returns the groups as a collective writes them, and sets what the numbers in them mean. Both live as long as it.
+const HloReplicaGroups *emu_written_groups(const HloInstruction *collective, HloGroupMode *mode);
 
 // Expands the groups of a collective; its channel and flags determine what the numbers mean.
 HLO_NODISCARD HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, EmuGroups *groups);

@@ -24,6 +24,7 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
     program->kernel_of = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
     program->position_of = HLO_ARENA_NEW(arena, int64_t, module->instruction_limit);
     program->resident = HLO_ARENA_NEW(arena, bool, module->instruction_limit);
+    program->known = HLO_ARENA_NEW(arena, EmuKnownCost, module->instruction_limit);
     program->copies = HLO_ARENA_NEW(arena, EmuCopies, module->instruction_limit);
     program->temp_peaks = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
     program->vmem_bytes = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
@@ -42,6 +43,42 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
 
 void emu_program_forget_peaks(EmuProgram *program) {
     for (int32_t i = 0; i < program->module->computation_limit; i++) program->temp_peaks[i] = -1;
+}
+
+// Sets a bit for each operand and root of a kernel that is in VMEM; false if it has more than there are bits.
+static bool list_resident(const EmuProgram *program, const EmuKernel *kernel, uint64_t *bits) {
+    int count = 0;
+    *bits = 0;
+    for (int64_t m = 0; m < kernel->member_count; m++)
+        for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
+            if (count == 64) return false;
+            *bits |= (uint64_t)program->resident[kernel->members[m]->operands[i]->id] << count++;
+        }
+    for (int64_t m = 0; m < kernel->root_count; m++) {
+        if (count == 64) return false;
+        *bits |= (uint64_t)program->resident[kernel->members[m]->id] << count++;
+    }
+    return true;
+}
+
+// The cost depends on the members, on where the cost of custom calls comes from, and on which of the kernel's arrays
+// are in VMEM.
+EmuCost emu_program_kernel_cost(EmuProgram *program, const EmuKernel *kernel, EmuKernelCosts costs) {
+    EmuKnownCost *known = &program->known[kernel->members[0]->id];
+    uint64_t resident;
+    if (!list_resident(program, kernel, &resident))
+        return emu_kernel_cost(&program->chip, kernel, costs, program->resident);
+    const bool is_known = known->members == kernel->members && known->member_count == kernel->member_count &&
+                          known->root_count == kernel->root_count && known->costs == costs &&
+                          known->resident == resident;
+    if (!is_known)
+        *known = (EmuKnownCost){.members = kernel->members,
+                                .member_count = kernel->member_count,
+                                .root_count = kernel->root_count,
+                                .costs = costs,
+                                .resident = resident,
+                                .cost = emu_kernel_cost(&program->chip, kernel, costs, program->resident)};
+    return known->cost;
 }
 
 // Whether the order of a computation may be changed: it is not marked as a schedule, and nothing in it has effects that

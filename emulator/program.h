@@ -3,6 +3,7 @@
 #ifndef MESHLO_EMULATOR_PROGRAM_H_
 #define MESHLO_EMULATOR_PROGRAM_H_
 
+#include "emulator/cost.h"
 #include "emulator/fusion.h"
 #include "emulator/topology.h"
 
@@ -11,6 +12,15 @@ typedef struct EmuCopies {
     double bytes;   // in HBM, read and written
     double cycles;  // of the vector unit
 } EmuCopies;
+
+// The cost of a kernel that was computed.
+typedef struct EmuKnownCost {
+    HloInstruction *const *members;  // of the kernel; NULL: not computed
+    int64_t member_count, root_count;
+    EmuKernelCosts costs;
+    uint64_t resident;  // a bit for each operand of its members, then for each root
+    EmuCost cost;
+} EmuKnownCost;
 
 typedef struct EmuProgram {
     HloArena *arena;
@@ -25,6 +35,7 @@ typedef struct EmuProgram {
     int32_t *kernel_of;    // by instruction id
     int64_t *position_of;  // by instruction id: position in the order of its plan that was analysed last (memory.c)
     bool *resident;        // by instruction id: the array is in VMEM (memory.c) and its use costs no HBM traffic
+    EmuKnownCost *known;   // by instruction id, of a kernel
     EmuCopies *copies;     // by instruction id, of a kernel (memory.c)
     int64_t *vmem_bytes;   // by computation id: the most bytes of VMEM that its arrays take at a time (memory.c)
     bool **carried;        // by computation id, of a loop: which leaves of its state are in VMEM; NULL: none (memory.c)
@@ -44,6 +55,10 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
 // The plan of a computation. If the program is not scheduled, the best of several orders by memory, with transfers
 // spread out to run beside kernels.
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation);
+
+// Returns the cost of a kernel of one of the plans, with what is in VMEM. Many orders of the same kernels are tried, so
+// it is kept until other arrays of the kernel are there. Call after emu_program_choose_rate().
+EmuCost emu_program_kernel_cost(EmuProgram *program, const EmuKernel *kernel, EmuKernelCosts costs);
 
 // Chooses how far ahead of their use transfers start, as far as leaves the program within the device's memory, and what
 // is computed again to save memory: nothing, else what the entry would keep, else what all computations would. Call

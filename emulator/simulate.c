@@ -245,8 +245,8 @@ static void add_copies(EmuCost *cost, const EmuChip *chip, EmuCopies copies) {
 // and multiplied.
 static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
-    const EmuProgram *program = simulation->program;
-    EmuCost cost = emu_kernel_cost(&program->chip, kernel, simulation->kernel_costs, program->resident);
+    EmuProgram *program = simulation->program;
+    EmuCost cost = emu_program_kernel_cost(program, kernel, simulation->kernel_costs);
     report->unknown_calls += cost.unknown;
     report->body_calls += cost.call == EMU_CALL_BODY;
     report->stated_calls += cost.call == EMU_CALL_STATED;

@@ -169,7 +169,7 @@ static void read_kernel(Reader *reader, Slot *slots, int64_t number) {
     for (int64_t i = 0; i < slot->needs.count && kernel->kind == EMU_OP_DONE; i++)
         if (occupies_links(&slots[slot->needs.items[i]])) slot->opener = slot->needs.items[i];
     if (kernel->kind >= EMU_OP_CONTROL) return;
-    slot->picoseconds = emu_kernel_cost(&program->chip, kernel, reader->costs, program->resident).picoseconds;
+    slot->picoseconds = emu_program_kernel_cost(program, kernel, reader->costs).picoseconds;
     read_updates(reader, number, slot);
 }
 

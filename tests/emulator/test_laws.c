@@ -101,6 +101,13 @@ static const char many_collectives[] =
     " j = f32[64] collective-permute(p), channel_id=9, source_target_pairs={{0,1}}\n"
     " k = f32[64] collective-permute(p), channel_id=10, source_target_pairs={{0,15}}\n"
     " l = f32[64] all-reduce(p), replica_groups={{0}}, to_apply=add\n"
+    " m = f32[512] all-gather(q), channel_id=11, replica_groups=[4,4]<=[16], use_global_device_ids=true, "
+    "dimensions={0}\n"
+    " n = f32[128] all-to-all(q), channel_id=12, replica_groups=[4,4]<=[16], dimensions={0}\n"
+    " o = f32[16] reduce-scatter(p), channel_id=13, replica_groups=[4,4]<=[16], use_global_device_ids=true, "
+    "dimensions={0}, to_apply=add\n"
+    " s = f32[32] reduce-scatter(q), channel_id=14, replica_groups=[4,4]<=[16], use_global_device_ids=true, "
+    "dimensions={0}, to_apply=add\n"
     " ROOT r = (f32[64]) tuple(a)\n}\n";
 
 static void expect_equal_transfers(const EmuTransfer *a, const EmuTransfer *b, const char *name) {
@@ -139,7 +146,7 @@ Test(emulator_laws, remembered_transfers_are_those_of_a_new_network) {
             hlo_arena_reset(arena, mark);
             compared++;
         }
-    cr_expect_eq(compared, 22);
+    cr_expect_eq(compared, 30);
     hlo_arena_free(arena);
     hlo_arena_free(kept);
     emu_topology_free(topology);
