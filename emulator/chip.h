@@ -41,8 +41,8 @@ typedef struct EmuChip {
     double fp8_flops_per_chip;
     int64_t vector_alus;          // vector instructions a core can start in one cycle
     double transcendental_scale;  // of the cost of exponentials, logarithms and roots in op_class.def
-    // Cycles of a core for each register of 1024 results of a product that it makes narrower than the arrays add them up:
-    // where they stay on the chip, and where they leave for HBM.
+    // Cycles of a core for each register of 1024 results of a product that it makes narrower than the arrays add them
+    // up: where they stay on the chip, and where they leave for HBM.
     double narrow_cycles, narrow_store_cycles;
     // Cycles of a copy into another layout, for each register of 1024 elements: of the smaller and of the larger of its
     // two arrays, as padded; and of the larger, where both are in HBM and another dimension comes into the lanes.

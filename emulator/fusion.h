@@ -29,8 +29,8 @@ typedef struct EmuPlan {
     int64_t order_count;
     EmuKernel *kernels;
     int64_t kernel_count;
-    // By kernel, of a loop's body: the number of the kernel after which a transfer for the next iteration starts, if the
-    // kernel starts one; -1 for others. NULL: each starts at its own place.
+    // By kernel, of a loop's body: the number of the kernel after which a transfer for the next iteration starts, if
+    // the kernel starts one; -1 for others. NULL: each starts at its own place.
     int64_t *starts_after;
 } EmuPlan;
 

@@ -111,8 +111,9 @@ static SpmdAxes reduced_axes(const SpmdRule *rule, const SpmdAxes *factors) {
 }
 
 // A result dimension that can be divided among the devices that hold partial results: each then reduces its part of
-// them, and sends about 2 / g of what a gather on g devices does, if the result is needed whole at all. One that divides
-// evenly if possible; parts of another may be padded to at most half of it. -1 if there is none, or nothing to win.
+// them, and sends about 2 / g of what a gather on g devices does, if the result is needed whole at all. One that
+// divides evenly if possible; parts of another may be padded to at most half of it. -1 if there is none, or nothing to
+// win.
 static int32_t divided_dim(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                            const SpmdSharding *sharding) {
     const SpmdAxes axes = reduced_axes(rule, factors);
