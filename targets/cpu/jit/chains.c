@@ -141,8 +141,8 @@ static bool has_rows(const CpuLoop *loop, const CpuLoopValue *value, int64_t row
     const CpuWalk *walk = &value->walk;
     const CpuLevel level = loop->reduced > 1 ? CPU_LEVEL_FULL : CPU_LEVEL_KEPT;
     if (loop->reduced > 1 && loop->block == 1) return false;  // a block is a run already
-    if (value->kind == CPU_VALUE_EXPAND)
-        return value->level == level && row && row == loop->reduced && value->width == 4;
+    if (value->kind == CPU_VALUE_EXPAND)  // where columns are reduced it has one number for each column
+        return loop->mode == CPU_MODE_ROWS && value->level == level && row && row == loop->reduced && value->width == 4;
     if (value->kind != CPU_VALUE_LOAD && value->kind != CPU_VALUE_INDEX && value->kind != CPU_VALUE_STORE) return false;
     if (value->level != level || walk->contiguous || walk->count < 2 || !walks_rows(value) || value->streams)
         return false;
