@@ -64,6 +64,15 @@ static const CliVerb *verb_with_option(const char *name, size_t length) {
     return NULL;
 }
 
+// The option of a verb for what another verb calls `name`: the search of plan keeps the shardings that others are
+// given. NULL if there is none.
+static const char *option_instead(const CliVerb *verb, const char *name) {
+    static const char *const kSame[][2] = {{"shard", "keep"}, {"keep", "shard"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(kSame); ++i)
+        if (!strcmp(name, kSame[i][0]) && cli_has_option(verb, kSame[i][1])) return kSame[i][1];
+    return NULL;
+}
+
 // Distinguishes the right name with the wrong number of dashes from a misspelt one.
 static HloStatus unknown_option(CliContext *context, const char *argument, size_t name_length) {
     const char *dashes = argument[1] == '-' ? "--" : "-";
@@ -75,6 +84,10 @@ static HloStatus unknown_option(CliContext *context, const char *argument, size_
     }
     const char *nearest = cli_nearest_option(context->verb, name, context->arena);
     const CliVerb *owner = verb_with_option(name, name_length);
+    const char *instead = option_instead(context->verb, name);
+    if (instead)
+        return cli_usage_error(context, "unknown option %s%s: meshlo %s has --%s for that", dashes, name,
+                               context->verb->name, instead);
     if (owner && !nearest)
         return cli_usage_error(context, "unknown option %s%s: meshlo %s has no such option, meshlo %s does", dashes,
                                name, context->verb->name, owner->name);

@@ -187,6 +187,10 @@ exits 0 "--on is --topology" meshlo emulate 4_2.mlir --on v5e-16
 exits 0 "--topology is --on" meshlo run 4_2.mlir --topology v5e-16
 exits 2 "an option of another verb" meshlo run 4_2.mlir --trace t.json
 says err "meshlo run has no such option, meshlo emulate does" "an option of another verb: whose"
+exits 2 "--shard of a plan" meshlo plan 4_2.mlir --on v5e-8 --shard p0=data
+says err "meshlo plan has --keep for that" "--shard of a plan: named"
+exits 2 "--keep of a run" meshlo run 4_2.mlir --keep p0=data
+says err "meshlo run has --shard for that" "--keep of a run: named"
 exits 0 "flags for another verb in the environment" env MESHLO_FLAGS="--trace t.json --json" "$MESHLO" run 4_2.mlir
 says err "note: MESHLO_FLAGS: meshlo run has no option --trace" "flags for another verb: a note"
 json "j['num_devices'] == 8" "flags for another verb: the others hold"
