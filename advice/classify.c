@@ -32,10 +32,6 @@
 
 // ---- names
 
-static bool is_product(const HloInstruction *op) {
-    return hlo_is(op, HLO_OP_DOT) || hlo_is(op, HLO_OP_CONVOLUTION);
-}
-
 int64_t advice_leaf_of(const HloModule *module, const HloInstruction *parameter) {
     int64_t leaf = 0;
     if (!parameter || !hlo_shape_is_array(parameter->shape)) return -1;
@@ -270,20 +266,30 @@ static void find_multiplied(AdviceFacts *facts) {
     }
 }
 
+// The parameters of a result's shape from which it is computed element by element.
+static HloInt64Vector updated_leaves(const AdviceFacts *facts, int64_t result) {
+    const SpmdBoundary *boundary = facts->boundary;
+    const HloInt64Vector numbers = advice_updated_parameters(facts->arena, facts->module, result);
+    HloInt64Vector leaves = {0};
+    for (int64_t i = 0; i < numbers.count; i++) {
+        const HloInstruction *parameter = facts->module->entry->parameters.items[numbers.items[i]];
+        const int64_t leaf = advice_leaf_of(facts->module, parameter);
+        if (leaf < 0 || leaf >= boundary->parameter_count) continue;
+        if (same_dims(boundary->results[result].global, boundary->parameters[leaf].global))
+            hlo_vector_push(facts->arena, &leaves, leaf);
+    }
+    return leaves;
+}
+
 // In a program that trains, parameters from which results of their shape are computed element by element are weights
 // and their moments. Gradients alone do not show whose they are: what has a result of its shape is a weight, but where
 // all of these results have their weights, as in a batch of the shape of a weight.
 static void find_updated(AdviceFacts *facts) {
     const SpmdBoundary *boundary = facts->boundary;
     for (int64_t r = 0; r < boundary->result_count; r++) {
-        const HloInt64Vector numbers = advice_updated_parameters(facts->arena, facts->module, r);
-        for (int64_t i = 0; i < numbers.count; i++) {
-            const HloInstruction *parameter = facts->module->entry->parameters.items[numbers.items[i]];
-            const int64_t leaf = advice_leaf_of(facts->module, parameter);
-            if (leaf < 0 || leaf >= boundary->parameter_count) continue;
-            const HloShape *shape = boundary->parameters[leaf].global;
-            facts->is_weight[leaf] |= is_float_array(shape) && same_dims(boundary->results[r].global, shape);
-        }
+        const HloInt64Vector leaves = updated_leaves(facts, r);
+        for (int64_t i = 0; i < leaves.count; i++)
+            facts->is_weight[leaves.items[i]] |= is_float_array(boundary->parameters[leaves.items[i]].global);
     }
     bool *is_like = HLO_ARENA_NEW(facts->arena, bool, boundary->parameter_count + 1);
     for (int64_t p = 0; p < boundary->parameter_count; p++) {
@@ -363,9 +369,9 @@ static void find_sums(AdviceFacts *facts) {
             if (!sums(at) || is_scalar(at)) continue;
             for (int32_t i = 0; i < at->operand_count; i++) {
                 const HloInstruction *source = advice_source(at->operands[i]);
-                const bool of_weights = is_product(source) && (is_weight_array(facts, source->operands[0]) ||
-                                                               is_weight_array(facts, source->operands[1]));
-                if (is_product(source) && !of_weights && becomes_weight(facts, at, i))
+                const bool of_weights = advice_is_product(source) && (is_weight_array(facts, source->operands[0]) ||
+                                                                      is_weight_array(facts, source->operands[1]));
+                if (advice_is_product(source) && !of_weights && becomes_weight(facts, at, i))
                     facts->summed |= axes_of(facts, at);
             }
         }
@@ -416,16 +422,10 @@ static bool is_better_name(const AdviceFacts *facts, int64_t leaf, int64_t other
 // The weight of a result's shape from which it is computed element by element, if there is one, else -1. Weights that
 // are multiplied come before their moments.
 static int64_t updated_weight(const AdviceFacts *facts, int64_t result) {
-    const HloShape *shape = facts->boundary->results[result].global;
-    const HloInt64Vector numbers = advice_updated_parameters(facts->arena, facts->module, result);
+    const HloInt64Vector leaves = updated_leaves(facts, result);
     int64_t found = -1;
-    for (int64_t i = 0; i < numbers.count; i++) {
-        const HloInstruction *parameter = facts->module->entry->parameters.items[numbers.items[i]];
-        const int64_t leaf = advice_leaf_of(facts->module, parameter);
-        if (leaf < 0 || !facts->is_weight[leaf]) continue;
-        if (!same_dims(facts->boundary->parameters[leaf].global, shape)) continue;
-        if (is_better_name(facts, leaf, found)) found = leaf;
-    }
+    for (int64_t i = 0; i < leaves.count; i++)
+        if (facts->is_weight[leaves.items[i]] && is_better_name(facts, leaves.items[i], found)) found = leaves.items[i];
     return found;
 }
 
@@ -509,7 +509,7 @@ static const char *describe_source(const AdviceFacts *facts, const HloInstructio
     if (finding->parameter >= 0)
         return hlo_arena_format(facts->arena, "gradient of %s", display_name(facts, finding->parameter));
     const bool is_lookup = hlo_is(source, HLO_OP_GATHER);
-    if (!is_lookup && !is_product(source)) return NULL;
+    if (!is_lookup && !advice_is_product(source)) return NULL;
     for (int32_t i = is_lookup ? 0 : 1; i >= 0 && finding->parameter < 0; i--)
         finding->parameter = advice_leaf_of(facts->module, advice_origin_parameter(source->operands[i]));
     if (finding->parameter < 0) return is_lookup ? NULL : "a product of activations";
@@ -555,7 +555,7 @@ static bool is_gradient(const AdviceFacts *facts, const HloInstruction *op, cons
         if (found >= 0 && is_better_name(facts, found, weight)) weight = found;
     }
     if (!like || hlo_is(source, HLO_OP_GATHER)) return false;
-    const bool forward = is_product(source) && !is_backward(op) && !is_backward(source);
+    const bool forward = advice_is_product(source) && !is_backward(op) && !is_backward(source);
     if (forward && (is_weight_array(facts, source->operands[0]) || is_weight_array(facts, source->operands[1])))
         return false;
     finding->parameter = weight;
@@ -607,7 +607,7 @@ static bool is_expert_exchange(const AdviceFacts *facts, const HloInstruction *o
     if (advice_reaches(facts->arena, op, 1, is_expert_use, &use)) return true;
     const HloInstruction *source = advice_source(main_array(op));
     if (multiplies_experts(facts, source, axes)) return true;
-    for (int32_t i = 0; is_product(source) && i < 2; i++)
+    for (int32_t i = 0; advice_is_product(source) && i < 2; i++)
         if (multiplies_experts(facts, advice_source(source->operands[i]), axes)) return true;
     return false;
 }
@@ -629,13 +629,14 @@ static AdviceKind kind_of_sum(const AdviceFacts *facts, const HloInstruction *op
     const HloInstruction *source = advice_source(main_array(op));
     if (is_gradient(facts, op, source, finding))
         return hlo_is(op, HLO_OP_REDUCE_SCATTER) ? ADVICE_KIND_GRADIENT_SCATTER : ADVICE_KIND_GRADIENT;
-    if (is_product(source) && is_expert_exchange(facts, op, finding->axes)) return ADVICE_KIND_EXPERT;
+    if (advice_is_product(source) && is_expert_exchange(facts, op, finding->axes)) return ADVICE_KIND_EXPERT;
     if (hlo_is(source, HLO_OP_REDUCE) && multiplies_experts(facts, advice_source(source->operands[0]), finding->axes)) {
         finding->what = "sum over the experts";
         return ADVICE_KIND_EXPERT;
     }
     if (hlo_is(source, HLO_OP_GATHER) && claimed_twice(facts, finding) & finding->axes) return ADVICE_KIND_RESHARDING;
-    return is_product(source) || hlo_is(source, HLO_OP_GATHER) ? ADVICE_KIND_TENSOR_PARALLEL : ADVICE_KIND_PARTIAL;
+    return advice_is_product(source) || hlo_is(source, HLO_OP_GATHER) ? ADVICE_KIND_TENSOR_PARALLEL
+                                                                      : ADVICE_KIND_PARTIAL;
 }
 
 // Whether all pairs go one step along one axis.

@@ -23,6 +23,10 @@ static bool is_collective_move(const HloInstruction *op) {
     }
 }
 
+bool advice_is_product(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_DOT) || hlo_is(op, HLO_OP_CONVOLUTION);
+}
+
 bool advice_moves(const HloInstruction *op) {
     switch (op->opcode) {
         case HLO_OP_COPY:
@@ -170,7 +174,7 @@ bool advice_reaches(HloArena *scratch, const HloInstruction *op, int products, A
         const Reached at = queue.items[i];
         for (int64_t u = 0; u < at.op->users.count; u++) {
             const HloInstruction *user = at.op->users.items[u];
-            const bool product = hlo_is(user, HLO_OP_DOT) || hlo_is(user, HLO_OP_CONVOLUTION);
+            const bool product = advice_is_product(user);
             const bool computes = product || hlo_op_is(user->opcode, HLO_OP_IS_ELEMENTWISE);
             const Reached next = {user, at.steps + computes, at.products + product};
             if (test(context, user, (int32_t)hlo_instruction_operand_index(user, at.op))) return true;
@@ -272,7 +276,7 @@ HloInt64Vector advice_reached_results(HloArena *scratch, const HloInstruction *o
 
 static void count_use(AdviceUses *uses, const HloInstruction *user, const HloInstruction *op) {
     const int64_t operand = hlo_instruction_operand_index(user, op);
-    const bool is_product = hlo_is(user, HLO_OP_DOT) || hlo_is(user, HLO_OP_CONVOLUTION);
+    const bool is_product = advice_is_product(user);
     const bool is_lookup = hlo_is(user, HLO_OP_GATHER) || hlo_is(user, HLO_OP_SCATTER);
     uses->left += is_product && operand == 0;
     uses->right += is_product && operand == 1;

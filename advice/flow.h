@@ -11,6 +11,8 @@ typedef struct AdviceValue {
     int64_t index;
 } AdviceValue;
 
+// Whether an instruction multiplies and adds up: a dot or a convolution.
+bool advice_is_product(const HloInstruction *op);
 // Whether an instruction passes the elements of operand 0 on, moved or converted, in whole or in part.
 bool advice_moves(const HloInstruction *op);
 // Follows an array back through instructions that only move or convert it, into loops and out of them, to the one that
