@@ -704,12 +704,12 @@ static void note_pinned(Liveness *liveness) {
     if (computation->parameters.count != 1) return;
     const HloInstruction *parameter = computation->parameters.items[0], *root = computation->root;
     const Leaves *state = leaves_of(liveness, parameter), *next = leaves_of(liveness, root);
-    bool *pinned = HLO_ARENA_NEW(liveness->arena, bool, state->count);
+    bool **known = &liveness->program->pinned[computation->id], *pinned = *known;
+    if (!pinned) pinned = *known = HLO_ARENA_NEW(liveness->program->arena, bool, state->count);
     const bool is_body =
         hlo_shape_equal(parameter->shape, root->shape, HLO_COMPARE_IGNORE_LAYOUT) && next->count == state->count;
     for (int64_t i = 0; i < state->count; i++)
         pinned[i] = state->items[i]->is_pinned || (is_body && next->items[i]->is_pinned);
-    liveness->program->pinned[computation->id] = pinned;
 }
 
 // Tells the computations of a loop which leaves of its state are in VMEM. They are analysed anew if that has changed.
@@ -836,10 +836,13 @@ static void place(Liveness *liveness) {
 
 int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {
     int64_t where;
+    const HloArenaMark mark = hlo_arena_mark(program->scratch);
     Liveness *liveness =
-        analyse(program, program->arena, plan->computation, plan->computation == program->module->entry);
+        analyse(program, program->scratch, plan->computation, plan->computation == program->module->entry);
     place(liveness);
-    return find_peak(liveness, bytes_alive(liveness), &where);
+    const int64_t peak = find_peak(liveness, bytes_alive(liveness), &where);
+    hlo_arena_reset(program->scratch, mark);
+    return peak;
 }
 
 const int64_t *emu_program_alive(EmuProgram *program, const HloComputation *computation) {
@@ -959,10 +962,10 @@ static void collect_results(Liveness *liveness, BufferVector *buffers) {
 }
 
 // The tables of addresses that represent the tuples of the result.
-static int64_t collect_tables(Liveness *liveness, BufferVector *buffers) {
+static void collect_tables(Liveness *liveness, BufferVector *buffers) {
     const HloModule *module = liveness->program->module;
     const int64_t bytes = emu_tuple_table_bytes(liveness->chip, result_shape(module));
-    if (!bytes) return 0;
+    if (!bytes) return;
     int64_t count = hlo_shape_leaf_count(result_shape(module));
     if (4 * count > bytes) count = bytes / 4;
     const EmuBuffer buffer = {.instruction = module->entry->root,
@@ -972,37 +975,56 @@ static int64_t collect_tables(Liveness *liveness, BufferVector *buffers) {
                               .unpadded_bytes = 4 * count,
                               .kind = EMU_BUFFER_TABLE};
     hlo_vector_push(liveness->program->arena, buffers, buffer);
-    return bytes;
 }
 
-// Arguments and outputs count for the whole step, less the bytes that they share; temporaries count with the most that
-// are alive at one time, `where`. The largest buffers in the report are those of that moment.
+static bool is_argument(const Live *live) {
+    return live->buffer.kind == EMU_BUFFER_ARGUMENT && live->buffer.bytes;
+}
+
+// Adds up the memory of a program, but for the list of its largest buffers, with an analysis in `arena`. Arguments and
+// outputs count for the whole step, less the bytes that they share; temporaries count with the most that are alive at
+// one time, *where.
+static Liveness *measure(EmuProgram *program, HloArena *arena, EmuMemory *memory, int64_t *where) {
+    Liveness *liveness = analyse(program, arena, program->module->entry, true);
+    const HloShape *result = result_shape(program->module);
+    const EmuChip *chip = liveness->chip;
+    place(liveness);
+    *memory = (EmuMemory){.output_bytes = emu_hbm_bytes(chip, result) + emu_tuple_table_bytes(chip, result),
+                          .alias_bytes = aliased_bytes(program, chip),
+                          .alive = bytes_alive(liveness)};
+    memory->temp_bytes = find_peak(liveness, memory->alive, where);
+    for (int64_t i = 0; i < liveness->buffers.count; i++)
+        if (is_argument(liveness->buffers.items[i])) memory->argument_bytes += liveness->buffers.items[i]->buffer.bytes;
+    assert(memory->alias_bytes <= memory->output_bytes);
+    memory->peak_bytes = memory->argument_bytes + memory->output_bytes - memory->alias_bytes + memory->temp_bytes;
+    return liveness;
+}
+
+int64_t emu_program_peak(EmuProgram *program) {
+    assert(program);
+    EmuMemory memory;
+    int64_t where;
+    const HloArenaMark mark = hlo_arena_mark(program->scratch);
+    measure(program, program->scratch, &memory, &where);
+    hlo_arena_reset(program->scratch, mark);
+    return memory.peak_bytes;
+}
+
+// The largest buffers are those of the moment with the most temporaries.
 void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     assert(program && memory);
-    Liveness *liveness = analyse(program, program->arena, program->module->entry, true);
-    const EmuChip *chip = liveness->chip;
-    *memory = (EmuMemory){0};
-    place(liveness);
     int64_t where;
-    memory->alive = bytes_alive(liveness);
-    memory->temp_bytes = find_peak(liveness, memory->alive, &where);
-    memory->output_bytes = emu_hbm_bytes(chip, result_shape(program->module));
-    memory->alias_bytes = aliased_bytes(program, chip);
+    Liveness *liveness = measure(program, program->arena, memory, &where);
     BufferVector buffers = {0};
-    for (int64_t i = 0; i < liveness->buffers.count; i++) {
-        const Live *live = liveness->buffers.items[i];
-        if (live->buffer.kind != EMU_BUFFER_ARGUMENT || !live->buffer.bytes) continue;
-        memory->argument_bytes += live->buffer.bytes;
-        hlo_vector_push(program->arena, &buffers, live->buffer);
-    }
+    for (int64_t i = 0; i < liveness->buffers.count; i++)
+        if (is_argument(liveness->buffers.items[i]))
+            hlo_vector_push(program->arena, &buffers, liveness->buffers.items[i]->buffer);
     collect_results(liveness, &buffers);
-    memory->output_bytes += collect_tables(liveness, &buffers);
+    collect_tables(liveness, &buffers);
     collect_alive(liveness, where, NULL, &buffers);
     if (buffers.count) qsort(buffers.items, (size_t)buffers.count, sizeof(*buffers.items), compare_buffers);
     memory->largest = buffers.items;
     memory->largest_count = buffers.count;
-    assert(memory->alias_bytes <= memory->output_bytes);
-    memory->peak_bytes = memory->argument_bytes + memory->output_bytes - memory->alias_bytes + memory->temp_bytes;
 }
 
 // The buffers of a trace after which a call's temporaries become one buffer.

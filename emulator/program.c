@@ -14,17 +14,18 @@
 static const double AHEAD[] = {2, 1, 0.5, 0};
 
 // -1 marks peaks that are not known yet.
-EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuTopology *topology) {
-    assert(module->entry && topology);
+EmuProgram *emu_program_new(HloArena *arena, HloArena *scratch, const HloModule *module, const EmuTopology *topology) {
+    assert(arena != scratch && module->entry && topology);
     EmuProgram *program = HLO_ARENA_NEW(arena, EmuProgram, 1);
     program->arena = arena;
+    program->scratch = scratch;
     program->module = module;
     program->topology = topology;
     program->plans = HLO_ARENA_NEW(arena, EmuPlan *, module->computation_limit);
     program->kernel_of = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
     program->position_of = HLO_ARENA_NEW(arena, int64_t, module->instruction_limit);
     program->resident = HLO_ARENA_NEW(arena, bool, module->instruction_limit);
-    program->known = HLO_ARENA_NEW(arena, EmuKnownCost, module->instruction_limit);
+    program->known = HLO_ARENA_NEW(arena, EmuKnownCost *, module->instruction_limit);
     program->copies = HLO_ARENA_NEW(arena, EmuCopies, module->instruction_limit);
     program->temp_peaks = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
     program->vmem_bytes = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
@@ -64,21 +65,22 @@ static bool list_resident(const EmuProgram *program, const EmuKernel *kernel, ui
 // The cost depends on the members, on where the cost of custom calls comes from, and on which of the kernel's arrays
 // are in VMEM.
 EmuCost emu_program_kernel_cost(EmuProgram *program, const EmuKernel *kernel, EmuKernelCosts costs) {
-    EmuKnownCost *known = &program->known[kernel->members[0]->id];
+    EmuKnownCost **known = &program->known[kernel->members[0]->id];
     uint64_t resident;
     if (!list_resident(program, kernel, &resident))
         return emu_kernel_cost(&program->chip, kernel, costs, program->resident);
-    const bool is_known = known->members == kernel->members && known->member_count == kernel->member_count &&
-                          known->root_count == kernel->root_count && known->costs == costs &&
-                          known->resident == resident;
-    if (!is_known)
-        *known = (EmuKnownCost){.members = kernel->members,
-                                .member_count = kernel->member_count,
-                                .root_count = kernel->root_count,
-                                .costs = costs,
-                                .resident = resident,
-                                .cost = emu_kernel_cost(&program->chip, kernel, costs, program->resident)};
-    return known->cost;
+    const EmuKnownCost *same = *known;
+    if (same && same->members == kernel->members && same->member_count == kernel->member_count &&
+        same->root_count == kernel->root_count && same->costs == costs && same->resident == resident)
+        return same->cost;
+    if (!*known) *known = HLO_ARENA_NEW(program->arena, EmuKnownCost, 1);
+    **known = (EmuKnownCost){.members = kernel->members,
+                             .member_count = kernel->member_count,
+                             .root_count = kernel->root_count,
+                             .costs = costs,
+                             .resident = resident,
+                             .cost = emu_kernel_cost(&program->chip, kernel, costs, program->resident)};
+    return (*known)->cost;
 }
 
 // Whether the order of a computation may be changed: it is not marked as a schedule, and nothing in it has effects that
@@ -155,14 +157,12 @@ EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation
 
 // Whether the program fits with transfers that start as far ahead as it allows, or not at all.
 static bool fits_with_transfers(EmuProgram *program) {
-    EmuMemory memory;
     for (size_t i = 0; i < HLO_COUNT_OF(AHEAD); i++) {
         program->ahead = AHEAD[i];
         for (int32_t c = 0; i > 0 && c < program->module->computation_limit; c++)
             if (program->tight[c]) program->plans[c] = spread(program, program->tight[c]);
         emu_program_forget_peaks(program);
-        emu_program_memory(program, &memory);
-        if (memory.peak_bytes <= program->capacity) return true;
+        if (emu_program_peak(program) <= program->capacity) return true;
     }
     return false;
 }

@@ -15,7 +15,7 @@ typedef struct EmuCopies {
 
 // The cost of a kernel that was computed.
 typedef struct EmuKnownCost {
-    HloInstruction *const *members;  // of the kernel; NULL: not computed
+    HloInstruction *const *members;  // of the kernel
     int64_t member_count, root_count;
     EmuKernelCosts costs;
     uint64_t resident;  // a bit for each operand of its members, then for each root
@@ -24,6 +24,7 @@ typedef struct EmuKnownCost {
 
 typedef struct EmuProgram {
     HloArena *arena;
+    HloArena *scratch;  // of analyses that leave numbers only: given back when they end
     const HloModule *module;
     const EmuTopology *topology;
     EmuChip chip;          // the topology's, at its sustained rate if the program is long
@@ -35,7 +36,7 @@ typedef struct EmuProgram {
     int32_t *kernel_of;    // by instruction id
     int64_t *position_of;  // by instruction id: position in the order of its plan that was analysed last (memory.c)
     bool *resident;        // by instruction id: the array is in VMEM (memory.c) and its use costs no HBM traffic
-    EmuKnownCost *known;   // by instruction id, of a kernel
+    EmuKnownCost **known;  // by instruction id, of a kernel; NULL: not computed
     EmuCopies *copies;     // by instruction id, of a kernel (memory.c)
     int64_t *vmem_bytes;   // by computation id: the most bytes of VMEM that its arrays take at a time (memory.c)
     bool **carried;        // by computation id, of a loop: which leaves of its state are in VMEM; NULL: none (memory.c)
@@ -50,8 +51,9 @@ typedef struct EmuProgram {
     int64_t capacity;            // bytes that a device has for programs
 } EmuProgram;
 
-// Makes the program in `arena`. Memory errors jump to hlo_protect(), here and below.
-EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuTopology *topology);
+// Makes the program in `arena`, with another arena for scratch memory. Memory errors jump to hlo_protect(), here and
+// below.
+EmuProgram *emu_program_new(HloArena *arena, HloArena *scratch, const HloModule *module, const EmuTopology *topology);
 // The plan of a computation. If the program is not scheduled, the best of several orders by memory, with transfers
 // spread out to run beside kernels.
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation);
@@ -130,6 +132,8 @@ void emu_program_forget_peaks(EmuProgram *program);
 
 // Adds up the memory of a program, all in padded bytes.
 void emu_program_memory(EmuProgram *program, EmuMemory *memory);
+// The peak_bytes of that, without lists of buffers: many orders of a program are asked for it.
+int64_t emu_program_peak(EmuProgram *program);
 
 // What a buffer is for, in words: whose copy or gradient it is, what it is saved for. In `arena`.
 const char *emu_buffer_role(HloArena *arena, const EmuBuffer *buffer);

@@ -920,7 +920,7 @@ typedef struct SimulateCall {
     const EmuTopology *topology;
     const EmuOptions *options;
     HloArena *scratch;
-    HloArena *network_scratch;
+    HloArena *memory_scratch, *network_scratch;
     HloText text;
     EmuReport *report;
 } SimulateCall;
@@ -1001,7 +1001,7 @@ static HloStatus simulate(void *argument) {
     Simulation *simulation = HLO_ARENA_NEW(call->scratch, Simulation, 1);
     simulation->report = report;
     simulation->text = &call->text;
-    simulation->program = emu_program_new(call->scratch, module, call->topology);
+    simulation->program = emu_program_new(call->scratch, call->memory_scratch, module, call->topology);
     simulation->network = emu_network_new(call->network_scratch, call->topology, places, module->replica_count,
                                           module->num_partitions, faults);
     emu_network_remember(simulation->network, call->scratch);
@@ -1047,10 +1047,11 @@ static HloStatus simulate_once(const HloModule *module, const EmuTopology *topol
     SimulateCall call = {.module = module, .topology = topology, .options = options};
     HloArena *arena = hlo_arena_new();
     call.scratch = hlo_arena_new();
+    call.memory_scratch = hlo_arena_new();
     call.network_scratch = hlo_arena_new();
     call.report = hlo_allocate_zeroed(1, sizeof(EmuReport));
     HloStatus status = HLO_SUCCESS;
-    if (!arena || !call.scratch || !call.network_scratch || !call.report) {
+    if (!arena || !call.scratch || !call.memory_scratch || !call.network_scratch || !call.report) {
         status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a simulation");
         hlo_arena_free(arena);
         hlo_free(call.report);
@@ -1064,6 +1065,7 @@ static HloStatus simulate_once(const HloModule *module, const EmuTopology *topol
     }
     hlo_text_free(&call.text);
     hlo_arena_free(call.network_scratch);
+    hlo_arena_free(call.memory_scratch);
     hlo_arena_free(call.scratch);
     return status;
 }

@@ -460,12 +460,10 @@ static HloInt64Vector choose_order(const Reader *reader, const Clock *clock, int
     EmuProgram *program = reader->program;
     EmuPlan *before = program->plans[reader->plan->computation->id];
     Order orders[MOST_ORDERS];
-    EmuMemory memory;
     const int64_t count = list_orders(clock, orders);
     for (int64_t i = 0; i < count; i++) {
         use_plan(program, emu_plan_with_order(program->arena, before, &orders[i].numbers));
-        emu_program_memory(program, &memory);
-        if (memory.peak_bytes <= most) return orders[i].numbers;
+        if (emu_program_peak(program) <= most) return orders[i].numbers;
     }
     if (count) use_plan(program, before);
     return clock->order;
