@@ -2,7 +2,7 @@
 // List scheduling (Cooper, Torczon: Engineering a Compiler, 12.3): in each cycle of a simple processor the operations
 // start whose operands are ready, those first from which the longest way leads to a result. Where these would need more
 // registers than there are, the values' own order decides: spilled values cost more than waiting does. Only values near
-// the first one that has not started are looked at, so that time grows with their number.
+// the first one that is still to start are looked at, so that time grows with their number.
 #include "targets/cpu/jit/schedule.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@ typedef struct Schedule {
     int32_t *ready;                   // values all of whose operands have started
     int ready_count;
     int registers, held;   // those that exist, and those with values that have uses left
-    int32_t first, count;  // the first value that has not been placed; all values
+    int32_t first, count;  // the first value that is still to be placed; all values
     int32_t placed;
 } Schedule;
 
@@ -64,13 +64,13 @@ static void place(Schedule *s, int32_t i) {
     s->order[s->placed++] = i;
 }
 
-// Adds a value to the list if it can start and is near the first one that has not.
+// Adds a value to the list if it can start and is near the first one that is still to start.
 static void consider(Schedule *s, int32_t i) {
     if (i < s->count && i < s->first + kWindow && s->waits[i] == 0 && is_scheduled(value_at(s, i)))
         s->ready[s->ready_count++] = i;
 }
 
-// Moves the window up to the first value that has not been placed.
+// Moves the window up to the first value that is still to be placed.
 static void advance(Schedule *s) {
     for (; s->first < s->count; s->first++) {
         if (s->number[s->first] < 0 && is_scheduled(value_at(s, s->first))) return;
