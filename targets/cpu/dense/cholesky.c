@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cholesky factors and triangular systems: matrices are halved until small triangles are left, so that everything else
 // is matrix products. Inside, a factor is an upper triangle: its rows, and the right-hand sides of systems with its
-// adjoint, are then contiguous in memory.
+// adjoint, are then contiguous in memory. Small matrices of a batch are worked on side by side (abreast.h).
 #include "targets/cpu/dense/linalg.h"
 
 #include <assert.h>
@@ -11,6 +11,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/dense/abreast.h"
 #include "targets/cpu/dense/lapack.h"
 #include "targets/cpu/dense/matrix.h"
 
@@ -215,6 +216,15 @@ static void cholesky_task(CpuMatrix *matrix, const void *argument, int64_t index
     store_named(matrix, n, job->lower, a);
 }
 
+static void cholesky_together(CpuMatrix *matrix, const CpuAbreastType *kernels, const void *argument, int64_t first,
+                              int64_t count) {
+    const CholeskyJob *job = argument;
+    const int64_t n = job->n;
+    void *a = cpu_abreast_load(matrix, kernels, n * n, job->in, first, count);
+    kernels->cholesky(n, job->lower, a);
+    cpu_abreast_store(matrix, kernels, n * n, job->out, first, count, a);
+}
+
 // Bounds the memory of any product for a matrix of n rows: at most half the rows are beside or below a factored part.
 static size_t factor_product_bytes(HloType type, int64_t n) {
     const CpuMatrix matrix = {.type = type, .features = CPU_FEATURES_AMX};
@@ -236,8 +246,13 @@ HloStatus cpu_cholesky(CpuPool *pool, HloType type, int64_t batch, int64_t n, bo
     const size_t width = (size_t)hlo_type_bytes(type);
     const size_t bytes = cpu_work_bytes(half * half, width) + cpu_work_bytes(most_beside(n), width) +
                          cpu_work_bytes(cpu_pool_worker_count(pool), job.product_each);
-    return cpu_lapack_batch(job.blas, pool, type, batch, bytes, cpu_lapack_cholesky_bytes(type, n),
-                            (double)n * (double)n * (double)n / 3, cholesky_task, &job);
+    const double cost = (double)n * (double)n * (double)n / 3;
+    const CpuAbreastType *kernels = cpu_abreast_kernels(type, cpu_pool_features(pool), batch, n, n);
+    if (kernels && !job.blas)
+        return cpu_abreast_batch(pool, kernels, type, batch, bytes + cpu_abreast_bytes(kernels, type, n * n), cost,
+                                 cholesky_task, cholesky_together, &job);
+    return cpu_lapack_batch(job.blas, pool, type, batch, bytes, cpu_lapack_cholesky_bytes(type, n), cost, cholesky_task,
+                            &job);
 }
 
 // ---- triangular systems
@@ -300,12 +315,25 @@ static void sides_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
+// Where a system's triangle is lower, perhaps after it is transposed, and how its elements are read.
+typedef struct Direction {
+    bool lower;
+    int64_t start, down, right;
+} Direction;
+
+// X op(A) = B is op(A)^T X^T = B^T; an upper triangle is a lower one seen from its other end.
+static Direction direction_of(const SolveJob *job) {
+    const int64_t n = job->n;
+    const bool turn = (job->transpose != CPU_NO_TRANSPOSE) != !job->left_side, lower = job->lower != turn;
+    const int64_t sign = lower ? 1 : -1;
+    return (Direction){lower, lower ? 0 : n * n - 1, sign * (turn ? 1 : n), sign * (turn ? n : 1)};
+}
+
 static void solve_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const SolveJob *job = argument;
     const int64_t n = job->n;
-    // X op(A) = B is op(A)^T X^T = B^T; an upper triangle is a lower one seen from its other end.
-    const bool turn = (job->transpose != CPU_NO_TRANSPOSE) != !job->left_side, lower = job->lower != turn;
-    Solving s = {.matrix = matrix, .job = job, .backwards = !lower};
+    const Direction at = direction_of(job);
+    Solving s = {.matrix = matrix, .job = job, .backwards = !at.lower};
     s.x = cpu_matrix_at(matrix, job->x, index * job->rows * job->columns);
     if (job->blas &&
         cpu_lapack_solve(*matrix, job->blas, job->rows, job->columns, job->left_side, job->lower, job->unit_diagonal,
@@ -313,11 +341,27 @@ static void solve_task(CpuMatrix *matrix, const void *argument, int64_t index) {
         return;
     s.triangle = cpu_matrix_work(matrix, n * n, (size_t)matrix->width);
     s.work = cpu_matrix_work(matrix, cpu_pool_worker_count(matrix->pool), job->side_bytes + job->product_each);
-    const char *a = cpu_matrix_at(matrix, job->a, index * n * n + (lower ? 0 : n * n - 1));
-    const int64_t down = turn ? 1 : n, right = turn ? n : 1, sign = lower ? 1 : -1;
-    BY_TYPE(matrix, load_system, (void *)s.triangle, (const void *)a, n, sign * down, sign * right,
+    const char *a = cpu_matrix_at(matrix, job->a, index * n * n + at.start);
+    BY_TYPE(matrix, load_system, (void *)s.triangle, (const void *)a, n, at.down, at.right,
             job->transpose == CPU_ADJOINT)
     cpu_pool_parallel_for_grain(matrix->pool, hlo_divide_up(job->sides, kStripe), 1, sides_task, &s);
+}
+
+static void solve_together(CpuMatrix *matrix, const CpuAbreastType *kernels, const void *argument, int64_t first,
+                           int64_t count) {
+    const SolveJob *job = argument;
+    const int64_t n = job->n, size = job->rows * job->columns, step = job->left_side ? job->columns : 1;
+    const Direction at = direction_of(job);
+    const CpuAbreastPlaces places = {at.start,
+                                     at.down,
+                                     at.right,
+                                     at.lower ? 0 : (n - 1) * step,
+                                     at.lower ? step : -step,
+                                     job->left_side ? 1 : job->columns};
+    const void *a = cpu_abreast_load(matrix, kernels, n * n, job->a, first, count);
+    void *x = cpu_abreast_load(matrix, kernels, size, job->x, first, count);
+    kernels->solve(n, job->sides, job->unit_diagonal, places, a, x);
+    cpu_abreast_store(matrix, kernels, size, job->x, first, count, x);
 }
 
 // Solves in place of b's copy: each worker takes a stripe of right sides, and solves it by halves of the triangle, of
@@ -347,5 +391,11 @@ HloStatus cpu_triangular_solve(CpuPool *pool, HloType type, int64_t batch, int64
     const size_t bytes = cpu_work_bytes(job.n * job.n, width) +
                          cpu_work_bytes(cpu_pool_worker_count(pool), job.side_bytes + job.product_each);
     const double cost = (double)job.sides * (double)job.n * (double)job.n;
+    const CpuAbreastType *kernels = cpu_abreast_kernels(type, cpu_pool_features(pool), batch, rows, columns);
+    if (kernels && !job.blas)
+        return cpu_abreast_batch(
+            pool, kernels, type, batch,
+            bytes + cpu_abreast_bytes(kernels, type, job.n * job.n) + cpu_abreast_bytes(kernels, type, rows * columns),
+            cost, solve_task, solve_together, &job);
     return cpu_lapack_batch(job.blas, pool, type, batch, bytes, 0, cost, solve_task, &job);
 }

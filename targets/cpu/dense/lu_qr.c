@@ -15,12 +15,15 @@
 // QR does the same with reflections H = 1 - tau v v^H for a panel: those of a panel are applied to the rest as one
 // block (CpuReflections, the compact WY form: 1 - V T V^H). The results are stored as by LAPACK's getrf, geqrf and
 // orgqr: factors and the v below the diagonal, in place in the matrix.
+//
+// Small matrices of a batch are factored side by side (abreast.h).
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/dense/abreast.h"
 #include "targets/cpu/dense/lapack.h"
 #include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matrix.h"
@@ -144,14 +147,10 @@ static int64_t factor_panels(CpuMatrix *matrix, const LuJob *job, int64_t index)
     return singular;
 }
 
-static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
-    const LuJob *job = argument;
-    const int64_t rows = job->rows, steps = hlo_smaller(rows, job->columns), first = index * rows * job->columns;
-    int32_t *pivots = job->pivots + index * steps;
-    int64_t singular;
-    if (!job->blas || !cpu_lapack_lu(*matrix, job->blas, rows, job->columns, cpu_matrix_at(matrix, job->factors, first),
-                                     pivots, &singular, cpu_matrix_at(matrix, job->in, first)))
-        singular = factor_panels(matrix, job, index);
+// Stores what is known of a matrix beside its factors.
+static void finish_lu(const LuJob *job, int64_t index, int64_t singular) {
+    const int64_t rows = job->rows, steps = hlo_smaller(rows, job->columns);
+    const int32_t *pivots = job->pivots + index * steps;
     if (job->info) job->info[index] = (int32_t)singular;
     if (!job->permutation) return;
     int32_t *order = job->permutation + index * rows;
@@ -163,6 +162,37 @@ static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     }
 }
 
+static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
+    const LuJob *job = argument;
+    const int64_t rows = job->rows, first = index * rows * job->columns;
+    int32_t *pivots = job->pivots + index * hlo_smaller(rows, job->columns);
+    int64_t singular;
+    if (!job->blas || !cpu_lapack_lu(*matrix, job->blas, rows, job->columns, cpu_matrix_at(matrix, job->factors, first),
+                                     pivots, &singular, cpu_matrix_at(matrix, job->in, first)))
+        singular = factor_panels(matrix, job, index);
+    finish_lu(job, index, singular);
+}
+
+static void lu_together(CpuMatrix *matrix, const CpuAbreastType *kernels, const void *argument, int64_t first,
+                        int64_t count) {
+    const LuJob *job = argument;
+    const int64_t lanes = kernels->lanes, columns = job->columns, size = job->rows * columns;
+    void *a = cpu_abreast_load(matrix, kernels, size, job->in, first, count);
+    int32_t *pivots = cpu_matrix_work(matrix, columns * lanes, sizeof *pivots);
+    int32_t *singular = cpu_matrix_work(matrix, lanes, sizeof *singular);
+    kernels->lu(job->rows, columns, a, pivots, singular);
+    cpu_abreast_store(matrix, kernels, size, job->factors, first, count, a);
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t j = 0; j < columns; j++) job->pivots[(first + i) * columns + j] = pivots[j * lanes + i];
+        finish_lu(job, first + i, singular[i]);
+    }
+}
+
+static size_t lu_together_bytes(const CpuAbreastType *kernels, HloType type, int64_t rows, int64_t columns) {
+    return cpu_abreast_bytes(kernels, type, rows * columns) +
+           cpu_work_bytes((columns + 1) * kernels->lanes, sizeof(int32_t)) + 64;
+}
+
 HloStatus cpu_lu(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors,
                  int32_t *pivots, int32_t *permutation, int32_t *info, const void *in) {
     assert(batch >= 0 && rows >= 0 && columns >= 0);
@@ -172,6 +202,10 @@ HloStatus cpu_lu(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64
     const size_t bytes = cpu_work_bytes(rows * CPU_PANEL, (size_t)hlo_type_bytes(type)) +
                          cpu_work_bytes(cpu_pool_worker_count(pool), job.stripe_each);
     const double cost = (double)rows * (double)columns * (double)hlo_smaller(rows, columns);
+    const CpuAbreastType *kernels = cpu_abreast_kernels(type, cpu_pool_features(pool), batch, rows, columns);
+    if (kernels && !job.blas && columns <= rows)
+        return cpu_abreast_batch(pool, kernels, type, batch, bytes + lu_together_bytes(kernels, type, rows, columns),
+                                 cost, lu_task, lu_together, &job);
     return cpu_lapack_batch(job.blas, pool, type, batch, bytes, cpu_lapack_lu_bytes(type, rows, columns), cost, lu_task,
                             &job);
 }
