@@ -24,6 +24,7 @@
 #include "emulator/layout/layout.h"
 #include "emulator/layout/stored.h"
 #include "emulator/program.h"
+#include "emulator/room_tree.h"
 #include "emulator/schedule/multi_output.h"
 #include "hlo/base/vector.h"
 
@@ -798,6 +799,35 @@ static bool has_room(const Room *room, const Live *live) {
     return true;
 }
 
+// Notes that a temporary is in a room: of the times in which the room is taken, the bounds have the longest interval.
+static void take_room(EmuRoomBounds *bounds, const Live *guest) {
+    if (guest->last - guest->first <= bounds->taken_to - bounds->taken_from) return;
+    bounds->taken_from = guest->first;
+    bounds->taken_to = guest->last;
+}
+
+// Puts each temporary into the first room that it fits.
+static void place_guests(const Liveness *liveness, Room *rooms, int64_t count, const LiveVector *guests) {
+    EmuRoomBounds *bounds = HLO_ARENA_NEW(liveness->arena, EmuRoomBounds, count);
+    for (int64_t r = 0; r < count; r++) {
+        const Live *result = rooms[r].result;
+        bounds[r] = (EmuRoomBounds){result->buffer.bytes, result->first + result->is_copied, 0, -1};
+    }
+    EmuRoomTree *tree = emu_room_tree_new(liveness->arena, bounds, count);
+    for (int64_t i = 0; i < guests->count; i++) {
+        Live *guest = guests->items[i];
+        int64_t r = -1;
+        do {
+            r = emu_room_tree_find(tree, r + 1, guest->buffer.bytes, guest->first, guest->last);
+        } while (r >= 0 && !has_room(&rooms[r], guest));
+        if (r < 0) continue;
+        guest->in_result = true;
+        hlo_vector_push(liveness->arena, &rooms[r].guests, guest);
+        take_room(&bounds[r], guest);
+        emu_room_tree_set(tree, r, bounds[r]);
+    }
+}
+
 // Puts temporaries, the largest first, where results will be that are made later, as XLA's buffer assignment does. The
 // results in donated arguments are not free before.
 static void place_in_results(Liveness *liveness) {
@@ -818,12 +848,7 @@ static void place_in_results(Liveness *liveness) {
             hlo_vector_push(liveness->arena, &guests, live);
     }
     if (guests.count) qsort(guests.items, (size_t)guests.count, sizeof(Live *), compare_sizes);
-    for (int64_t i = 0; i < guests.count; i++)
-        for (int64_t r = 0; r < rooms.count && !guests.items[i]->in_result; r++) {
-            if (!has_room(&rooms.items[r], guests.items[i])) continue;
-            guests.items[i]->in_result = true;
-            hlo_vector_push(liveness->arena, &rooms.items[r].guests, guests.items[i]);
-        }
+    place_guests(liveness, rooms.items, rooms.count, &guests);
 }
 
 // Decides where the buffers of a computation are.

@@ -176,13 +176,14 @@ static const HloShape *as_multiplied(HloArena *arena, const HloInstruction *read
 
 // Whether an elementwise instruction makes a value of one other, with constants, in a cheap step.
 static bool is_cheap_step(const HloInstruction *instruction) {
+    // First what costs little to see: a tuple has tens of thousands of operands.
+    if (instruction->shape->type != HLO_F32 || emu_instruction_class(instruction) != EMU_OP_VECTOR) return false;
     int64_t operands = 0;
-    for (int32_t i = 0; i < instruction->operand_count; i++) {
+    for (int32_t i = 0; i < instruction->operand_count && operands <= 1; i++) {
         const HloOpcode opcode = instruction->operands[i]->opcode;
         operands += opcode != HLO_OP_BROADCAST && opcode != HLO_OP_CONSTANT;
     }
-    return operands == 1 && instruction->shape->type == HLO_F32 &&
-           emu_instruction_class(instruction) == EMU_OP_VECTOR && emu_instruction_vector_cost(instruction) <= STEP_COST;
+    return operands == 1 && emu_instruction_vector_cost(instruction) <= STEP_COST;
 }
 
 // Whether all that reads a value, also through views, are products that round it; a cheap step may come between, if
