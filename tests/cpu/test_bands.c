@@ -306,3 +306,28 @@ Test(bands, bug_a_producer_was_read_before_its_group_ran) {
     hlo_module_free(module);
     hlo_text_free(&message);
 }
+
+// A group of products grew from each one through all that follow, though no kernel has so many arrays: 8,000 products
+// in a chain, or in a sum, took more than half a minute to compile.
+Test(bands, bug_long_chains_and_sums_of_products_took_cubic_time_to_compile) {
+    enum { kCount = 8000 };
+    HloText chain = {0}, sum = {0};
+    hlo_text_format(&chain, "HloModule m\nENTRY e {\n x0 = f32[64,64] parameter(0)\n w = f32[64,64] parameter(1)\n");
+    hlo_text_format(&sum, "HloModule m\nENTRY e {\n x = f32[64,64] parameter(0)\n z0 = f32[64,64] abs(x)\n");
+    for (int i = 1; i <= kCount; i++) {
+        hlo_text_format(&chain, " x%d = f32[64,64] dot(x%d, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n",
+                        i, i - 1);
+        hlo_text_format(&sum,
+                        " w%d = f32[64,64] parameter(%d)\n"
+                        " y%d = f32[64,64] dot(x, w%d), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                        " z%d = f32[64,64] add(z%d, y%d)\n",
+                        i, i, i, i, i, i - 1, i);
+    }
+    hlo_text_format(&chain, " ROOT r = f32[64,64] negate(x%d)\n}\n", kCount);
+    hlo_text_format(&sum, " ROOT r = f32[64,64] negate(z%d)\n}\n", kCount);
+    const int64_t matrix = 64 * 64 * 4;
+    cr_expect_leq(temporaries_of(chain.data), 3 * matrix);
+    cr_expect_leq(temporaries_of(sum.data), (kCount + 1) * matrix);
+    hlo_text_free(&chain);
+    hlo_text_free(&sum);
+}

@@ -209,6 +209,7 @@ typedef struct Finder {
     int64_t leads, rows;
     int64_t limit;  // where the first step outside runs that reads one of its arrays
     int64_t last;   // the last member
+    int32_t depth;  // loops that add what they read, each for the one before
     HLO_VECTOR(int64_t) members;
 } Finder;
 
@@ -322,12 +323,13 @@ static int64_t row_elements(const Finder *finder, const CpuArray *array) {
     return array->elements % all == 0 ? array->elements / all : -1;
 }
 
-// Whether the loop goes through rows of the space, and through each array that members write in the order of rows.
+// Whether the loop goes through rows of the space, and through each array that members write in the order of rows, and
+// has no more arrays than a kernel may.
 static bool loop_fits(const Finder *finder, const CpuStep *step) {
     if (step->kind != CPU_STEP_LOOPS || step->loop_count != 1) return false;
     const CpuFusedLoop *loop = &step->loops[0];
     const int64_t rows = cpu_loop_rows(loop->loop), all = finder->leads * finder->rows;
-    if (rows == 0 || rows % all != 0) return false;
+    if (rows == 0 || rows % all != 0 || loop->buffer_count > kMostArrays) return false;
     for (int32_t i = 0; i < loop->buffer_count; i++) {
         const CpuLoopBuffer *buffer = &loop->buffers[i];
         if (buffer->start_count) return false;
@@ -381,6 +383,25 @@ static void drop_members(Finder *finder, int64_t count) {
     finder->members.count = count;
 }
 
+// Whether the members write more arrays than a kernel may have: no step can be made of them, however many follow.
+static bool is_too_large(const Finder *finder) {
+    const CpuArray *written[kMostArrays];
+    int32_t count = 0;
+    if (finder->members.count <= kMostArrays) return false;  // the usual case
+    for (int64_t i = 0; i < finder->members.count; i++) {
+        const CpuStep *step = &finder->steps->steps.items[finder->members.items[i]];
+        for (int32_t k = 0; k < step->write_count; k++) {
+            const CpuArray *root = cpu_array_root(step->writes[k]);
+            int32_t known = 0;
+            while (known < count && written[known] != root) known++;
+            if (known < count) continue;
+            if (count == kMostArrays) return true;
+            written[count++] = root;
+        }
+    }
+    return false;
+}
+
 static void add_producers(Finder *finder, int64_t at);
 
 // Adds the step if it is a product of rows of the space, or a loop over what such a product gives.
@@ -396,10 +417,13 @@ static void add_producer(Finder *finder, int64_t at) {
     if (reads) add_member(finder, at, true);
 }
 
-// Adds the steps whose results a loop is the first to read, if these are between then: they are computed for it.
+// Adds the steps whose results a loop is the first to read, if these are between then: they are computed for it. Loops
+// that read each other's results make a group too large if they are many.
 static void add_producers(Finder *finder, int64_t at) {
     const CpuStep *step = &finder->steps->steps.items[at];
-    for (int32_t i = 0; i < step->read_count; i++) {
+    if (finder->depth == kMostArrays) return;
+    finder->depth++;
+    for (int32_t i = 0; i < step->read_count && !is_too_large(finder); i++) {
         const Fact *fact = fact_of(finder, step->reads[i]);
         const int64_t from = fact->writer, count = finder->members.count;
         if (from < 0 || finder->group_of[from] || finder->uses.items[fact->first].step < at) continue;
@@ -408,6 +432,7 @@ static void add_producers(Finder *finder, int64_t at) {
         if (!loop_fits(finder, step) || inputs_place(finder, step) >= readers_place(finder, count, at))
             drop_members(finder, count);
     }
+    finder->depth--;
 }
 
 // Adds the step to the group if it can be computed by bands.
@@ -437,14 +462,15 @@ static bool set_space(Finder *finder, const CpuStep *step) {
     return true;
 }
 
-// Collects the group that begins with a product.
+// Collects the group that begins with a product, or enough of it to see that it is too large: in a long chain of
+// products, each would otherwise collect all that follow.
 static void grow(Finder *finder, int64_t seed) {
     const int64_t count = finder->steps->steps.count;
     finder->members.count = 0;
     finder->limit = INT64_MAX;
     finder->last = -1;
     if (!set_space(finder, &finder->steps->steps.items[seed]) || !join(finder, seed)) return;
-    for (int64_t at = seed + 1; at < count && at - finder->last <= kReach; at++) {
+    for (int64_t at = seed + 1; at < count && at - finder->last <= kReach && !is_too_large(finder); at++) {
         const CpuStep *step = &finder->steps->steps.items[at];
         bool reads = false;
         for (int32_t i = 0; i < step->read_count; i++) reads |= is_inside(finder, step->reads[i]);
