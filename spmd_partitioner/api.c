@@ -163,7 +163,10 @@ static void complete_layouts(HloModule *module) {
 static HloStatus overlap(Request *request) {
     const SpmdOptions *options = request->options;
     if (options->no_optimize || (!options->overlaps && !options->async)) return HLO_SUCCESS;
-    if (options->overlaps) HLO_TRY(spmd_window_products(request->result, &request->costs, request->arena));
+    if (options->overlaps) {
+        HLO_TRY(spmd_window_products(request->result, &request->costs, request->arena));
+        HLO_TRY(spmd_part_exchanges(request->result, &request->costs, request->arena));
+    }
     if (options->async) HLO_TRY(spmd_make_async(request->result, request->arena));
     complete_layouts(request->result);
     return HLO_SUCCESS;

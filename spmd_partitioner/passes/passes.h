@@ -39,6 +39,10 @@ void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limi
 // reduce-scatter, where the machine of `costs` takes less time for that because transfers run beside products. Without
 // a machine nothing changes. RESOURCE_EXHAUSTED when memory is short.
 HLO_NODISCARD HloStatus spmd_window_products(HloModule *module, const SpmdCosts *costs, HloArena *scratch);
+// Cuts all-to-alls, and the products that wait for them or whose results they take away, into parts that run beside
+// each other, where the machine of `costs` takes less time for that. Without a machine nothing changes.
+// RESOURCE_EXHAUSTED when memory is short.
+HLO_NODISCARD HloStatus spmd_part_exchanges(HloModule *module, const SpmdCosts *costs, HloArena *scratch);
 // Has a program that counts devices by their positions in a mesh of this order count them by their numbers.
 HLO_NODISCARD HloStatus spmd_number_devices(HloModule *module, const SpmdDeviceOrder *order, HloArena *scratch);
 // Splits all-gathers, all-reduces and permutes into start and done, so that computation runs beside them. The done
@@ -46,6 +50,14 @@ HLO_NODISCARD HloStatus spmd_number_devices(HloModule *module, const SpmdDeviceO
 // arrive in time. RESOURCE_EXHAUSTED when memory is short.
 HLO_NODISCARD HloStatus spmd_make_async(HloModule *module, HloArena *scratch);
 
+// The largest share of the time of transfers and products, one after the other, that parts of them may take. The rest
+// is a margin for what the times leave out: other work may already hide a part of the transfers.
+#define SPMD_PARTS_PAY 0.95
+// Whether an array depends on what the program has computed just before, so that it cannot be sent ahead of time.
+bool spmd_comes_late(const HloInstruction *array);
+// Whether everything that is made of an array leaves the computation: what finishes it has the rest of the program's
+// time.
+bool spmd_result_leaves(const HloInstruction *array);
 // Whether a pass may add to what a loop carries: start and result are written out as tuples, and its computations are
 // its own.
 bool spmd_loop_may_change(const HloInstruction *loop);

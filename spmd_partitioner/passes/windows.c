@@ -22,9 +22,7 @@
 // faster by the machine's own times.
 #include <assert.h>
 
-#include "hlo/analysis/contents.h"
 #include "hlo/analysis/cost.h"
-#include "hlo/analysis/loop.h"
 #include "spmd_partitioner/costs.h"
 #include "spmd_partitioner/passes/passes.h"
 #include "spmd_partitioner/sharding.h"
@@ -32,12 +30,7 @@
 enum {
     MOST_PARTS = 16,    // devices in a group
     MOST_SUMMANDS = 4,  // products whose sum is scattered
-    MOST_OPS = 256,     // that are followed to find out whether something waits
 };
-
-// The largest share of the time of collective and product, one after the other, that products of parts may take. The
-// rest is a margin for what the times leave out: other work may already hide a part of the collective.
-static const double PAYS = 0.95;
 
 typedef struct Windows {
     HloModule *module;
@@ -65,67 +58,6 @@ typedef struct Ring {
     int64_t *positions;        // by device
     HloInstruction *position;  // s32: this device's in its group
 } Ring;
-
-// ---- what waits
-
-// Whether a loop's body gets `element` as it was before: it does not change, or it is the counter.
-static bool is_known_ahead(const HloInstruction *element) {
-    const HloComputation *body = element->parent;
-    const HloInstruction *source = element->operands[0];
-    if (!hlo_is(source, HLO_OP_PARAMETER)) return false;
-    if (body == body->module->entry) return true;
-    if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return false;
-    const HloInstruction *loop = body->callers.items[0];
-    const int64_t index = HLO_ATTRIBUTES(element, TupleIndex)->index;
-    HloCountedLoop counted;
-    return hlo_loop_element_is_invariant(loop, index) || (hlo_counted_loop(loop, &counted) && counted.index == index);
-}
-
-// Whether an array depends on what the program has computed just before, so that it cannot be sent ahead of time.
-static bool comes_late(const HloInstruction *at, int32_t *budget) {
-    if ((*budget)-- <= 0) return false;
-    if (hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT) && hlo_passed_element(at) != at)
-        return comes_late(hlo_passed_element(at), budget);
-    if (hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT) && hlo_is(at->operands[0], HLO_OP_PARAMETER)) return !is_known_ahead(at);
-    if (hlo_is(at, HLO_OP_DOT) || hlo_is(at, HLO_OP_CONVOLUTION) || hlo_is(at, HLO_OP_CUSTOM_CALL) ||
-        hlo_is(at, HLO_OP_WHILE) || hlo_is(at, HLO_OP_ALL_REDUCE) || hlo_is(at, HLO_OP_REDUCE_SCATTER))
-        return true;
-    for (int32_t i = 0; i < at->operand_count; i++)
-        if (comes_late(at->operands[i], budget)) return true;
-    return false;
-}
-
-static bool only_leaves(const HloInstruction *at, int32_t *budget);
-
-// Whether the next iteration of a loop only hands on what this one leaves in a tuple.
-static bool is_handed_on(const HloInstruction *tuple, const HloInstruction *value, int32_t *budget) {
-    const HloComputation *body = tuple->parent;
-    if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return true;
-    const HloInstruction *carried = body->parameters.items[0];
-    for (int64_t i = 0; i < carried->users.count; i++) {
-        const HloInstruction *element = carried->users.items[i];
-        if (!hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT)) return false;
-        if (tuple->operands[HLO_ATTRIBUTES(element, TupleIndex)->index] == value && !only_leaves(element, budget))
-            return false;
-    }
-    return true;
-}
-
-// Whether everything that is made of an array leaves the computation: what finishes it has the rest of the program's
-// time. What a loop adds up is followed around the loop until the budget ends.
-static bool only_leaves(const HloInstruction *at, int32_t *budget) {
-    if ((*budget)-- <= 0) return true;
-    if (hlo_instruction_is_root(at)) return true;
-    for (int64_t i = 0; i < at->users.count; i++) {
-        const HloInstruction *user = at->users.items[i];
-        const bool passes = hlo_op_is(user->opcode, HLO_OP_IS_REARRANGES | HLO_OP_IS_ELEMENTWISE) ||
-                            hlo_is(user, HLO_OP_TUPLE) || hlo_is(user, HLO_OP_DYNAMIC_UPDATE_SLICE);
-        if (!passes || !only_leaves(user, budget)) return false;
-        if (hlo_is(user, HLO_OP_TUPLE) && hlo_instruction_is_root(user) && !is_handed_on(user, at, budget))
-            return false;
-    }
-    return true;
-}
 
 // ---- writing
 
@@ -376,12 +308,12 @@ static bool pays(Ring *ring, HloInstruction *part, double flops, double bytes,
     double taken = seconds(ring, &times);
     if (ring->halved >= 0) {
         const double halves = halves_seconds(ring, &times);
-        if (halves < PAYS * taken)
+        if (halves < SPMD_PARTS_PAY * taken)
             taken = halves;
         else
             ring->halved = -1;
     }
-    return taken < PAYS * (whole + flops / costs->machine->flops_per_second);
+    return taken < SPMD_PARTS_PAY * (whole + flops / costs->machine->flops_per_second);
 }
 
 // ---- gathers
@@ -555,10 +487,8 @@ static bool gather_pays(Ring *ring, HloInstruction *gather, const ProductVector 
 // What else uses the array gets it whole. False if the gather stays.
 static bool window_gather(Windows *windows, HloInstruction *gather) {
     Ring ring;
-    int32_t budget = MOST_OPS;
     ProductVector products = products_beside(windows, gather);
-    if (!products.count || !comes_late(gather->operands[0], &budget) || !read_ring(windows, gather, &ring))
-        return false;
+    if (!products.count || !spmd_comes_late(gather->operands[0]) || !read_ring(windows, gather, &ring)) return false;
     ring.before = gather;
     if (!gather_pays(&ring, gather, &products)) return false;
     HloInstruction *parts[MOST_PARTS] = {gather->operands[0]};
@@ -734,10 +664,9 @@ static bool scatter_pays(Ring *ring, const Sum *sum) {
 static bool window_scatter(Windows *windows, HloInstruction *scatter) {
     Ring ring;
     Sum sum = {.count = 0};
-    int32_t budget = MOST_OPS;
     HloInstruction *operand = scatter->operands[0];
     const int64_t along = HLO_ATTRIBUTES(scatter, Collective)->dimensions.items[0];
-    if (!spmd_adds(scatter->called[0]) || !read_sum(operand, along, &sum) || only_leaves(scatter, &budget) ||
+    if (!spmd_adds(scatter->called[0]) || !read_sum(operand, along, &sum) || spmd_result_leaves(scatter) ||
         !read_ring(windows, scatter, &ring))
         return false;
     for (int64_t i = 0; i < sum.count; i++)
