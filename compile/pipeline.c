@@ -58,7 +58,7 @@ static HloStatus run_pipeline(void *argument) {
     if (options->layouts.machine && options->layouts.open) STAGE(LAYOUTS, layouts);
     STAGE(DONATION, donation);
     STAGE(OFFLOAD, offload);
-    if (options->spmd.async && !result->was_per_device) STAGE(OVERLAP, overlap);
+    if (options->spmd.async) STAGE(OVERLAP, overlap);
 
     HLO_TRY(compile_dump(&compilation->dumper, result->module, "after_optimizations"));
     return compile_make_report(compilation);

@@ -320,12 +320,13 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     SpmdOptions options;
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &program->original));
     HLO_TRY(cli_spmd_options(context, program->original, &options));
-    options.async = program->overlap || cli_flag(context, "async");
     context->stage = CLI_STAGE_PROGRAM;
     const bool is_explicit =
         cli_flag(context, "mesh") || cli_flag(context, "shard") || cli_flag(context, "num-partitions");
     const bool is_marked = cli_flag(context, "partitioned") || spmd_is_partitioned(program->original);
     program->was_partitioned = is_marked || cli_is_per_device(program->original, is_explicit);
+    // What another compiler has left whole stays whole unless the user asks.
+    options.async = cli_flag(context, "async") || (program->overlap && !program->was_partitioned);
     if (program->was_partitioned && !is_marked) {
         hlo_text_format(
             &context->complaint,

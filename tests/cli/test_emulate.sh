@@ -64,6 +64,26 @@ HLO
 exits 6 "a message that is never sent" meshlo emulate waits.hlo --topology v2-8 --partitioned
 says err "waits.hlo:5:3: error: deadlock: device 1 would wait forever at recv-done %d" "a message that is never sent: who waits"
 exits 6 "a message that is never sent: a run does not end either" meshlo run waits.hlo --on v2-8 --partitioned
+# bug: --async changed nothing in a program that was partitioned already
+for schedule in "" ", is_scheduled=true"; do
+  cat >beside.hlo <<HLO
+HloModule beside$schedule, num_partitions=4
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[2048,2048] parameter(0)
+  w = f32[2048,2048] parameter(1)
+  s = f32[2048,2048] all-reduce(x), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=sum
+  y = f32[2048,2048] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = (f32[2048,2048], f32[2048,2048]) tuple(s, y)
+}
+HLO
+  exits 0 "partitioned$schedule" meshlo emulate beside.hlo --on v5e-4 --partitioned --json
+  json "j['exposed_collective_seconds'] > 0.99 * j['collective_seconds']" "partitioned$schedule: as it is"
+  exits 0 "partitioned$schedule, in halves" meshlo emulate beside.hlo --on v5e-4 --partitioned --async --json
+  json "j['exposed_collective_seconds'] < 0.9 * j['collective_seconds']" "partitioned$schedule, in halves: products run beside transfers"
+done
+exits 0 "halves of a partitioned program" meshlo partition beside.hlo --partitioned --async
+says out "all-reduce-start" "halves of a partitioned program: are printed"
 exits 2 "no topology" meshlo emulate "$large"
 exits 0 "topology from the environment" env MESHLO_TOPOLOGY=v2-8 "$MESHLO" emulate "$large"
 exits 2 "unknown topology" meshlo emulate "$large" --topology v2-9
