@@ -13,6 +13,8 @@
 //                     f32[4,6] from dimension 0 to 1 with g = 2:
 //                     reshape f32[4,2,3], all-to-all dimensions={1}, transpose f32[2,4,3], reshape f32[8,3]
 //     permute         source_target_pairs from the order of tiles before to that after
+//     permute parts   a permute for each of the g parts of a tile, which is cut out by the position of the sender, and
+//                     put in its place by that of the receiver
 //
 // Invariant: an uneven dimension has its padding after its last element, on the last shards only. The padding's
 // contents are undefined until it is masked.
@@ -394,23 +396,77 @@ static SpmdAxes tile_axes(const SpmdMesh *mesh, const SpmdSharding *sharding, Sp
     return order;
 }
 
-// A permute moves the same tiles to other devices; nothing is lost or copied. A device's tile is found by its position
-// in the order before, and goes to that position in the order after.
-static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
-                                   const SpmdReason *reason) {
+// Where a permute from one sharding to another of the same tiles sends what each device has. A device's tile is found
+// by its position in the order before, and goes to that position in the order after.
+static int64_t *permuted_devices(const SpmdPartitioner *partitioner, const SpmdSharding *from, const SpmdSharding *to,
+                                 SpmdAtomSet fixed) {
     const SpmdMesh *mesh = partitioner->mesh;
-    SpmdAtomSet fixed = local->partial | local->sharding->manual;
-    SpmdAxes before = tile_axes(mesh, local->sharding, fixed), after = tile_axes(mesh, step->after, fixed);
-    int64_t *source = HLO_ARENA_NEW(partitioner->arena, int64_t, mesh->device_count);
-    HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, mesh->device_count);
+    const SpmdAxes before = tile_axes(mesh, from, fixed), after = tile_axes(mesh, to, fixed);
     const SpmdPlaces old = spmd_places(partitioner->arena, mesh, &before),
                      new = spmd_places(partitioner->arena, mesh, &after);
-    for (int64_t i = 0; i < mesh->device_count; i++) source[old.position[i]] = i;
-    for (int64_t i = 0; i < mesh->device_count; i++) {
-        int64_t from = source[new.position[i]];
-        pairs[from] = (HloPair){from, i};
+    int64_t *at = HLO_ARENA_NEW(partitioner->arena, int64_t, mesh->device_count);
+    int64_t *target = HLO_ARENA_NEW(partitioner->arena, int64_t, mesh->device_count);
+    for (int64_t i = 0; i < mesh->device_count; i++) at[new.position[i]] = i;
+    for (int64_t i = 0; i < mesh->device_count; i++) target[i] = at[old.position[i]];
+    return target;
+}
+
+// A permute moves the same tiles to other devices; nothing is lost or copied.
+static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
+                                   const SpmdReason *reason) {
+    const int64_t count = partitioner->mesh->device_count;
+    const int64_t *target =
+        permuted_devices(partitioner, local->sharding, step->after, local->partial | local->sharding->manual);
+    HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, count);
+    for (int64_t i = 0; i < count; i++) pairs[i] = (HloPair){i, target[i]};
+    return spmd_emit_permute(partitioner, local->hlo, (HloPairs){pairs, count}, reason);
+}
+
+// Part (i + `by`) mod g of a dimension that has g parts of `size` elements, for position i along `axes`.
+static HloInstruction *emit_part(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim, const SpmdAxes *axes,
+                                 int64_t by, int64_t size) {
+    const int64_t parts = spmd_axes_product(partitioner->mesh, axes);
+    int64_t *starts = HLO_ARENA_NEW(partitioner->arena, int64_t, parts);
+    for (int64_t i = 0; i < parts; i++) starts[i] = (((i + by) % parts + parts) % parts) * size;
+    HloInstruction *start = spmd_emit_look_up(partitioner, axes, starts, parts);
+    return spmd_emit_dynamic_slice(partitioner, array, dim, start, size);
+}
+
+// A permute and an all-to-all after it, as one permute for each of the g parts of a tile. Let the device that would get
+// a tile by the permute be the one at position t of its group; then its part (t + r) mod g goes to the device at that
+// position in round r. So the device at position k receives part k of the tile of position (k - r) mod g.
+static HloInstruction *run_permute_parts(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
+                                         const SpmdReason *reason) {
+    const SpmdMesh *mesh = partitioner->mesh;
+    const int64_t group = spmd_axes_product(mesh, &step->axes), count = mesh->device_count;
+    SpmdSharding *between = spmd_sharding_copy(partitioner->arena, step->after);
+    between->dims[step->target] =
+        spmd_axes_head(&between->dims[step->target], between->dims[step->target].count - step->axes.count);
+    spmd_axes_append(&between->dims[step->dim], &step->axes);
+    const int64_t *permuted =
+        permuted_devices(partitioner, local->sharding, between, local->partial | local->sharding->manual);
+    const SpmdPlaces places = spmd_places(partitioner->arena, mesh, &step->axes);
+    // The position of a tile in its group is that along the axes that the all-to-all's take the place of.
+    const SpmdAxes *now = &local->sharding->dims[step->dim];
+    const SpmdAxes senders = spmd_axes_tail(now, now->count - step->axes.count);
+    HloInstruction *padded = pad_for(partitioner, local, step->after, step->target, group);
+    const int64_t size = padded->shape->dims[step->target] / group, length = padded->shape->dims[step->dim];
+    HloInstruction **received = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, group);
+    for (int64_t r = 0; r < group; r++) {
+        HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, count);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t position = (places.position[permuted[i]] + r) % group;
+            pairs[i] = (HloPair){i, spmd_device_at(&places, permuted[i], position)};
+        }
+        HloInstruction *part = emit_part(partitioner, padded, step->target, &senders, r, size);
+        received[r] = spmd_emit_permute(partitioner, part, (HloPairs){pairs, count}, reason);
     }
-    return spmd_emit_permute(partitioner, local->hlo, (HloPairs){pairs, mesh->device_count}, reason);
+    HloInstruction *rounds = spmd_emit_concatenate(partitioner, received, group, step->dim);
+    for (int64_t t = 0; t < group; t++)
+        received[t] = emit_part(partitioner, rounds, step->dim, &step->axes, -t, length);
+    HloInstruction *joined = spmd_emit_concatenate(partitioner, received, group, step->dim);
+    return spmd_emit_slice(partitioner, joined, step->dim, 0, local_size(partitioner, local, step->after, step->dim),
+                           1);
 }
 
 // What the array is after one step of a path.
@@ -422,6 +478,7 @@ static HloInstruction *run_step(SpmdPartitioner *partitioner, const SpmdLocal *l
         case SPMD_STEP_ALL_GATHER: return run_all_gather(partitioner, local, step, reason);
         case SPMD_STEP_ALL_TO_ALL: return run_all_to_all(partitioner, local, step, reason);
         case SPMD_STEP_PERMUTE: return run_permute(partitioner, local, step, reason);
+        case SPMD_STEP_PERMUTE_PARTS: return run_permute_parts(partitioner, local, step, reason);
         case SPMD_STEP_ALL_REDUCE:
             return emit_all_reduce(partitioner, local->hlo, local->reduction, &step->axes, reason);
         case SPMD_STEP_REDUCE_SCATTER: break;

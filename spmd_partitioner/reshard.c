@@ -16,6 +16,7 @@
 // The first wins. The prices of steps on a shard of n bytes and a group of g devices:
 //     slice 0            all-gather n(g-1)          all-to-all n(g-1)/g
 //     permute n          reduce-scatter n(g-1)/g    all-reduce 2n(g-1)/g
+//     permute and all-to-all at once, by a permute for each of the g parts, n
 //     all-gather of a dimension of one element, which its owner broadcasts, n
 //
 // With s states reached, the search takes O(s^2) for finding the cheapest one, and each state tries O(rank^2 x atoms)
@@ -27,6 +28,8 @@
 
 // A slice sends nothing; it weighs as little as a step can.
 enum { SLICE_WEIGHT = 1, STATE_LIMIT = 3000 };
+// Parts of a tile that are sent on their own, at most: each is a message.
+enum { MOST_PARTS = 4 };
 
 // A node of the search: a sharding with partial axes, and how it was reached.
 // `cost` is in bytes plus the weights of the steps so far, or their prices on a machine.
@@ -276,21 +279,45 @@ static void order_leaving(const Search *search, SpmdSharding *sharding, int32_t 
     sharding->dims[dim] = staying;
 }
 
-// A permute concerns the atoms whose place in the sharding it changes.
-static void permute_to(Search *search, const SpmdSharding *now, SpmdSharding *after, SpmdAtomSet partial,
-                       int64_t bytes) {
+// The atoms whose place in the sharding a permute changes: those that it concerns.
+static SpmdAtomSet changed_atoms(const SpmdSharding *now, const SpmdSharding *after) {
     SpmdAtomSet changed = 0;
     for (int32_t dim = 0; dim < now->rank; dim++) {
         const SpmdAxes *before = &now->dims[dim], *then = &after->dims[dim];
         if (!spmd_axes_equal(before, then)) changed |= spmd_axes_set(before) | spmd_axes_set(then);
     }
-    send_to(search, after, partial, SPMD_TRANSFER_PERMUTE, changed, bytes, (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+    return changed;
 }
 
-// Tries three candidates: one dimension aligned, all of them aligned, and all with the leaving axes put where one
-// all-to-all can take them. Partial and manual axes keep their positions: their devices hold different data. The cost
-// is a whole shard, although devices whose tile does not change send nothing: a permute takes as long as its longest
-// message.
+static void permute_to(Search *search, const SpmdSharding *now, SpmdSharding *after, SpmdAtomSet partial,
+                       int64_t bytes) {
+    send_to(search, after, partial, SPMD_TRANSFER_PERMUTE, changed_atoms(now, after), bytes,
+            (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+}
+
+// A permute to `permuted` and an all-to-all that moves the axes after the first `left` of `dim` to the end of `target`,
+// at once: each part of a tile goes where it belongs, instead of to a device that sends it on.
+static void try_parts(Search *search, const SpmdSharding *now, const SpmdSharding *permuted, SpmdAtomSet partial,
+                      int32_t dim, int32_t left, int32_t target) {
+    assert(dim != target && left >= 0);
+    const SpmdAxes run = spmd_axes_tail(&permuted->dims[dim], left);
+    const int64_t parts = spmd_axes_product(search->mesh, &run);
+    SpmdSharding *after = spmd_sharding_copy(search->arena, permuted);
+    after->dims[dim] = spmd_axes_head(&permuted->dims[dim], left);
+    spmd_axes_append(&after->dims[target], &run);
+    if (parts > MOST_PARTS || !spmd_axes_is_prefix(&after->dims[target], &search->to->dims[target])) return;
+    if (!even(search, after, dim, parts) || !even(search, permuted, target, parts)) return;
+    const int64_t bytes = local_bytes(search, now);
+    const int64_t each =
+        spmd_transfer_cost(search->costs, SPMD_TRANSFER_PERMUTE, changed_atoms(now, after), bytes / parts, true);
+    step_to(search, after, partial, spmd_times_bytes(each, parts), bytes,
+            (SpmdStep){.kind = SPMD_STEP_PERMUTE_PARTS, .dim = dim, .target = target, .axes = run});
+}
+
+// Tries three candidates: one dimension aligned, all of them aligned (with an all-to-all too), and all with the leaving
+// axes put where one all-to-all can take them. Partial and manual axes keep their positions: their devices hold
+// different data. The cost is a whole shard, although devices whose tile does not change send nothing: a permute takes
+// as long as its longest message.
 static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet fixed = partial | now->manual;
     const int64_t bytes = local_bytes(search, now);
@@ -302,7 +329,13 @@ static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet pa
         }
         align_dim(search, all, dim, fixed);
     }
-    if (!spmd_sharding_equal(all, now)) permute_to(search, now, all, partial, bytes);
+    if (!spmd_sharding_equal(all, now)) {
+        permute_to(search, now, all, partial, bytes);
+        for (int32_t dim = 0; dim < now->rank; dim++)
+            for (int32_t left = all->dims[dim].count - 1; left >= 0; left--)
+                for (int32_t target = 0; target < now->rank; target++)
+                    if (target != dim) try_parts(search, now, all, partial, dim, left, target);
+    }
     SpmdSharding *ordered = spmd_sharding_copy(search->arena, all);
     for (int32_t dim = 0; dim < now->rank; dim++) {
         for (int32_t target = 0; target < now->rank; target++) order_leaving(search, ordered, dim, target);

@@ -10,6 +10,7 @@ typedef enum SpmdStepKind {
     SPMD_STEP_ALL_GATHER,      // remove the last axes of a dimension
     SPMD_STEP_ALL_TO_ALL,      // move the last axes of one dimension to the end of another one
     SPMD_STEP_PERMUTE,         // other axes, same tiles
+    SPMD_STEP_PERMUTE_PARTS,   // a permute and then an all-to-all, as one permute for each part of a tile
     SPMD_STEP_REDUCE_SCATTER,  // finish partial results, each device a part of a dimension
     SPMD_STEP_ALL_REDUCE,      // finish partial results
 } SpmdStepKind;
@@ -18,7 +19,7 @@ typedef struct SpmdStep {
     SpmdStepKind kind;
     int32_t dim;                // the dimension it works on; the source dimension of an all-to-all
     int32_t target;             // the target dimension of an all-to-all
-    SpmdAxes axes;              // the axes that it communicates over, major to minor
+    SpmdAxes axes;              // the axes that it communicates over, major to minor; of parts: those of the all-to-all
     const SpmdSharding *after;  // sharding when it is done
     SpmdAtomSet partial;        // partial axes when it is done
 } SpmdStep;

@@ -2,7 +2,9 @@
 // The stages of propagation: a worklist to the fixpoint in each. Later stages let more through, so that what is certain
 // is decided before what is a guess:
 //     0  ops that only pass elements on (elementwise, reshape, transpose, broadcast to dimensions of 1, edges)
-//     1  all ops, pass-through factors; broadcast only from result to operand
+//     1  all ops, pass-through factors; broadcast only from result to operand. At first from operands to results
+//        alone: what a program is given claims an axis before what it returns, as the batch before the gradient of a
+//        weight that is sharded along the dimension that the product with the batch sums over
 //     2  conflicts are resolved: lists of one dimension in favour of the larger array, dimensions that want the same
 //     axis
 //        by what follows from them (contest.h)
@@ -41,6 +43,7 @@ typedef struct Work {
     SpmdPlan *plan;
     HloArena *scratch;
     int32_t stage, priority_level;
+    bool forward_only;    // rules offer nothing to operands
     int32_t *first_node;  // by array: index into `touching`
     int32_t *touching;    // nodes by array
     int32_t *queue;       // ring of node numbers
@@ -339,7 +342,7 @@ static void run_rule(Work *work, const SpmdNode *node) {
     for (int32_t t = 0; any && t < node->count; t++) {
         bool forward = t >= rule->operand_count;
         if (node->arrays[t] < 0 || !may_pass(node, t, false)) continue;
-        if (forward && spmd_repeats_elements(rule->op) && work->stage < BROADCAST_STAGE) {
+        if (forward ? spmd_repeats_elements(rule->op) && work->stage < BROADCAST_STAGE : work->forward_only) {
             work->is_settled = false;
             continue;
         }
@@ -504,7 +507,13 @@ static HloStatus propagate_plan(SpmdPlan *plan) {
     for (work.priority_level = 0; work.priority_level >= 0;
          work.priority_level = next_priority(plan, work.priority_level)) {
         memset(work.settled, 0, (size_t)plan->nodes.count * sizeof(*work.settled));
-        for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
+        for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) {
+            work.forward_only = work.stage == CONTEST_STAGE;
+            run_stage(&work);
+            if (!work.forward_only) continue;
+            work.forward_only = false;
+            run_stage(&work);
+        }
     }
     work.stage = LAST_STAGE;
     work.priority_level = INT32_MAX;

@@ -54,13 +54,16 @@ static bool rotation_of(const SpmdPieces *pieces, int64_t size, int64_t *by) {
     return total == size;
 }
 
+static bool may_shift(const HloShape *shape) {
+    return hlo_shape_is_array(shape) && shape->rank <= MOST_RANK && !hlo_shape_is_dynamic(shape) &&
+           hlo_shape_elements(shape) > 0;
+}
+
 // Whether an op shifts an array, and how.
 static bool read_shift(SpmdPartitioner *partitioner, const HloInstruction *at, const HloInstruction **array,
                        Shift *shift) {
     const HloShape *shape = at->shape;
-    if (!hlo_shape_is_array(shape) || shape->rank > MOST_RANK || hlo_shape_is_dynamic(shape) ||
-        hlo_shape_elements(shape) == 0)
-        return false;
+    if (!may_shift(shape)) return false;
     *shift = (Shift){.op = at};
     if (hlo_is(at, HLO_OP_PAD)) {
         *array = at->operands[0];
@@ -81,13 +84,19 @@ static bool read_shift(SpmdPartitioner *partitioner, const HloInstruction *at, c
     return true;
 }
 
-// Whether something other than another part of the array needs an op.
-static bool is_used(const HloInstruction *at) {
+// Whether an op takes or joins parts of the array, in which case what it takes need not be there itself.
+static bool joins_parts(SpmdPartitioner *partitioner, const HloInstruction *at, const HloInstruction *array) {
+    if ((!hlo_is(at, HLO_OP_SLICE) && !hlo_is(at, HLO_OP_CONCATENATE)) || !may_shift(at->shape)) return false;
+    const bool keep[MOST_RANK] = {false};
+    return spmd_piecewise(partitioner, at, keep).base == array;
+}
+
+// Whether something other than another part of the array needs an op. Patches that are put side by side (a convolution
+// by hand) are no part of it.
+static bool is_used(SpmdPartitioner *partitioner, const HloInstruction *at, const HloInstruction *array) {
     if (hlo_instruction_is_root(at)) return true;
-    for (int64_t i = 0; i < at->users.count; i++) {
-        const HloInstruction *user = at->users.items[i];
-        if (!hlo_is(user, HLO_OP_SLICE) && !hlo_is(user, HLO_OP_CONCATENATE)) return true;
-    }
+    for (int64_t i = 0; i < at->users.count; i++)
+        if (!joins_parts(partitioner, at->users.items[i], array)) return true;
     return false;
 }
 
@@ -104,7 +113,8 @@ static void collect(SpmdPartitioner *partitioner, Shifts *shifts) {
             if (known) continue;
             seen[count++] = user;
             Shift *shift = &shifts->items[shifts->count];
-            if (is_used(user) && read_shift(partitioner, user, &array, shift) && array == shifts->array &&
+            if (is_used(partitioner, user, shifts->array) && read_shift(partitioner, user, &array, shift) &&
+                array == shifts->array &&
                 spmd_sharding_equal(spmd_plan_array(partitioner->plan, user, 0)->sharding, shifts->sharding))
                 shifts->count++;
         }

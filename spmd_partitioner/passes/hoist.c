@@ -106,9 +106,10 @@ bool spmd_loop_may_change(const HloInstruction *loop) {
 }
 
 // Hoists each collective of the body whose operand is invariant. Removing it may remove later instructions too, so the
-// walk starts again where the next one was removed.
-static void hoist_from(HloInstruction *loop) {
+// walk starts again where the next one was removed. True if there was one.
+static bool hoist_from(HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE));
+    bool hoisted = false;
     for (HloInstruction *at = loop->called[1]->first, *next; at; at = next) {
         next = at->next;
         HloInstruction *chain[CHAIN];
@@ -123,16 +124,20 @@ static void hoist_from(HloInstruction *loop) {
         hlo_instruction_replace_uses(at, read);
         if (next && next->parent == NULL) next = loop->called[1]->first;
         spmd_remove_unused(at);
+        hoisted = true;
     }
+    return hoisted;
 }
 
 // Inner loops first: what leaves one may leave the next.
-void spmd_hoist_collectives(HloModule *module, HloArena *scratch) {
+bool spmd_hoist_collectives(HloModule *module, HloArena *scratch) {
     int64_t count;
+    bool hoisted = false;
     HloComputation **order = hlo_module_post_order(module, scratch, &count);
     for (int64_t c = 0; c < count; c++) {
         for (HloInstruction *at = order[c]->first; at; at = at->next) {
-            if (hlo_is(at, HLO_OP_WHILE) && spmd_loop_may_change(at)) hoist_from(at);
+            if (hlo_is(at, HLO_OP_WHILE) && spmd_loop_may_change(at)) hoisted |= hoist_from(at);
         }
     }
+    return hoisted;
 }

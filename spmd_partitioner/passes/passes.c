@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the passes: equal collectives become one before they are narrowed, hoisted or joined, reduce-scatters
-// are formed before sums are joined and leave loops, and again of those that have left, before the remaining
-// all-reduces are combined. Asynchronous halves are made last (api.c), when the work between them is known.
+// The order of the passes: equal collectives become one before they are narrowed, hoisted or joined, and again when
+// some have left loops, reduce-scatters are formed before sums are joined and leave loops, and again of those that have
+// left, before the remaining all-reduces are combined. Asynchronous halves are made last (api.c), when the work between
+// them is known.
 #include "spmd_partitioner/passes/passes.h"
 
 #include <assert.h>
@@ -26,7 +27,8 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
     HLO_TRY(spmd_merge_collectives(module, scratch));
     spmd_narrow_collectives(module, scratch);
     spmd_share_permutes(module, scratch);
-    spmd_hoist_collectives(module, scratch);
+    // Two loops over the same weights gather them once.
+    if (spmd_hoist_collectives(module, scratch)) HLO_TRY(spmd_merge_collectives(module, scratch));
     spmd_form_reduce_scatters(module, scratch);
     spmd_join_sums(module);
     spmd_accumulate_parts(module, scratch);

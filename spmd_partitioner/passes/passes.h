@@ -16,8 +16,8 @@ HLO_NODISCARD HloStatus spmd_merge_collectives(HloModule *module, HloArena *scra
 void spmd_narrow_collectives(HloModule *module, HloArena *scratch);
 // Sends what several permutes with the same pairs take of one array once.
 void spmd_share_permutes(HloModule *module, HloArena *scratch);
-// Moves collectives of loop-invariant arrays out of loops; the result is carried along.
-void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
+// Moves collectives of loop-invariant arrays out of loops; the result is carried along. True if there were any.
+bool spmd_hoist_collectives(HloModule *module, HloArena *scratch);
 // The sum or difference of two sums over the same devices becomes one such sum, of the parts; and a sum along
 // dimensions of one is made of the parts before they are added up.
 void spmd_join_sums(HloModule *module);

@@ -690,16 +690,21 @@ static int64_t group_count(int64_t written) {
 // True if spatial dimension `i` is one where the kernel is sharded: it has more elements than there are windows, as in
 // the gradient of a kernel, which sums over the image. Each device then has a part of every window's sum. Windows that
 // hardly overlap (those of a patch embedding do not at all) need small halos or none, and the image is sharded instead:
-// the halo is compared with half of what all windows begin within. Reversed kernels are left to the exchange of halos,
-// and dilated images with strides too: parts of the kernel begin at different phases of the image.
+// the halo is compared with half of what all windows begin within. A kernel of no more elements is sharded where these
+// are farther apart than all windows begin, as in the gradient of a patch embedding of few patches. Reversed kernels
+// are left to the exchange of halos, and dilated images with strides too: parts of the kernel begin at different phases
+// of the image.
 static bool sums_window(const HloInstruction *op, int64_t i) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloWindowDimension *window = &convolution->window->dims[i];
     const int64_t outputs = op->shape->dims[convolution->labels->output_spatial.items[i]];
-    if (window->size <= outputs || window->reversal) return false;
-    if (window->base_dilation != 1 && window->stride != 1) return false;
+    const int64_t image = op->operands[0]->shape->dims[convolution->labels->input_spatial.items[i]];
+    if (window->reversal || (window->base_dilation != 1 && window->stride != 1)) return false;
+    const double begin = (double)outputs * (double)window->stride;
+    const double spread = (double)window->size * (double)window->window_dilation;
+    if (window->size <= outputs) return begin < spread && spread <= (double)image;
     const double halo = (double)(window->size - 1) * (double)window->window_dilation + 1 - (double)window->stride;
-    return halo > (double)outputs * (double)window->stride / 2;
+    return halo > begin / 2;
 }
 
 // A convolution is a matrix product whose rows are batch and windows: batch and output features pass, input features

@@ -51,6 +51,15 @@ static const SentBytes programs[] = {
      KERNEL_GRADIENT("[1,16,16,2]", "[1,2,2,1]<=[2,2]T(1,0)", "[32,32,2,3]", "[2,2,1,1]<=[2,2]T(1,0)",
                      "size=32x32 pad=2_2x2_2 lhs_dilate=2x2", "[1,4,4,3]"),
      8 * 2 * 4 + 10 * 2 * 4 + 2 * 4 * 4 * 3 * 4 * 3 / 4},
+    // Patches of eight rows, no more of them than rows in one: an all-reduce of the kernel alone.
+    {"the kernel of a patch embedding of few patches",
+     KERNEL_GRADIENT("[1,32,4,2]", "[1,4,1,1]<=[4]", "[4,2,2,3]", "[4,1,1,1]<=[4]", "size=4x2 rhs_dilate=8x2",
+                     "[1,8,2,3]"),
+     2 * 8 * 2 * 3 * 4 * 3 / 4},
+    {"the kernel of a patch embedding of few patches, two axes",
+     KERNEL_GRADIENT("[1,16,16,2]", "[1,2,2,1]<=[4]", "[2,2,2,3]", "[2,2,1,1]<=[4]", "size=2x2 rhs_dilate=8x8",
+                     "[1,8,8,3]"),
+     2 * 8 * 8 * 3 * 4 * 3 / 4},
     {"windows of five rows in shards of one",
      "HloModule m, num_partitions=8\nENTRY e {\n p = f32[1,8,4,2] parameter(0), sharding={devices=[1,8,1,1]<=[8]}\n"
      " k = f32[5,1,2,2] parameter(1), sharding={replicated}\n ROOT c = f32[1,8,4,2] convolution(p, k), "

@@ -201,3 +201,90 @@ Test(contests, bug_axes_that_an_op_cannot_use_made_its_operand_cheap) {
         6720};
     expect_bytes(&lookup);
 }
+
+// What the loop of a recurrent network carries: the state, what it gives, its states, inputs and two weights; and what
+// the loop of its gradient does: two gradients, that of the state, the stacks, and a weight.
+#define FORWARD "(s32[], f32[12,8], f32[6,12,8], f32[6,12,8], f32[6,12,8], f32[8,8], f32[8,8])"
+#define BACKWARD "(s32[], f32[8,8], f32[8,8], f32[12,8], f32[6,12,8], f32[6,12,8], f32[6,12,8], f32[8,8])"
+
+// bug: the gradient of a recurrent weight, which is sharded along the dimension of the state, claimed that dimension of
+// all states before the batch of the inputs had come through the first loop: they were exchanged before the second one,
+// and back in each of its iterations, and the weight was gathered for each loop: 1,824 bytes. What is left are two
+// gathers of weights and two scattered gradients.
+Test(contests, bug_gradients_of_recurrent_weights_took_the_states_from_the_batch) {
+    static const SentBytes gradient = {
+        "the gradient of a recurrent network",
+        "HloModule m, num_partitions=4\nmore {\n"
+        " t = " FORWARD
+        " parameter(0)\n"
+        " i = s32[] get-tuple-element(t), index=0\n n = s32[] constant(6)\n"
+        " ROOT l = pred[] compare(i, n), direction=LT\n}\nstep {\n"
+        " t = " FORWARD
+        " parameter(0)\n"
+        " i = s32[] get-tuple-element(t), index=0\n h = f32[12,8] get-tuple-element(t), index=1\n"
+        " y = f32[6,12,8] get-tuple-element(t), index=2\n"
+        " s = f32[6,12,8] get-tuple-element(t), index=3\n"
+        " x = f32[6,12,8] get-tuple-element(t), index=4\n"
+        " w = f32[8,8] get-tuple-element(t), index=5\n"
+        " u = f32[8,8] get-tuple-element(t), index=6\n z = s32[] constant(0)\n"
+        " o = s32[] constant(1)\n j = s32[] add(i, o)\n"
+        " a = f32[1,12,8] dynamic-slice(x, i, z, z), dynamic_slice_sizes={1,12,8}\n"
+        " b = f32[12,8] reshape(a)\n"
+        " c = f32[12,8] dot(b, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " d = f32[12,8] dot(h, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " e = f32[12,8] add(c, d)\n f = f32[12,8] tanh(e)\n g = f32[1,12,8] reshape(f)\n"
+        " k = f32[6,12,8] dynamic-update-slice(y, g, i, z, z)\n p = f32[1,12,8] reshape(h)\n"
+        " q = f32[6,12,8] dynamic-update-slice(s, p, i, z, z)\n"
+        " ROOT r = " FORWARD
+        " tuple(j, f, k, q, x, w, u)\n"
+        "}\nless {\n"
+        " t = " BACKWARD
+        " parameter(0)\n"
+        " i = s32[] get-tuple-element(t), index=0\n n = s32[] constant(6)\n"
+        " ROOT l = pred[] compare(i, n), direction=LT\n}\nback {\n"
+        " t = " BACKWARD
+        " parameter(0)\n"
+        " i = s32[] get-tuple-element(t), index=0\n v = f32[8,8] get-tuple-element(t), index=1\n"
+        " w = f32[8,8] get-tuple-element(t), index=2\n"
+        " g = f32[12,8] get-tuple-element(t), index=3\n"
+        " s = f32[6,12,8] get-tuple-element(t), index=4\n"
+        " y = f32[6,12,8] get-tuple-element(t), index=5\n"
+        " x = f32[6,12,8] get-tuple-element(t), index=6\n"
+        " u = f32[8,8] get-tuple-element(t), index=7\n z = s32[] constant(0)\n"
+        " o = s32[] constant(1)\n j = s32[] add(i, o)\n"
+        " a = f32[1,12,8] dynamic-slice(s, i, z, z), dynamic_slice_sizes={1,12,8}\n"
+        " b = f32[12,8] reshape(a)\n"
+        " c = f32[1,12,8] dynamic-slice(y, i, z, z), dynamic_slice_sizes={1,12,8}\n"
+        " d = f32[12,8] reshape(c)\n"
+        " e = f32[1,12,8] dynamic-slice(x, i, z, z), dynamic_slice_sizes={1,12,8}\n"
+        " f = f32[12,8] reshape(e)\n h = f32[12,8] add(g, d)\n"
+        " k = f32[8,8] dot(b, h), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        " l = f32[8,8] add(v, k)\n"
+        " p = f32[8,8] dot(f, h), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        " q = f32[8,8] add(w, p)\n"
+        " n = f32[12,8] dot(h, u), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+        " ROOT r = " BACKWARD
+        " tuple(j, l, q, n, s, y, x, u)\n"
+        "}\nENTRY e {\n x = f32[6,12,8] parameter(0), sharding={devices=[1,4,1]<=[4]}\n"
+        " w = f32[8,8] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+        " u = f32[8,8] parameter(2), sharding={devices=[4,1]<=[4]}\n z = s32[] constant(0)\n"
+        " n = f32[] constant(0)\n g = f32[8,8] broadcast(n), dimensions={}\n"
+        " h = f32[12,8] broadcast(n), dimensions={}\n"
+        " s = f32[6,12,8] broadcast(n), dimensions={}\n"
+        " t = " FORWARD
+        " tuple(z, h, s, s, x, w, u)\n"
+        " l = " FORWARD
+        " while(t), condition=more, body=step\n"
+        " y = f32[6,12,8] get-tuple-element(l), index=2\n"
+        " a = f32[6,12,8] get-tuple-element(l), index=3\n"
+        " b = " BACKWARD
+        " tuple(z, g, g, h, a, y, x, u)\n"
+        " c = " BACKWARD
+        " while(b), condition=less, body=back\n"
+        " d = f32[8,8] get-tuple-element(c), index=1\n"
+        " e = f32[8,8] get-tuple-element(c), index=2\n"
+        " ROOT r = (f32[8,8], f32[8,8]) tuple(d, e), sharding={{devices=[4,1]<=[4]}, {devices=[4,1]<=[4]}}\n"
+        "}\n",
+        2 * 3 * 64 + 2 * 3 * 64};
+    expect_bytes(&gradient);
+}

@@ -551,6 +551,13 @@ static const SentBytes programs[] = {
      MOVED("f32[1,15]", "[4,2]<=[8]", "devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate"), 8 * 4},
     {"one row in a group of two",
      MOVED("f32[1,16]", "[2,4]<=[8]", "devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate"), 4 * 4},
+    // Half of each tile goes to each of two devices.
+    {"axes that change places", MOVED("f32[16,16]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 4 * 8 * 4},
+    {"axes that change places, of bytes", MOVED("u8[64,64]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 16 * 32},
+    {"axes that change places beside a third one",
+     MOVED("f32[16,16,2]", "[2,2,2]<=[2,2,2]T(1,2,0)", "devices=[4,1,2]<=[2,2,2]T(2,0,1)"), 8 * 8 * 4},
+    {"axes that change places, uneven", MOVED("f32[12,10]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 168},
+    {"axes that change places, elements of one", MOVED("f32[4,4]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 2 * 4},
     // The devices are reversed as the elements are.
     {"a reversal by an order of devices", REVERSED("4", "f32[8]", "0", "[4]0,1,2,3", "[4]3,2,1,0"), 0},
     {"a reversal by an order of devices, of one element", REVERSED("2", "f32[2,3]", "0", "[2,1]0,1", "[2,1]1,0"), 0},

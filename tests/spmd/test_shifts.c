@@ -16,11 +16,23 @@
     " pad(p, z), padding=0_0x1_-1\n e = " Shape " add(a, b)\n f = " Shape " multiply(c, d)\n ROOT t = " Shape \
     " add(e, f), sharding={devices=[2,2]<=[4]}\n}\n"
 
+// The same shifts side by side along a third dimension.
+#define PATCHES(Shape, All)                                                                           \
+    "HloModule m, num_partitions=4\nENTRY e {\n p = " Shape                                           \
+    " parameter(0), sharding={devices=[2,2,1]<=[4]}\n"                                                \
+    " z = f32[] constant(0)\n a = " Shape " pad(p, z), padding=1_-1x1_-1x0_0\n b = " Shape            \
+    " pad(p, z), padding=-1_1x-1_1x0_0\n c = " Shape " pad(p, z), padding=-1_1x1_-1x0_0\n d = " Shape \
+    " pad(p, z), padding=0_0x1_-1x0_0\n ROOT t = " All                                                \
+    " concatenate(a, b, c, d), dimensions={2}, sharding={devices=[2,2,1]<=[4]}\n}\n"
+
 static const SentBytes programs[] = {
     // Two rows of 3 elements, and two columns of 4 + 2.
     {"corners", CORNERS("f32[8,6]"), (2 * 3 + 2 * 6) * 4},
     // The other device of each axis has what comes from both sides.
     {"corners of size one", CORNERS("f32[2,2]"), 2 * 3 * 4},
+    // Patches side by side, as a convolution by hand has them, are no parts of the array.
+    {"corners of patches", PATCHES("f32[8,6,1]", "f32[8,6,4]"), (2 * 3 + 2 * 6) * 4},
+    {"corners of patches of size one", PATCHES("f32[2,2,1]", "f32[2,2,4]"), 2 * 3 * 4},
     // Rows along one axis, columns along the other: neither has a corner.
     {"no corners",
      "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,6] parameter(0), sharding={devices=[2,2]<=[4]}\n"
