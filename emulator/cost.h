@@ -69,8 +69,9 @@ typedef struct EmuProduct {
     // Positions of the window are products of their own, with the features in the lanes of what stays in the array, and
     // share its depth where they have fewer features than that.
     bool is_convolution;
-    int64_t passes;     // of bf16 multiplications for one of the operand type
-    double peak_flops;  // operations a second of one device at one pass
+    bool has_few_filters;  // of a convolution that makes an image: as rows, they pass what stays in the array
+    int64_t passes;        // of bf16 multiplications for one of the operand type
+    double peak_flops;     // operations a second of one device at one pass
 } EmuProduct;
 
 // The sizes of a dot or convolution instruction (also ragged and scaled dots).

@@ -103,9 +103,18 @@ static double window_depth(const EmuConvolution *convolution, const HloShape *ke
     if (convolution->is_gradient)  // whose features are the batch of what it reads
         return window *
                round_up(features, emu_batch_fills_lanes(convolution->inputs, convolution->batch) ? LANES : SUBLANES);
-    if (features > SUBLANES || dimensions == 0) return window * round_up(features, LANES);
+    if (features > SUBLANES || dimensions == 0 || convolution->makes_image) return window * round_up(features, LANES);
     const double last = (double)kernel->dims[convolution->labels->kernel_spatial.items[dimensions - 1]];
     return last > 0 ? window / last * round_up(last * features, LANES) : 0;
+}
+
+// The share of a window's positions that meet an element of the image, not a gap that dilation has put between two: the
+// places of a result are divided into those that meet the same positions, and each part is a convolution of its own
+// [RT: gradients of images under strided convolutions, transposed convolutions].
+static double share_of_positions(const HloWindow *window) {
+    double share = 1;
+    for (int64_t i = 0; window && i < window->count; i++) share /= (double)window->dims[i].base_dilation;
+    return share;
 }
 
 static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstruction *instruction) {
@@ -117,8 +126,10 @@ static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstructi
     EmuProduct product = {
         .batch = (double)convolution.groups, .columns = (double)convolution.outputs, .is_convolution = true};
     product.rows = features > 0 ? (double)hlo_shape_elements(output) / features : 0;
-    product.depth = window_depth(&convolution, kernel);
-    if (convolution.makes_batch_in_lanes) {  // the filters pass what is read for one place of the result
+    product.depth = window_depth(&convolution, kernel) * share_of_positions(attributes->window);
+    product.has_few_filters = convolution.makes_image;
+    if (convolution.makes_batch_in_lanes || convolution.makes_image) {
+        // The filters pass what is read for one place of the result.
         product.batch *= (double)convolution.places;
         product.rows = (double)convolution.outputs;
         product.columns = (double)convolution.batch;
@@ -163,7 +174,7 @@ double emu_product_seconds(const EmuChip *chip, const EmuProduct *product) {
     const double side = (double)chip->mxu_dimension;
     // The operand that stays in the array enters while the one before is used, and by two rows for each of the other: a
     // register has 16 rows of bf16, but 8 of the results, which limit the other.
-    const bool is_divided = product->is_divided || product->is_convolution;
+    const bool is_divided = (product->is_divided || product->is_convolution) && !product->has_few_filters;
     const double least = is_divided ? fmin(side, round_up(product->depth, 16)) / 2 : 0;
     double area = fmax(round_up(product->rows, 8), least) * round_up(product->columns, side);
     if (!product->is_convolution && !product->is_kernel)

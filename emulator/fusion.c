@@ -39,6 +39,8 @@
 #define GATES_IN_PRODUCTS 5
 #define MAX_STEPS_OF_GATE 8
 #define MAX_STEPS_OF_SHARED_GATE 16
+// The most elements of a mask that is read again where scores are read; larger ones are applied as scores are written.
+#define MOST_OF_MASK_AGAIN (1 << 20)
 // Cheap instructions between a conversion to fewer bits and the array that would be written without it.
 #define MAX_STEPS_TO_NARROW 8
 
@@ -189,6 +191,61 @@ static bool widens_product(const Planner *planner, const HloInstruction *instruc
     return false;
 }
 
+// The product with a batch that an instruction is a few elementwise steps away from, as exponentials are from the
+// scores of attention; NULL if there is none.
+static const HloInstruction *scores_of(const HloInstruction *instruction) {
+    const HloInstruction *at = instruction;
+    for (int step = 0; step < MAX_STEPS_TO_NARROW; step++) {
+        int64_t count;
+        at = large_operand(at, &count);
+        if (!at || !hlo_shape_is_array(at->shape)) return NULL;
+        const EmuOpClass op_class = emu_instruction_class(at);
+        if (op_class == EMU_OP_MATRIX) return has_batch(at) ? at : NULL;
+        if (op_class != EMU_OP_VECTOR && at->opcode != HLO_OP_TRANSPOSE && !emu_is_view(at)) return NULL;
+    }
+    return NULL;
+}
+
+// Whether a product reads an array, or what a few steps make of it, in f32.
+static bool is_multiplied_wide(const HloInstruction *array) {
+    const HloInstruction *at = array;
+    for (int step = 0; step < MAX_STEPS_TO_NARROW && at; step++) {
+        const HloInstruction *next = NULL;
+        if (hlo_type_info(at->shape->type)->bits < 32) return false;
+        for (int64_t i = 0; i < at->users.count; i++) {
+            const HloInstruction *user = at->users.items[i];
+            const EmuOpClass op_class = emu_instruction_class(user);
+            if (op_class == EMU_OP_MATRIX) return true;
+            const bool passes = op_class == EMU_OP_VECTOR || user->opcode == HLO_OP_TRANSPOSE || emu_is_view(user);
+            if (passes && hlo_shape_elements(user->shape) == hlo_shape_elements(array->shape) && !next) next = user;
+        }
+        at = next;
+    }
+    return false;
+}
+
+// Whether one of several batch dimensions of a product is 1, and its result is transposed, perhaps after a few steps.
+static bool has_unit_batch(const HloInstruction *product) {
+    const HloInts batch = HLO_ATTRIBUTES(product, Dot)->lhs_batch;
+    bool found = false;
+    for (int64_t i = 0; i < batch.count; i++) found |= product->operands[0]->shape->dims[batch.items[i]] == 1;
+    const HloInstruction *at = product;
+    for (int step = 0; found && batch.count > 1 && step < MAX_STEPS_TO_NARROW && at->users.count == 1; step++) {
+        at = at->users.items[0];
+        if (at->opcode == HLO_OP_TRANSPOSE) return true;
+        if (emu_instruction_class(at) != EMU_OP_VECTOR) return false;
+    }
+    return false;
+}
+
+// Whether the exponentials of a softmax are made where they are added up and again where they are multiplied, from
+// scores in memory. libtpu 0.0.42 has one kernel for the largest of each row, the exponentials and their sum, but not
+// where a product reads these in f32, nor where a batch of 1 is in the way.
+static bool keeps_scores(const HloInstruction *instruction) {
+    const HloInstruction *scores = hlo_is(instruction, HLO_OP_EXP) ? scores_of(instruction) : NULL;
+    return scores && (has_unit_batch(scores) || is_multiplied_wide(instruction));
+}
+
 // Whether an instruction reads at most one array that is as large as its result.
 static bool reads_little(const HloInstruction *instruction) {
     int64_t large;
@@ -276,6 +333,42 @@ static bool narrows_in_products(const Planner *planner, const HloInstruction *na
            source_in_memory(narrow, hlo_type_info(narrow->shape->type)->bits);
 }
 
+static bool may_compute_twice(const Planner *planner, const HloInstruction *product, const Holders *consumers);
+
+// Whether the largest of each row is found in one of two kernels, and exponentials of the rows are made in the other.
+static bool makes_softmax(const Holders *consumers, int64_t elements);
+
+// The elements of what an instruction broadcasts, or its own.
+static int64_t elements_before_broadcast(const HloInstruction *at) {
+    while (at->opcode == HLO_OP_BROADCAST || emu_is_view(at)) at = at->operands[0];
+    return hlo_shape_elements(at->shape);
+}
+
+// Whether an instruction is the mask of scores that are narrower, and that are written because they are not computed
+// again for the exponentials: then the product writes them masked and in the wide type [RT: v4, v5e and v5p, masks of
+// 1,536 x 1,536 and more; with smaller ones (1,024 x 1,024, 512 x 2,048), and without one, it writes the narrow
+// scores].
+static bool is_written_masked(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
+    const HloInstruction *at = instruction;
+    if (at->opcode != HLO_OP_SELECT || planner->chip->generation >= SCORES_AGAIN || !is_epilogue(planner, at))
+        return false;
+    if (elements_before_broadcast(at->operands[0]) <= MOST_OF_MASK_AGAIN) return false;
+    if (!makes_softmax(consumers, hlo_shape_elements(at->shape))) return false;
+    while (at && emu_instruction_class(at) != EMU_OP_MATRIX) {
+        const HloInstruction *next = NULL;
+        for (int32_t i = 0; i < at->operand_count && !next; i++) {
+            const HloInstruction *operand = at->operands[i];
+            if (operand->users.count == 1 && hlo_shape_elements(operand->shape) == hlo_shape_elements(at->shape) &&
+                (emu_instruction_class(operand) == EMU_OP_MATRIX || is_epilogue(planner, operand)))
+                next = operand;
+        }
+        at = next;
+    }
+    return at && has_batch(at) &&
+           hlo_type_info(at->shape->type)->bits < hlo_type_info(instruction->shape->type)->bits &&
+           !may_compute_twice(planner, at, consumers);
+}
+
 // Whether the several consumers of an instruction may each compute it, whatever memory its result takes. Products
 // compute what they multiply and what is combined with their results again, since they hide it: an activation is kept
 // as what it is made from, unless that is a product which can write the activation itself. Other kernels do not repeat
@@ -283,6 +376,7 @@ static bool narrows_in_products(const Planner *planner, const HloInstruction *na
 // product that they are made from and another product reads them.
 static bool may_repeat(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
     const double cost = emu_instruction_vector_cost(instruction);
+    if (is_written_masked(planner, instruction, consumers)) return false;
     bool only_products = cost <= HIDDEN_COST && !is_epilogue(planner, instruction);
     bool with_sums = cost <= HIDDEN_COST;
     int64_t products = 0;
@@ -292,7 +386,9 @@ static bool may_repeat(const Planner *planner, const HloInstruction *instruction
         with_sums &= kind == EMU_OP_MATRIX || kind == EMU_OP_REDUCE;
         products += kind == EMU_OP_MATRIX;
     }
-    if (with_sums && products > 0 && cost > CHEAP_COST && widens_product(planner, instruction)) return true;
+    if (with_sums && products > 0 && cost > CHEAP_COST &&
+        (widens_product(planner, instruction) || keeps_scores(instruction)))
+        return true;
     const int bits = hlo_type_info(instruction->shape->type)->bits;
     const bool with_sources = cost > CHEAP_COST && cost <= HIDDEN_COST && !is_epilogue(planner, instruction);
     if (with_sources && source_in_memory(instruction, bits)) return true;
@@ -323,19 +419,35 @@ static bool finds_largest(const HloInstruction *reduction) {
     return hlo_is(reduction, HLO_OP_REDUCE) && hlo_is(reduction->called[0]->root, HLO_OP_MAXIMUM);
 }
 
-// Whether a product is computed for the largest number of each row, and again for the exponentials, rather than written
-// and read twice: the scores of masked attention. libtpu 0.0.42 does so where the product takes less time than HBM, but
-// writes results of operands that it has to rearrange: on v6e only narrow ones, on v7 none.
-static bool may_compute_twice(const Planner *planner, const HloInstruction *product, const Holders *consumers) {
-    if (!hlo_is(product, HLO_OP_DOT) || consumers->count != 2) return false;
+static bool makes_softmax(const Holders *consumers, int64_t elements) {
+    if (consumers->count != 2) return false;
     const Draft *a = consumers->items[0], *b = consumers->items[1];
     const Draft *reduction = a->kind == EMU_OP_REDUCE ? a : b, *other = reduction == a ? b : a;
-    const int64_t elements = hlo_shape_elements(product->shape);
-    if (reduction->kind != EMU_OP_REDUCE || other->kind != EMU_OP_VECTOR || other->elements != elements) return false;
-    if (!finds_largest(reduction->members.items[0])) return false;
-    if (reduction->stage != *stage_of(planner, product) || other->stage != reduction->stage) return false;
+    return reduction->kind == EMU_OP_REDUCE && other->kind == EMU_OP_VECTOR && other->elements == elements &&
+           finds_largest(reduction->members.items[0]);
+}
+
+// Whether the results of a product are masked by the few steps that alone read them, as the scores of causal attention.
+static bool is_masked(const HloInstruction *product) {
+    const HloInstruction *at = product;
+    for (int step = 0; step < MAX_STEPS_TO_NARROW && at->users.count == 1; step++) {
+        at = at->users.items[0];
+        if (at->opcode == HLO_OP_SELECT) return true;
+        if (emu_instruction_class(at) != EMU_OP_VECTOR && at->opcode != HLO_OP_TRANSPOSE && !emu_is_view(at))
+            return false;
+    }
+    return false;
+}
+
+// Whether a product is computed for the largest number of each row, and again for the exponentials, rather than written
+// and read twice: the scores of masked attention. libtpu 0.0.42 does so where the product takes less time than HBM, but
+// writes results of operands that it has to rearrange: on v6e only narrow ones without a mask, on v7 none.
+static bool may_compute_twice(const Planner *planner, const HloInstruction *product, const Holders *consumers) {
+    if (!hlo_is(product, HLO_OP_DOT) || !makes_softmax(consumers, hlo_shape_elements(product->shape))) return false;
+    const int32_t stage = *stage_of(planner, product);
+    if (consumers->items[0]->stage != stage || consumers->items[1]->stage != stage) return false;
     const HloDotAttributes *dot = HLO_ATTRIBUTES(product, Dot);
-    const bool is_narrow = hlo_type_info(product->shape->type)->bits < 32;
+    const bool is_narrow = hlo_type_info(product->shape->type)->bits < 32 && !is_masked(product);
     const int64_t generation = planner->chip->generation;
     if ((generation < SCORES_AGAIN || (generation == SCORES_AGAIN && is_narrow)) &&
         (!is_in_order(planner, product->operands[0], dot->lhs_batch) ||

@@ -44,5 +44,7 @@ EmuConvolution emu_convolution_of(const HloInstruction *instruction) {
         may_turn && of_batch == 1 && emu_batch_fills_lanes(convolution.batch, convolution.inputs);
     convolution.makes_batch_in_lanes =
         convolution.has_batch_in_lanes && emu_batch_fills_lanes(convolution.batch, convolution.outputs);
+    convolution.makes_image = may_turn && of_batch == 1 && of_features == 1 && !convolution.has_batch_in_lanes &&
+                              convolution.outputs <= EMU_IMAGE_FEATURES && convolution.batch >= EMU_LEAST_BATCH;
     return convolution;
 }

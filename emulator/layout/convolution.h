@@ -5,6 +5,7 @@
 //   position of the window;
 //   by the systolic arrays, with the batch in the lanes, if the few features of an image or of a group would leave more
 //   of the lanes empty; the window's positions are then gathered in the sublanes;
+//   by the systolic arrays, with the batch in the lanes of an image that is made, through which the few filters pass;
 //   by the vector unit, if each feature has a filter of its own (depthwise).
 //
 // Groups are computed one after another, as positions of a window over the groups. Kernel gradients have the batch
@@ -21,6 +22,8 @@
 
 // Features of images: fewer than the sublanes.
 #define EMU_IMAGE_FEATURES 4
+// The least batch that fills the sublanes of a register; smaller ones leave them to the last dimension of the window.
+#define EMU_LEAST_BATCH 8
 
 // The sizes of a convolution that decide how it is computed.
 typedef struct EmuConvolution {
@@ -33,6 +36,7 @@ typedef struct EmuConvolution {
     bool is_gradient;         // of a kernel: the window is larger than the result
     bool has_batch_in_lanes;  // of what it reads
     bool makes_batch_in_lanes;
+    bool makes_image;  // its few features: it reads features in the lanes and makes the batch there
 } EmuConvolution;
 
 // The sizes of a convolution instruction.

@@ -6,9 +6,6 @@
 #include "emulator/layout/convolution.h"
 #include "emulator/layout/layout.h"
 
-// The least batch that fills the sublanes of a register; smaller ones leave them to the last dimension of the window.
-#define LEAST_BATCH 8
-
 // A shape with these minor dimensions; the others follow from the last to the first.
 static const HloShape *with_minor(HloArena *arena, const EmuChip *chip, const HloShape *shape, int64_t minor,
                                   int64_t second) {
@@ -74,8 +71,9 @@ static const HloShape *made_by_convolution(HloArena *arena, const EmuChip *chip,
                                            const HloShape *shape) {
     const EmuConvolution convolution = emu_convolution_of(instruction);
     const int64_t features = convolution.labels->output_feature, batch = convolution.labels->output_batch;
-    if (convolution.labels->output_spatial.count == 0 || convolution.batch < LEAST_BATCH) return shape;
-    if (convolution.makes_batch_in_lanes) return with_minor(arena, chip, shape, batch, features);
+    if (convolution.labels->output_spatial.count == 0 || convolution.batch < EMU_LEAST_BATCH) return shape;
+    if (convolution.makes_batch_in_lanes || convolution.makes_image)
+        return with_minor(arena, chip, shape, batch, features);
     const bool is_grouped = HLO_ATTRIBUTES(instruction, Convolution)->feature_group_count > 1;
     if (is_grouped && !convolution.is_depthwise)
         return of_groups(arena, chip, shape, features, batch, convolution.groups);
@@ -262,7 +260,7 @@ static const HloShape *read_by_window(HloArena *arena, const EmuChip *chip, cons
 static const HloShape *with_lanes_of(HloArena *arena, const EmuChip *chip, const HloShape *stored, int64_t features,
                                      int64_t batch) {
     const int64_t minor = order_of(arena, chip, stored).items[0];
-    if (minor == features || minor == batch || stored->dims[batch] < LEAST_BATCH) return stored;
+    if (minor == features || minor == batch || stored->dims[batch] < EMU_LEAST_BATCH) return stored;
     return with_minor(arena, chip, stored, features, batch);
 }
 
@@ -276,13 +274,13 @@ static const HloShape *read_by_convolution(HloArena *arena, const EmuChip *chip,
     if (labels->input_spatial.count < 2) return stored;
     const bool of_batch = HLO_ATTRIBUTES(reader, Convolution)->batch_group_count > 1;
     const int64_t many = of_batch ? batch : features, other = of_batch ? features : batch;
-    if (convolution.groups > 1 && stored->dims[other] >= LEAST_BATCH)
+    if (convolution.groups > 1 && stored->dims[other] >= EMU_LEAST_BATCH)
         return convolution.is_depthwise ? with_minor(arena, chip, stored, many, other)
                                         : of_groups(arena, chip, stored, many, other, convolution.groups);
     const HloShape *narrow = as_multiplied(arena, reader, stored);
-    if (stored->dims[features] <= EMU_IMAGE_FEATURES && stored->dims[batch] >= LEAST_BATCH)
+    if (stored->dims[features] <= EMU_IMAGE_FEATURES && stored->dims[batch] >= EMU_LEAST_BATCH)
         return with_minor(arena, chip, narrow, batch, features);
-    if (stored->dims[batch] <= EMU_IMAGE_FEATURES && stored->dims[features] >= LEAST_BATCH)
+    if (stored->dims[batch] <= EMU_IMAGE_FEATURES && stored->dims[features] >= EMU_LEAST_BATCH)
         return with_minor(arena, chip, narrow, features, batch);
     return with_lanes_of(arena, chip, stored, features, batch);
 }

@@ -77,12 +77,23 @@ static const Stated stated[] = {
      CONVOLUTION("bf16", "64,224,224,3", "64,112,112,64", "7,7,3,64", "size=112x112 pad=2_3x2_3 rhs_dilate=2x2",
                  "dim_labels=f01b_i01o->01bf"),
      "v6e-1", 196, 1190},
+    {"gradient of an image under a strided convolution",
+     CONVOLUTION("bf16", "64,14,14,256", "3,3,256,256", "64,28,28,256", "size=3x3 pad=1_2x1_2 lhs_dilate=2x2", FORWARD),
+     "v5e-1", 0, 130},
+    {"transposed convolution",
+     CONVOLUTION("bf16", "16,32,32,128", "4,4,128,64", "16,64,64,64", "size=4x4 pad=2_2x2_2 lhs_dilate=2x2", FORWARD),
+     "v5e-1", 0, 160},
+    {"gradient of the image of a stem",
+     CONVOLUTION("bf16", "32,112,112,64", "7,7,64,3", "32,224,224,3", "size=7x7 pad=4_3x4_3 lhs_dilate=2x2", FORWARD),
+     "v5e-1", 49, 1628},
 };
 
 // bug: groups had no copies of what they read and make, and shared products that they do not share; kernel gradients
 // were padded to the lanes at each position of their window, depthwise convolutions computed by the systolic arrays,
 // and stems made with the features in the lanes where the batch fills them. Copies took the time of their bytes only,
 // and an operand was copied to have another dimension in the sublanes.
+// Later, the gaps that dilation puts into an image were multiplied, and images made with their few features in the
+// lanes.
 Test(emulator_convolutions, bug_groups_gradients_and_depthwise_ones_as_libtpu_compiles_them) {
     for (size_t i = 0; i < sizeof stated / sizeof *stated; i++) {
         EmuReport *report = simulated(stated[i].text, stated[i].slice);

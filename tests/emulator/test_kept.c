@@ -60,6 +60,59 @@ Test(emulator_kept, bug_exponentials_of_narrow_scores_are_made_again) {
     cr_assert_eq(temporaries(SOFTMAX("64", "bf16", NOTHING), "tpu7x-2"), 256 * MIB);
 }
 
+// Causal attention with heads after positions, whose operands the first product rearranges. TYPE is that of the
+// operands, MADE that of the scores, B the batch and T the number of positions.
+static const char attention_text[] =
+    "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n"
+    "most { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a,b) }\n"
+    "ENTRY e { q = TYPE[B,T,8,128] parameter(0)\n k = TYPE[B,T,8,128] parameter(1)\n v = TYPE[B,T,8,128] "
+    "parameter(2)\n s = MADE[B,8,T,T] dot(q,k), lhs_batch_dims={0,2}, rhs_batch_dims={0,2}, "
+    "lhs_contracting_dims={3}, rhs_contracting_dims={3}\n w = f32[B,8,T,T] convert(s)\n i = s32[T,T] iota(), "
+    "iota_dimension=0\n j = s32[T,T] iota(), iota_dimension=1\n ge = pred[T,T] compare(i,j), direction=GE\n "
+    "mask = pred[B,8,T,T] broadcast(ge), dimensions={2,3}\n low = f32[] constant(-inf)\n lows = f32[B,8,T,T] "
+    "broadcast(low), dimensions={}\n scaled = f32[B,8,T,T] select(mask,w,lows)\n m = f32[B,8,T] "
+    "reduce(scaled,low), dimensions={3}, to_apply=most\n mb = f32[B,8,T,T] broadcast(m), dimensions={0,1,2}\n "
+    "d = f32[B,8,T,T] subtract(scaled,mb)\n x = f32[B,8,T,T] exponential(d)\n zero = f32[] constant(0)\n "
+    "sum = f32[B,8,T] reduce(x,zero), dimensions={3}, to_apply=add\n sums = f32[B,8,T,T] broadcast(sum), "
+    "dimensions={0,1,2}\n p = f32[B,8,T,T] divide(x,sums)\n n = TYPE[B,8,T,T] convert(p)\n o = TYPE[B,8,T,128] "
+    "dot(n,v), lhs_batch_dims={0,1}, rhs_batch_dims={0,2}, lhs_contracting_dims={3}, rhs_contracting_dims={1}\n "
+    "ROOT r = TYPE[B,T,8,128] transpose(o), dimensions={0,2,1,3} }";
+
+// Temporaries in MiB of attention_text with these sizes and types.
+static int64_t attention(const char *type, const char *made, const char *batch, const char *length, const char *spec) {
+    HloText text = {0};
+    for (const char *at = attention_text; *at; at++) {
+        const bool is_size = at > attention_text && (at[-1] == '[' || at[-1] == ',') && (at[1] == ',' || at[1] == ']');
+        if (strncmp(at, "TYPE", 4) == 0 || strncmp(at, "MADE", 4) == 0) {
+            hlo_text_format(&text, "%s", *at == 'T' ? type : made);
+            at += 3;
+        } else if (is_size && (*at == 'B' || *at == 'T')) {
+            hlo_text_format(&text, "%s", *at == 'B' ? batch : length);
+        } else {
+            hlo_text_format(&text, "%c", *at);
+        }
+    }
+    const int64_t bytes = temporaries(text.data, spec);
+    hlo_text_free(&text);
+    return bytes / MIB;
+}
+
+// bug: products wrote narrow scores and left large masks to the softmax, which reads and writes f32 in libtpu; on v6e
+// the scores were written, where they are computed again.
+Test(emulator_kept, bug_large_masks_are_applied_where_scores_are_written) {
+    cr_expect_eq(attention("bf16", "bf16", "4", "2048", "v4-8"), 1024);
+    cr_expect_eq(attention("bf16", "bf16", "4", "2048", "v5e-1"), 1024);
+    cr_expect_eq(attention("bf16", "bf16", "16", "1024", "v5e-1"), 768);
+    cr_expect_eq(attention("bf16", "bf16", "4", "2048", "v6e-1"), 512);
+}
+
+// bug: the exponentials of a softmax were written also where a product reads them in f32: libtpu keeps the scores then,
+// and makes the exponentials for their sum and for the product.
+Test(emulator_kept, bug_exponentials_that_products_read_in_f32_are_made_again) {
+    cr_expect_eq(attention("f32", "f32", "4", "2048", "v5e-1"), 512);
+    cr_expect_eq(attention("f32", "f32", "4", "2048", "v4-8"), 512);
+}
+
 // bug: arrays between kernels were in VMEM on chips whose two cores are one device. libtpu 0.0.42 has the results of
 // kernels in HBM there.
 Test(emulator_kept, bug_results_were_in_vmem_of_two_cores) {
