@@ -334,9 +334,9 @@ static HloStatus lay_out(Planner *planner, Candidate *candidate) {
 // Whether a plan on the mesh that is searched now was timed with the whole program.
 static bool was_checked(Planner *planner, const SpmdSearchTrial *plan) {
     planner->whole = true;
-    const char *key = planner_key(planner, plan);
+    const bool checked = planner_find_known(planner, plan) != NULL;
     planner->whole = false;
-    return hlo_string_map_get(&planner->known, key, strlen(key)) != NULL;
+    return checked;
 }
 
 // Searches one mesh. `example` has a plan to begin with, or is NULL.

@@ -181,6 +181,14 @@ static double likeness(const Planner *planner, const uint64_t *one, const uint64
     return all > 0 ? same / all : 0;
 }
 
+// A copy of SpmdSearchTrial.resolved, which is the search's, to keep.
+static uint64_t *keep_resolved(const Planner *planner, const uint64_t *resolved) {
+    const HloInstructionVector *parameters = &planner->program->module->entry->parameters;
+    int64_t leaves = 0;
+    for (int64_t p = 0; p < parameters->count; ++p) leaves += hlo_shape_leaf_count(parameters->items[p]->shape);
+    return resolved ? hlo_arena_copy(planner->arena, resolved, (size_t)leaves * sizeof(*resolved)) : NULL;
+}
+
 // Corrects an estimate as that of the checked plan of this mesh that is most like it had to be, as far as it is.
 static SpmdSearchCost correct(const Planner *planner, SpmdSearchCost estimated, const uint64_t *resolved) {
     const Checked *nearest = NULL;
@@ -217,7 +225,7 @@ static void check_estimate(Planner *planner, SpmdSearchTrial *trial, SpmdSearchC
     const Checked checked = {.mesh = planner->mesh->mesh,
                              .topology = planner->mesh->topology,
                              .repair = planner->mesh->repair,
-                             .resolved = trial->resolved,
+                             .resolved = keep_resolved(planner, trial->resolved),
                              .time = (double)whole.cost.time / (double)estimated.time,
                              .memory = (double)whole.cost.memory / (double)estimated.memory};
     hlo_vector_push(planner->arena, &planner->checked, checked);
@@ -311,7 +319,9 @@ static void write_nameless(HloText *text, const AdvicePlanned *mesh, const char 
     }
 }
 
-const char *planner_key(const Planner *planner, const SpmdSearchTrial *trial) {
+// The key of a plan on the mesh that is searched now. To a program without annotations the names of axes are nothing:
+// data=8,model=1 and data=1,model=8 are one mesh.
+static const char *plan_key(const Planner *planner, const SpmdSearchTrial *trial) {
     const AdvicePlanned *mesh = planner->mesh;
     HloText text = {0};
     hlo_text_format(&text, "%s%s;%s;", planner->whole ? "whole;" : "", mesh->pass, mesh->topology->name);
@@ -328,6 +338,14 @@ const char *planner_key(const Planner *planner, const SpmdSearchTrial *trial) {
     return hlo_text_to_arena(planner->arena, &text);
 }
 
+const Known *planner_find_known(const Planner *planner, const SpmdSearchTrial *trial) {
+    const HloArenaMark mark = hlo_arena_mark(planner->arena);
+    const char *key = plan_key(planner, trial);
+    const Known *known = hlo_string_map_get(&planner->known, key, strlen(key));
+    hlo_arena_reset(planner->arena, mark);
+    return known;
+}
+
 // Takes the cost of a whole program.
 static void note_verified(Planner *planner, SpmdSearchCost whole) {
     const bool fits = whole.memory <= planner_memory_limit(planner->mesh->topology);
@@ -340,8 +358,7 @@ void planner_cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
     SpmdSearchTrial **fresh = HLO_ARENA_NEW(arena, SpmdSearchTrial *, count + 1);
     int64_t fresh_count = 0;
     for (int64_t i = 0; i < count; ++i) {
-        const char *key = planner_key(planner, &trials[i]);
-        const SpmdSearchTrial *known = hlo_string_map_get(&planner->known, key, strlen(key));
+        const Known *known = planner_find_known(planner, &trials[i]);
         if (known) {
             trials[i].cost = known->cost;
             trials[i].resolved = known->resolved;
@@ -357,9 +374,9 @@ void planner_cost(void *argument, SpmdSearchTrial *trials, int64_t count) {
     for (int64_t i = 0; i < fresh_count; ++i) {
         planner->result->evaluated += hlo_status_code(fresh[i]->status) != HLO_DEADLINE_EXCEEDED;
         if (fresh[i]->status || (planner->is_first_look && planner->program->more)) continue;
-        const char *key = planner_key(planner, fresh[i]);
-        hlo_string_map_set(arena, &planner->known, key, strlen(key),
-                           hlo_arena_copy(arena, fresh[i], sizeof(*fresh[i])));
+        const Known known = {fresh[i]->cost, keep_resolved(planner, fresh[i]->resolved)};
+        const char *key = plan_key(planner, fresh[i]);
+        hlo_string_map_set(arena, &planner->known, key, strlen(key), hlo_arena_copy(arena, &known, sizeof(known)));
     }
     for (int64_t i = 0; i < count && planner->whole; ++i)
         if (!trials[i].status) note_verified(planner, trials[i].cost);

@@ -38,6 +38,12 @@ typedef HLO_VECTOR(Candidate) Candidates;
 // Layers of the two shorter programs: few, since each trial times both.
 enum { LAYERS_MORE = 4, LAYERS_LESS = 2 };
 
+// What is known of a plan that was costed.
+typedef struct Known {
+    SpmdSearchCost cost;
+    uint64_t *resolved;  // as SpmdSearchTrial.resolved; NULL where that is
+} Known;
+
 // A plan of which both the estimate and the cost of the whole program are known.
 typedef struct Checked {
     const char *mesh;
@@ -69,7 +75,7 @@ typedef struct Planner {
     const AdvicePlanned *mesh;       // that is searched now
     SpmdMachine machine;             // of its slice
     CompileOptions compile;          // of the trials on it, without shards
-    HloStringMap known;              // costs by mesh and shards
+    HloStringMap known;              // Known by mesh and shards
     double begin, end;               // of the budget
     bool is_annotated, names_axes;   // the program, and that
     bool is_nameless;                // neither the program nor the kept shardings name an axis
@@ -92,9 +98,8 @@ double planner_search_end(const Planner *planner);
 bool planner_is_spent(const Planner *planner);
 // Whether the search of this mesh must; `argument` is the Planner.
 bool planner_is_over(void *argument);
-// The key of a plan on the mesh that is searched now. To a program without annotations the names of axes are nothing:
-// data=8,model=1 and data=1,model=8 are one mesh.
-const char *planner_key(const Planner *planner, const SpmdSearchTrial *trial);
+// What is known of a plan on the mesh that is searched now; NULL: nothing.
+const Known *planner_find_known(const Planner *planner, const SpmdSearchTrial *trial);
 // Costs what is new: SpmdSearchOptions.cost, with the Planner.
 void planner_cost(void *argument, SpmdSearchTrial *trials, int64_t count);
 

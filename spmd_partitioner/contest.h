@@ -11,6 +11,7 @@
 typedef struct SpmdConsequences {
     SpmdPlan *plan;
     HloArena *arena;
+    HloArena *scratch;  // of each search: given back when it ends
     const int32_t *first_node, *touching;
     double *iterations;  // by computation id: how often it runs; 0 where that is not known yet
     HloIntMap known;     // by array, dimension and first axis: a position in `answers`

@@ -85,8 +85,8 @@ static void reach(Search *search, Place place, double iterations) {
     }
     const uint64_t key = ((uint64_t)(uint32_t)place.array << 8 | (uint64_t)(uint32_t)place.dim) + 1;
     if (hlo_int_map_find(&search->places, key)) return;
-    hlo_int_map_set(search->consequences->arena, &search->places, key, 1);
-    hlo_vector_push(search->consequences->arena, &search->queue, place);
+    hlo_int_map_set(search->consequences->scratch, &search->places, key, 1);
+    hlo_vector_push(search->consequences->scratch, &search->queue, place);
 }
 
 // The dimension of a tensor whose major factor is `factor`; -1 if it has none.
@@ -221,7 +221,7 @@ static void visit_node(Search *search, int32_t number, Place place) {
         if (!factors->count) continue;
         const uint64_t key = ((uint64_t)(uint32_t)number << 16 | (uint64_t)(uint32_t)factors->items[0]) + 1;
         if (hlo_int_map_find(&search->factors, key)) continue;
-        hlo_int_map_set(search->consequences->arena, &search->factors, key, 1);
+        hlo_int_map_set(search->consequences->scratch, &search->factors, key, 1);
         visit_factor(search, node, factors->items[0], t);
     }
 }
@@ -235,12 +235,14 @@ double spmd_consequences(SpmdConsequences *consequences, int32_t origin, int32_t
     if (found) return consequences->answers.items[*found];
     Search search = {.consequences = consequences, .axes = axes, .atoms = spmd_axes_set(axes), .origin = origin};
     search.shards = spmd_axes_product(consequences->plan->mesh, axes);
-    hlo_vector_push(consequences->arena, &search.queue, ((Place){array, dim}));
+    const HloArenaMark mark = hlo_arena_mark(consequences->scratch);
+    hlo_vector_push(consequences->scratch, &search.queue, ((Place){array, dim}));
     for (int64_t i = 0; i < search.queue.count && search.nodes < NODE_LIMIT; i++) {
         const Place place = search.queue.items[i];
         for (int32_t n = consequences->first_node[place.array]; n < consequences->first_node[place.array + 1]; n++)
             visit_node(&search, consequences->touching[n], place);
     }
+    hlo_arena_reset(consequences->scratch, mark);
     hlo_int_map_set(consequences->arena, &consequences->known, key, consequences->answers.count);
     hlo_vector_push(consequences->arena, &consequences->answers, search.worth);
     return search.worth;

@@ -497,12 +497,15 @@ static HloStatus propagate_plan(SpmdPlan *plan) {
     assert(plan);
     if (!plan->nodes.count) return HLO_SUCCESS;
     Work work = {.plan = plan, .scratch = hlo_arena_scratch_new()};
-    work.queue = HLO_ARENA_NEW(plan->arena, int32_t, plan->nodes.count);
-    work.queued = HLO_ARENA_NEW(plan->arena, bool, plan->nodes.count);
-    work.settled = HLO_ARENA_NEW(plan->arena, bool, plan->nodes.count);
+    work.queue = HLO_ARENA_NEW(work.scratch, int32_t, plan->nodes.count);
+    work.queued = HLO_ARENA_NEW(work.scratch, bool, plan->nodes.count);
+    work.settled = HLO_ARENA_NEW(work.scratch, bool, plan->nodes.count);
     index_nodes(&work);
-    work.consequences = (SpmdConsequences){
-        .plan = plan, .arena = plan->arena, .first_node = work.first_node, .touching = work.touching};
+    work.consequences = (SpmdConsequences){.plan = plan,
+                                           .arena = plan->arena,
+                                           .scratch = work.scratch,
+                                           .first_node = work.first_node,
+                                           .touching = work.touching};
     work.consequences.iterations = HLO_ARENA_NEW(work.scratch, double, plan->module->computation_limit);
     for (work.priority_level = 0; work.priority_level >= 0;
          work.priority_level = next_priority(plan, work.priority_level)) {

@@ -230,7 +230,7 @@ static void find_groups(Search *search) {
 // ---- plans
 
 // `p3=data,?` or `p3=data,-`, which keeps the dimension whole.
-static const char *spec_of(const Search *search, const Group *group, int32_t choice, int32_t leaf) {
+static const char *spec_of(const Search *search, HloArena *arena, const Group *group, int32_t choice, int32_t leaf) {
     HloText text = {0};
     const int64_t axes = search->options->mesh_axis_count;
     hlo_text_format(&text, "p%d=", leaf);
@@ -244,7 +244,7 @@ static const char *spec_of(const Search *search, const Group *group, int32_t cho
         }
         if (!any) hlo_text_char(&text, choice < group->open_count ? '?' : '-');
     }
-    return hlo_text_to_arena(search->arena, &text);
+    return hlo_text_to_arena(arena, &text);
 }
 
 uint64_t spmd_search_spec_hash(const SpmdMeshAxis *mesh, int64_t mesh_axis_count, const char *spec) {
@@ -265,7 +265,7 @@ uint64_t spmd_search_spec_hash(const SpmdMeshAxis *mesh, int64_t mesh_axis_count
 }
 
 static uint64_t choice_hash(const Search *search, const Group *group, int32_t choice) {
-    const char *spec = strchr(spec_of(search, group, choice, 0), '=') + 1;
+    const char *spec = strchr(spec_of(search, search->arena, group, choice, 0), '=') + 1;
     return spmd_search_spec_hash(search->options->mesh, search->options->mesh_axis_count, spec);
 }
 
@@ -280,15 +280,15 @@ static uint64_t resolved_of(const Plan *plan, const Group *group) {
     return all;
 }
 
-static HloStringVector shards_of(const Search *search, const int32_t *choice) {
+// In `arena`.
+static HloStringVector shards_of(const Search *search, HloArena *arena, const int32_t *choice) {
     HloStringVector shards = {0};
-    for (int64_t i = 0; i < search->options->kept_count; i++)
-        hlo_vector_push(search->arena, &shards, search->options->kept[i]);
+    for (int64_t i = 0; i < search->options->kept_count; i++) hlo_vector_push(arena, &shards, search->options->kept[i]);
     for (int64_t g = 0; g < search->groups.count; g++) {
         const Group *group = &search->groups.items[g];
         if (choice[g] == 0) continue;  // nothing is given: propagation decides
         for (int64_t i = 0; i < group->leaf_count; i++)
-            hlo_vector_push(search->arena, &shards, spec_of(search, group, choice[g], group->leaves[i]));
+            hlo_vector_push(arena, &shards, spec_of(search, arena, group, choice[g], group->leaves[i]));
     }
     return shards;
 }
@@ -340,7 +340,7 @@ static HloStatus evaluate_part(Search *search, Plan *plans, int64_t count) {
     search->over |= search->evaluated && options->is_over && options->is_over(options->context);
     for (int64_t i = 0; i < count && !search->over; i++) {
         if (find_known(search, plans[i].choice)) continue;
-        const HloStringVector shards = shards_of(search, plans[i].choice);
+        const HloStringVector shards = shards_of(search, search->arena, plans[i].choice);
         trials[search->known.count - first] =
             (SpmdSearchTrial){.shards = shards.items,
                               .shard_count = shards.count,
@@ -699,7 +699,7 @@ static int32_t *read_start(const Search *search) {
     for (int64_t g = 0; g < search->groups.count; g++) {
         const Group *group = &search->groups.items[g];
         for (int32_t c = 1; c < group->choice_count && !choice[g]; c++) {
-            const char *spec = spec_of(search, group, c, group->leaves[0]);
+            const char *spec = spec_of(search, search->arena, group, c, group->leaves[0]);
             for (int64_t i = 0; i < search->options->start_count && !choice[g]; i++)
                 if (!strcmp(search->options->start[i], spec)) choice[g] = c;
         }
@@ -942,8 +942,8 @@ HloStatus spmd_search_groups(HloArena *arena, const HloModule *module, const Spm
 }
 
 // Lists the best plans that were costed. `best` is the first of them.
-static void list_best(Search *search, const Plan *best, SpmdSearchResult *result) {
-    SpmdSearchTrial *list = HLO_ARENA_NEW(search->arena, SpmdSearchTrial, SPMD_SEARCH_BEST);
+static void list_best(Search *search, HloArena *arena, const Plan *best, SpmdSearchResult *result) {
+    SpmdSearchTrial *list = HLO_ARENA_NEW(arena, SpmdSearchTrial, SPMD_SEARCH_BEST);
     list[result->best_count++] =
         (SpmdSearchTrial){.shards = result->shards, .shard_count = result->shard_count, .cost = best->cost};
     const Plan *known = find_known(search, best->choice);
@@ -955,36 +955,47 @@ static void list_best(Search *search, const Plan *best, SpmdSearchResult *result
                 next = &search->known.items[i];
         if (!next) break;
         next->ruled_out = true;
-        const HloStringVector shards = shards_of(search, next->choice);
+        const HloStringVector shards = shards_of(search, arena, next->choice);
         list[result->best_count++] =
             (SpmdSearchTrial){.shards = shards.items, .shard_count = shards.count, .cost = next->cost};
     }
     result->best = list;
 }
 
+// Searches, with the result in `arena`.
+static HloStatus run_search(Search *search, HloArena *arena, SpmdSearchResult *result) {
+    for (int64_t i = 0; i < search->groups.count; i++) list_choices(search, &search->groups.items[i]);
+    Plan best = {.choice = copy_choice(search, NULL)};
+    HLO_TRY(evaluate_all(search, &best, 1));
+    int64_t space = 1;
+    for (int64_t g = 0; g < search->groups.count && (space <= EXACT_PLANS || is_cheap(search, space)); g++)
+        space *= search->groups.items[g].choice_count;
+    const bool exact =
+        search->options->depth != SPMD_SEARCH_BY_HAND && (space <= EXACT_PLANS || is_cheap(search, space));
+    const int64_t group_count = search->groups.count;
+    HLO_TRY(exact ? search_all(search, &best) : search_from_starts(search, &best));
+    HLO_TRY(search_further(search, &best));
+    const HloStringVector shards = shards_of(search, arena, best.choice);
+    *result = (SpmdSearchResult){.shards = shards.items,
+                                 .shard_count = shards.count,
+                                 .cost = best.cost,
+                                 .evaluated = search->evaluated,
+                                 .group_count = group_count,
+                                 .is_exact = exact && !search->over};
+    list_best(search, arena, &best, result);
+    return HLO_SUCCESS;
+}
+
+// The plan of the program, the decisions and all that was tried go when the search ends: a planner searches dozens of
+// times.
 HloStatus spmd_search(HloArena *arena, const HloModule *module, const SpmdSearchOptions *options,
                       SpmdSearchResult *result) {
     assert(arena && module && options && options->cost && result && options->mesh_axis_count > 0);
     Search search;
     HLO_FAIL_IF(options->mesh_axis_count > 8, HLO_INVALID_ARGUMENT, "a mesh of more than 8 axes is not searched");
-    HLO_TRY(begin(arena, module, options, &search));
-    for (int64_t i = 0; i < search.groups.count; i++) list_choices(&search, &search.groups.items[i]);
-    Plan best = {.choice = copy_choice(&search, NULL)};
-    HLO_TRY(evaluate_all(&search, &best, 1));
-    int64_t space = 1;
-    for (int64_t g = 0; g < search.groups.count && (space <= EXACT_PLANS || is_cheap(&search, space)); g++)
-        space *= search.groups.items[g].choice_count;
-    const bool exact = options->depth != SPMD_SEARCH_BY_HAND && (space <= EXACT_PLANS || is_cheap(&search, space));
-    const int64_t group_count = search.groups.count;
-    HLO_TRY(exact ? search_all(&search, &best) : search_from_starts(&search, &best));
-    HLO_TRY(search_further(&search, &best));
-    const HloStringVector shards = shards_of(&search, best.choice);
-    *result = (SpmdSearchResult){.shards = shards.items,
-                                 .shard_count = shards.count,
-                                 .cost = best.cost,
-                                 .evaluated = search.evaluated,
-                                 .group_count = group_count,
-                                 .is_exact = exact && !search.over};
-    list_best(&search, &best, result);
-    return HLO_SUCCESS;
+    HloArena *scratch = hlo_arena_scratch_new();
+    HloStatus status = begin(scratch, module, options, &search);
+    if (!status) status = run_search(&search, arena, result);
+    hlo_arena_free(scratch);
+    return status;
 }

@@ -19,7 +19,7 @@ typedef struct SpmdSearchCost {
     int64_t time, memory;
 } SpmdSearchCost;
 
-// A plan to be costed.
+// A plan to be costed. While it is, the shards and `resolved` are the search's.
 typedef struct SpmdSearchTrial {
     const char *const *shards;  // for SpmdOptions.shards
     int64_t shard_count;
