@@ -587,30 +587,31 @@ static void append(HloArena *arena, HloInstruction *start, int64_t *position_of,
 
 // All instructions, operands first, in the order of a walk from the root. What the root does not need comes after it,
 // in the order of the list.
-static HloInstruction **order_from_root(const HloComputation *computation, HloArena *arena, int64_t *position_of,
-                                        int64_t *count) {
+static HloInstruction **order_from_root(const HloComputation *computation, HloArena *arena, HloArena *scratch,
+                                        int64_t *position_of, int64_t *count) {
     HloInstruction **order = HLO_ARENA_NEW(arena, HloInstruction *, computation->instruction_count);
     *count = 0;
     for (const HloInstruction *i = computation->first; i; i = i->next) position_of[i->id] = UNSEEN;
-    append(arena, computation->root, position_of, order, count);
+    append(scratch, computation->root, position_of, order, count);
     for (HloInstruction *i = computation->first; i; i = i->next)
-        if (position_of[i->id] == UNSEEN) append(arena, i, position_of, order, count);
+        if (position_of[i->id] == UNSEEN) append(scratch, i, position_of, order, count);
     assert(*count == computation->instruction_count);
     return order;
 }
 
 // Drafts are made from the last instruction to the first and numbered in reverse, so that kernels are in program order
 // by their roots.
-EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip, bool spares_memory,
-                  int64_t *position_of, int32_t *kernel_of) {
+EmuPlan *emu_plan(HloArena *arena, HloArena *scratch, const HloComputation *computation, const EmuChip *chip,
+                  bool spares_memory, int64_t *position_of, int32_t *kernel_of) {
     assert(computation->root && chip && position_of && kernel_of);
+    const HloArenaMark mark = hlo_arena_mark(scratch);
     EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);
     plan->computation = computation;
     plan->order = computation->module->is_scheduled
                       ? hlo_computation_post_order(computation, arena, &plan->order_count)
-                      : order_from_root(computation, arena, position_of, &plan->order_count);
-    Planner planner = {.arena = arena,
-                       .holders = HLO_ARENA_NEW(arena, Holders, plan->order_count),
+                      : order_from_root(computation, arena, scratch, position_of, &plan->order_count);
+    Planner planner = {.arena = scratch,
+                       .holders = HLO_ARENA_NEW(scratch, Holders, plan->order_count),
                        .chip = chip,
                        .balance = vector_balance(chip),
                        .position_of = position_of,
@@ -625,13 +626,19 @@ EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuC
     for (int64_t i = plan->order_count - 1; i >= 0; i--) place(&planner, plan->order[i], &planner.holders[i]);
     plan->kernel_count = planner.drafts.count;
     plan->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
-    int32_t *stages = HLO_ARENA_NEW(arena, int32_t, plan->kernel_count);
+    int32_t *stages = HLO_ARENA_NEW(scratch, int32_t, plan->kernel_count);
     for (int64_t i = 0; i < plan->kernel_count; i++) {
         const Draft *draft = planner.drafts.items[plan->kernel_count - 1 - i];
         plan->kernels[i] = (EmuKernel){draft->members.items, draft->members.count, 1, draft->kind, 0, 0};
         stages[i] = draft->stage;
     }
     emu_plan_number(plan, kernel_of);
-    if (!planner.is_scheduled) emu_join_outputs(arena, plan, stages, kernel_of);
+    if (!planner.is_scheduled) emu_join_outputs(scratch, plan, stages, kernel_of);
+    for (int64_t i = 0; i < plan->kernel_count; i++) {
+        EmuKernel *kernel = &plan->kernels[i];
+        kernel->members =
+            hlo_arena_copy(arena, kernel->members, (size_t)kernel->member_count * sizeof(HloInstruction *));
+    }
+    hlo_arena_reset(scratch, mark);
     return plan;
 }

@@ -40,18 +40,19 @@ typedef struct EmuPlan {
 // several kernels also where one of these adds them up and could write them for the others. `position_of` and
 // `kernel_of` have an entry for each instruction id of the module. Those of the computation's instructions are set: to
 // the position in the plan's order, and to the number of the kernel that has the instruction as a root, -1 if none has.
-// Memory errors jump to hlo_protect().
-HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip,
+// What is needed on the way is taken from `scratch` and given back, here and below. Memory errors jump to
+// hlo_protect().
+HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, HloArena *scratch, const HloComputation *computation, const EmuChip *chip,
                              bool spares_memory, int64_t *position_of, int32_t *kernel_of);
 
 // The same kernels depth first from the result, operands that free most first: the order that XLA tries for programs
 // that are not scheduled. `kernel_of` is as emu_plan() left it; emu_plan_number() updates it to the new order.
-HLO_EXPORT EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChip *chip,
+HLO_EXPORT EmuPlan *emu_plan_depth_first(HloArena *arena, HloArena *scratch, const EmuPlan *plan, const EmuChip *chip,
                                          const int32_t *kernel_of);
 
 // The same kernels in an order that frees as many bytes as possible at each step, each start directly before its done;
 // NULL if halves of transfers depend on each other in a way that this does not allow.
-HLO_EXPORT EmuPlan *emu_plan_list_schedule(HloArena *arena, const EmuPlan *plan, const EmuChip *chip,
+HLO_EXPORT EmuPlan *emu_plan_list_schedule(HloArena *arena, HloArena *scratch, const EmuPlan *plan, const EmuChip *chip,
                                            const int32_t *kernel_of);
 
 // Estimates the time of each kernel, and that of the systolic arrays in it; that of loops, branches and calls is
@@ -60,8 +61,8 @@ HLO_EXPORT void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip);
 
 // The same order with starts and dones that are side by side moved apart, so that transfers run beside kernels: results
 // larger than their operands start `ahead` times as early as the transfer takes. `kernel_of` numbers `plan`.
-HLO_EXPORT EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of,
-                                    double ahead);
+HLO_EXPORT EmuPlan *emu_plan_spread(HloArena *arena, HloArena *scratch, const EmuPlan *plan, const EmuChip *chip,
+                                    const int32_t *kernel_of, double ahead);
 
 // Sets the entries of `kernel_of` for the roots of a plan's kernels.
 HLO_EXPORT void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of);

@@ -872,11 +872,19 @@ int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {
     return peak;
 }
 
+// Bytes by kernel, to keep when the analysis is given back.
+static const int64_t *copy_alive(const Liveness *liveness, const int64_t *alive) {
+    return hlo_arena_copy(liveness->program->arena, alive, (size_t)liveness->plan->kernel_count * sizeof(*alive));
+}
+
 const int64_t *emu_program_alive(EmuProgram *program, const HloComputation *computation) {
     assert(computation != program->module->entry);
-    Liveness *liveness = analyse(program, program->arena, computation, false);
+    const HloArenaMark mark = hlo_arena_mark(program->scratch);
+    Liveness *liveness = analyse(program, program->scratch, computation, false);
     place(liveness);
-    return bytes_alive(liveness);
+    const int64_t *alive = copy_alive(liveness, bytes_alive(liveness));
+    hlo_arena_reset(program->scratch, mark);
+    return alive;
 }
 
 static int64_t temp_peak(EmuProgram *program, const HloComputation *computation) {
@@ -921,7 +929,7 @@ static const HloComputation *largest_called(EmuProgram *program, const EmuKernel
 }
 
 // The results of transfers that were started one iteration ahead, beside those of this iteration.
-static void collect_held(EmuProgram *program, const HloComputation *body, const HloInstruction *loop,
+static void collect_held(EmuProgram *program, HloArena *arena, const HloComputation *body, const HloInstruction *loop,
                          BufferVector *buffers) {
     const HloInstructionVector *held = &program->held[body->id];
     for (int64_t i = 0; i < held->count; i++) {
@@ -941,7 +949,7 @@ static void collect_held(EmuProgram *program, const HloComputation *body, const 
                                   .unpadded_bytes = emu_unpadded_bytes(shape),
                                   .kind = EMU_BUFFER_TEMPORARY,
                                   .caller = loop};
-        hlo_vector_push(program->arena, buffers, buffer);
+        hlo_vector_push(arena, buffers, buffer);
     }
 }
 
@@ -954,18 +962,18 @@ static void collect_alive(const Liveness *liveness, int64_t where, const HloInst
         if (!is_counted(live) || live->first > where || live->last < where) continue;
         EmuBuffer buffer = live->buffer;
         buffer.caller = caller;
-        hlo_vector_push(program->arena, buffers, buffer);
+        hlo_vector_push(liveness->arena, buffers, buffer);
     }
     if (where >= liveness->plan->kernel_count) return;
     const EmuKernel *kernel = &liveness->plan->kernels[where];
     const HloComputation *called = largest_called(program, kernel);
     if (!called) return;
-    Liveness *inner = analyse(program, program->arena, called, false);
+    Liveness *inner = analyse(program, liveness->arena, called, false);
     place(inner);
     int64_t peak;
     find_peak(inner, bytes_alive(inner), &peak);
     collect_alive(inner, peak, kernel->members[0], buffers);
-    collect_held(program, called, kernel->members[0], buffers);
+    collect_held(program, liveness->arena, called, kernel->members[0], buffers);
 }
 
 // The results that are not in donated arguments, also those that are arguments as they came.
@@ -996,12 +1004,12 @@ static void collect_tables(Liveness *liveness, BufferVector *buffers) {
     int64_t count = hlo_shape_leaf_count(result_shape(module));
     if (4 * count > bytes) count = bytes / 4;
     const EmuBuffer buffer = {.instruction = module->entry->root,
-                              .shape = hlo_shape_array(liveness->program->arena, HLO_U32, &count, 1),
+                              .shape = hlo_shape_array(liveness->arena, HLO_U32, &count, 1),
                               .leaf = -1,
                               .bytes = bytes,
                               .unpadded_bytes = 4 * count,
                               .kind = EMU_BUFFER_TABLE};
-    hlo_vector_push(liveness->program->arena, buffers, buffer);
+    hlo_vector_push(liveness->arena, buffers, buffer);
 }
 
 static bool is_argument(const Live *live) {
@@ -1037,21 +1045,37 @@ int64_t emu_program_peak(EmuProgram *program) {
     return memory.peak_bytes;
 }
 
-// The largest buffers are those of the moment with the most temporaries.
-void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
-    assert(program && memory);
+// The same with that list, in `arena` too. The largest buffers are those of the moment with the most temporaries.
+static Liveness *measure_all(EmuProgram *program, HloArena *arena, EmuMemory *memory) {
     int64_t where;
-    Liveness *liveness = measure(program, program->arena, memory, &where);
+    Liveness *liveness = measure(program, arena, memory, &where);
     BufferVector buffers = {0};
     for (int64_t i = 0; i < liveness->buffers.count; i++)
         if (is_argument(liveness->buffers.items[i]))
-            hlo_vector_push(program->arena, &buffers, liveness->buffers.items[i]->buffer);
+            hlo_vector_push(arena, &buffers, liveness->buffers.items[i]->buffer);
     collect_results(liveness, &buffers);
     collect_tables(liveness, &buffers);
     collect_alive(liveness, where, NULL, &buffers);
     if (buffers.count) qsort(buffers.items, (size_t)buffers.count, sizeof(*buffers.items), compare_buffers);
     memory->largest = buffers.items;
     memory->largest_count = buffers.count;
+    return liveness;
+}
+
+void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
+    assert(program && memory);
+    measure_all(program, program->arena, memory);
+}
+
+// What calls need is analysed as for the lists, so that what is in VMEM does not depend on who asks.
+void emu_program_usage(EmuProgram *program, EmuMemory *memory) {
+    assert(program && memory);
+    const HloArenaMark mark = hlo_arena_mark(program->scratch);
+    const Liveness *liveness = measure_all(program, program->scratch, memory);
+    memory->alive = copy_alive(liveness, memory->alive);
+    memory->largest = NULL;
+    memory->largest_count = 0;
+    hlo_arena_reset(program->scratch, mark);
 }
 
 // The buffers of a trace after which a call's temporaries become one buffer.
@@ -1120,7 +1144,7 @@ static void trace_calls(Tracer *tracer, const EmuKernel *kernel) {
 static void trace_computation(Tracer *tracer, const Liveness *liveness, const HloInstruction *caller) {
     const EmuPlan *plan = liveness->plan;
     const int64_t held = tracer->buffers.count;
-    if (caller) collect_held(tracer->program, plan->computation, caller, &tracer->buffers);
+    if (caller) collect_held(tracer->program, liveness->arena, plan->computation, caller, &tracer->buffers);
     const int64_t held_end = tracer->buffers.count;
     for (int64_t i = held; i < held_end; i++) trace_event(tracer, i, false, tracer->buffers.items[i].instruction);
     Traced *starts = HLO_ARENA_NEW(liveness->arena, Traced, liveness->buffers.count + 1);

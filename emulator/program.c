@@ -116,8 +116,8 @@ static bool has_transfers(const EmuPlan *plan) {
 // Spreads the transfers of a plan.
 static EmuPlan *spread(EmuProgram *program, EmuPlan *tight) {
     emu_plan_number(tight, program->kernel_of);
-    EmuPlan *plan =
-        emu_plan_spread(program->arena, tight, &program->topology->chip, program->kernel_of, program->ahead);
+    EmuPlan *plan = emu_plan_spread(program->arena, program->scratch, tight, &program->topology->chip,
+                                    program->kernel_of, program->ahead);
     emu_plan_number(plan, program->kernel_of);
     return plan;
 }
@@ -128,8 +128,10 @@ static EmuPlan *best_order(EmuProgram *program, EmuPlan *walked, EmuPlan *listed
     EmuPlan **plan = &program->plans[walked->computation->id];
     int64_t peak = emu_plan_peak(program, walked);
     emu_plan_number(walked, program->kernel_of);
-    keep_better(program, emu_plan_depth_first(program->arena, walked, &program->topology->chip, program->kernel_of),
-                &peak);
+    keep_better(
+        program,
+        emu_plan_depth_first(program->arena, program->scratch, walked, &program->topology->chip, program->kernel_of),
+        &peak);
     keep_better(program, listed, &peak);
     emu_plan_number(*plan, program->kernel_of);
     return *plan;
@@ -142,11 +144,12 @@ EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation
     const EmuChip *chip = &program->topology->chip;
     EmuPlan **plan = &program->plans[computation->id];
     if (*plan) return *plan;
-    EmuPlan *walked = *plan = emu_plan(program->arena, computation, chip, program->spares_memory[computation->id],
-                                       program->position_of, program->kernel_of);
+    EmuPlan *walked = *plan =
+        emu_plan(program->arena, program->scratch, computation, chip, program->spares_memory[computation->id],
+                 program->position_of, program->kernel_of);
     emu_plan_estimate(walked, chip);
     if (!may_reorder(program, walked)) return walked;
-    EmuPlan *listed = emu_plan_list_schedule(program->arena, walked, chip, program->kernel_of);
+    EmuPlan *listed = emu_plan_list_schedule(program->arena, program->scratch, walked, chip, program->kernel_of);
     if (!listed || !has_transfers(walked)) return best_order(program, walked, listed);
     *plan = listed;
     emu_plan_number(listed, program->kernel_of);

@@ -132,7 +132,9 @@ void emu_program_forget_peaks(EmuProgram *program);
 
 // Adds up the memory of a program, all in padded bytes.
 void emu_program_memory(EmuProgram *program, EmuMemory *memory);
-// The peak_bytes of that, without lists of buffers: many orders of a program are asked for it.
+// The same without lists of buffers, for the order of a trial: only `alive` stays in memory.
+void emu_program_usage(EmuProgram *program, EmuMemory *memory);
+// The peak_bytes of that alone: many orders of a program are asked for it.
 int64_t emu_program_peak(EmuProgram *program);
 
 // What a buffer is for, in words: whose copy or gradient it is, what it is saved for. In `arena`.

@@ -705,7 +705,7 @@ static HloStatus run_entry(Simulation *simulation) {
     simulation->link_bytes = HLO_ARENA_NEW(program->arena, double, emu_link_limit(program->topology));
     simulation->free_at = HLO_ARENA_NEW(program->arena, int64_t, resource_count(simulation));
     HLO_TRY(emu_mail_new(program->arena, simulation->module, &simulation->mail));
-    emu_program_memory(program, &simulation->memory);
+    emu_program_usage(program, &simulation->memory);
     HLO_TRY(run_computation(simulation, simulation->module->entry));
     assert(simulation->depth == 0 && simulation->repeat == 1);
     for (int64_t i = 0; i < simulation->flights.count; i++)

@@ -95,7 +95,7 @@ static void read_crossing(Reader *reader, const HloInstruction *start, Slot *slo
 // The number of a transfer's set of links.
 static int64_t find_route(const Reader *reader, const EmuTransfer *transfer) {
     Routes *routes = reader->routes;
-    HloArena *arena = reader->program->arena;
+    HloArena *arena = reader->program->scratch;
     uint64_t *set = HLO_ARENA_NEW(arena, uint64_t, routes->words);
     for (int64_t i = 0; i < transfer->link_count; i++) {
         const int64_t link = transfer->links[i].link;
@@ -136,7 +136,7 @@ static void read_transfer(Reader *reader, const EmuKernel *kernel, Slot *slot) {
 // A kernel that reads an array stays before a later one that updates it in place: the update would have to copy it.
 static void read_updates(const Reader *reader, int64_t number, Slot *slot) {
     const EmuKernel *kernel = &reader->plan->kernels[number];
-    HloArena *arena = reader->program->arena;
+    HloArena *arena = reader->program->scratch;
     for (int64_t m = 0; m < kernel->member_count; m++) {
         const HloInstruction *at = kernel->members[m];
         if (!hlo_is(at, HLO_OP_DYNAMIC_UPDATE_SLICE) && !hlo_is(at, HLO_OP_SCATTER)) continue;
@@ -157,12 +157,12 @@ static void read_kernel(Reader *reader, Slot *slots, int64_t number) {
     const EmuKernel *kernel = &reader->plan->kernels[number];
     EmuProgram *program = reader->program;
     Slot *slot = &slots[number];
-    EmuWalk walk = {program->arena, program->kernel_of, {0}};
+    EmuWalk walk = {program->scratch, program->kernel_of, {0}};
     HloInt64Vector found = {0};
     *slot = (Slot){.opener = -1, .route = -1, .kind = kernel->kind};
     for (int64_t m = 0; m < kernel->member_count; m++) emu_list_kernels(&walk, kernel->members[m], false, &found);
     for (int64_t i = 0; i < found.count; i++)
-        if (found.items[i] != number) hlo_vector_push(program->arena, &slot->needs, found.items[i]);
+        if (found.items[i] != number) hlo_vector_push(program->scratch, &slot->needs, found.items[i]);
     if (kernel->kind == EMU_OP_COLLECTIVE || kernel->kind == EMU_OP_COLLECTIVE_START ||
         kernel->kind == EMU_OP_TRANSFER_START)
         read_transfer(reader, kernel, slot);
@@ -174,7 +174,7 @@ static void read_kernel(Reader *reader, Slot *slots, int64_t number) {
 }
 
 static Clock read_plan(Reader *reader) {
-    HloArena *arena = reader->program->arena;
+    HloArena *arena = reader->program->scratch;
     Clock clock = {.arena = arena, .count = reader->plan->kernel_count, .routes = reader->routes};
     clock.slots = HLO_ARENA_NEW(arena, Slot, clock.count);
     reader->routes->words = emu_link_limit(reader->network->topology) / 64 + 1;
@@ -327,17 +327,19 @@ typedef struct Order {
 
 // Fills the waits of an order, forwards or backwards.
 static Order filled(const Clock *clock, const Order *order, bool backwards) {
+    int64_t *numbers = HLO_ARENA_NEW(clock->arena, int64_t, clock->count);
+    const HloArenaMark mark = hlo_arena_mark(clock->arena);
+    Order result = {{.items = numbers, .count = clock->count, .capacity = clock->count}, 0};
     Clock other = reordered(clock, &order->numbers, backwards);
-    Order result = {{0}, 0};
     run_all(&other, true);
     for (int64_t k = 0; k < clock->count; k++) {
         const int64_t at = backwards ? clock->count - 1 - k : k, place = other.order.items[at];
-        const int64_t old = order->numbers.items[backwards ? clock->count - 1 - place : place];
-        hlo_vector_push(clock->arena, &result.numbers, old);
+        numbers[k] = order->numbers.items[backwards ? clock->count - 1 - place : place];
     }
     Clock timed = reordered(clock, &result.numbers, false);
     run_all(&timed, false);
     result.picoseconds = timed.now;
+    hlo_arena_reset(clock->arena, mark);
     return result;
 }
 
@@ -420,8 +422,9 @@ static int compare_slots(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-// Chooses when the transfers of a plan that cross iterations start, the longest first. NULL if there are none.
-static int64_t *place_crossing(const Clock *clock) {
+// Chooses when the transfers of a plan that cross iterations start, the longest first. In `arena`; NULL if there are
+// none.
+static int64_t *place_crossing(HloArena *arena, const Clock *clock) {
     HLO_VECTOR(const Slot *) crossing = {0};
     Uses uses = {.clock = clock};
     for (int64_t k = 0; k < clock->count; k++) {
@@ -435,7 +438,7 @@ static int64_t *place_crossing(const Clock *clock) {
     if (!crossing.count) return NULL;
     if (uses.items.count) qsort(uses.items.items, (size_t)uses.items.count, sizeof(Use), compare_uses);
     qsort(crossing.items, (size_t)crossing.count, sizeof(*crossing.items), compare_slots);
-    int64_t *places = HLO_ARENA_NEW(clock->arena, int64_t, clock->count);
+    int64_t *places = HLO_ARENA_NEW(arena, int64_t, clock->count);
     for (int64_t k = 0; k < clock->count; k++) places[k] = -1;
     for (int64_t i = 0; i < crossing.count; i++) {
         const Slot *slot = crossing.items[i];
@@ -470,12 +473,15 @@ static HloInt64Vector choose_order(const Reader *reader, const Clock *clock, int
 }
 
 static void hide_transfers(Reader *reader, int64_t most) {
+    EmuProgram *program = reader->program;
+    const HloArenaMark mark = hlo_arena_mark(program->scratch);
     Clock clock = read_plan(reader);
     run_all(&clock, false);
     const HloInt64Vector order = choose_order(reader, &clock, most);
     Clock timed = reordered(&clock, &order, false);
     run_all(&timed, false);
-    reader->program->plans[reader->plan->computation->id]->starts_after = place_crossing(&timed);
+    program->plans[reader->plan->computation->id]->starts_after = place_crossing(program->arena, &timed);
+    hlo_arena_reset(program->scratch, mark);
 }
 
 // The bytes of temporaries while the entry runs what calls the computation.
@@ -490,7 +496,7 @@ bool emu_program_hide_transfers(EmuProgram *program, EmuNetwork *network, EmuKer
     assert(program && network);
     EmuMemory memory;
     const HloModule *module = program->module;
-    emu_program_memory(program, &memory);
+    emu_program_usage(program, &memory);
     const int64_t most = memory.peak_bytes > program->capacity ? memory.peak_bytes : program->capacity;
     bool has_late = false;
     for (int64_t c = 0; c < module->computations.count; c++) {

@@ -9,8 +9,8 @@
 #define EMU_MAX_MEMBERS 256
 
 // Joins elementwise kernels and reductions with a kernel that makes or reads the same arrays, where neither waits for
-// the other. `stages` has an entry for each kernel of `plan`: how many loops and branches have run before it, one
-// after the other. Kernels of different stages are not joined. Updates the plan, and `kernel_of` with it.
+// the other, in `arena`. `stages` has an entry for each kernel of `plan`: how many loops and branches have run before
+// it, one after the other. Kernels of different stages are not joined. Updates the plan, and `kernel_of` with it.
 void emu_join_outputs(HloArena *arena, EmuPlan *plan, const int32_t *stages, int32_t *kernel_of);
 
 #endif

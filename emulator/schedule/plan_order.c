@@ -134,10 +134,12 @@ EmuPlan *emu_plan_with_order(HloArena *arena, const EmuPlan *plan, const HloInt6
 // Orders the kernels depth first from the result: a branch is finished before the next begins, so that fewer arrays are
 // alive at the same time. Of the needs of a kernel, the one whose branch has the most users elsewhere comes first, then
 // the one with the most bytes (sort_needs()), as in XLA's scheduler.
-EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of) {
+EmuPlan *emu_plan_depth_first(HloArena *arena, HloArena *scratch, const EmuPlan *plan, const EmuChip *chip,
+                              const int32_t *kernel_of) {
     assert(plan && chip && kernel_of);
-    Orderer orderer = {.arena = arena, .plan = plan, .kernel_of = kernel_of};
-    orderer.nodes = HLO_ARENA_NEW(arena, Node, plan->kernel_count);
+    const HloArenaMark mark = hlo_arena_mark(scratch);
+    Orderer orderer = {.arena = scratch, .plan = plan, .kernel_of = kernel_of};
+    orderer.nodes = HLO_ARENA_NEW(scratch, Node, plan->kernel_count);
     make_nodes(&orderer, chip);
     // The result comes last; kernels that it does not need keep their relative order.
     Node result = {0};
@@ -149,5 +151,7 @@ EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChi
     sort_needs(&orderer, &result);
     for (int64_t i = 0; i < result.needs.count; i++) visit(&orderer, result.needs.items[i], &order);
     for (int64_t k = 0; k < plan->kernel_count; k++) visit(&orderer, k, &order);
-    return emu_plan_with_order(arena, plan, &order);
+    EmuPlan *reordered = emu_plan_with_order(arena, plan, &order);
+    hlo_arena_reset(scratch, mark);
+    return reordered;
 }

@@ -242,14 +242,16 @@ static void run(Scheduler *scheduler, int64_t number) {
         if (--scheduler->nodes[node->users.items[u]].waiting == 0) enter(scheduler, node->users.items[u]);
 }
 
-EmuPlan *emu_plan_list_schedule(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of) {
+EmuPlan *emu_plan_list_schedule(HloArena *arena, HloArena *scratch, const EmuPlan *plan, const EmuChip *chip,
+                                const int32_t *kernel_of) {
     assert(plan && chip && kernel_of);
-    Scheduler *scheduler = HLO_ARENA_NEW(arena, Scheduler, 1);
-    *scheduler = (Scheduler){.arena = arena, .plan = plan, .chip = chip, .kernel_of = kernel_of};
-    scheduler->nodes = HLO_ARENA_NEW(arena, Node, plan->kernel_count);
-    scheduler->unit_of = HLO_ARENA_NEW(arena, int64_t, plan->kernel_count);
-    scheduler->start_of = HLO_ARENA_NEW(arena, int64_t, plan->kernel_count);
-    scheduler->noted_by = HLO_ARENA_NEW(arena, int64_t, plan->kernel_count);
+    const HloArenaMark mark = hlo_arena_mark(scratch);
+    Scheduler *scheduler = HLO_ARENA_NEW(scratch, Scheduler, 1);
+    *scheduler = (Scheduler){.arena = scratch, .plan = plan, .chip = chip, .kernel_of = kernel_of};
+    scheduler->nodes = HLO_ARENA_NEW(scratch, Node, plan->kernel_count);
+    scheduler->unit_of = HLO_ARENA_NEW(scratch, int64_t, plan->kernel_count);
+    scheduler->start_of = HLO_ARENA_NEW(scratch, int64_t, plan->kernel_count);
+    scheduler->noted_by = HLO_ARENA_NEW(scratch, int64_t, plan->kernel_count);
     make_nodes(scheduler);
     hold_results(scheduler);
     for (int64_t k = 0; k < plan->kernel_count; k++)
@@ -260,8 +262,10 @@ EmuPlan *emu_plan_list_schedule(HloArena *arena, const EmuPlan *plan, const EmuC
         if (!node->has_run && node->stamp == entry.stamp) run(scheduler, entry.node);
     }
     // A cycle through a start and its done, which another kernel links, leaves the order as it is.
-    if (scheduler->order.count != plan->kernel_count) return NULL;
-    return emu_plan_with_order(arena, plan, &scheduler->order);
+    const bool is_whole = scheduler->order.count == plan->kernel_count;
+    EmuPlan *reordered = is_whole ? emu_plan_with_order(arena, plan, &scheduler->order) : NULL;
+    hlo_arena_reset(scratch, mark);
+    return reordered;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -402,17 +406,18 @@ void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip) {
     }
 }
 
-EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of,
-                         double ahead) {
+EmuPlan *emu_plan_spread(HloArena *arena, HloArena *scratch, const EmuPlan *plan, const EmuChip *chip,
+                         const int32_t *kernel_of, double ahead) {
     assert(plan && chip && kernel_of && ahead >= 0);
-    Mover mover = {.arena = arena, .plan = plan, .chip = chip, .kernel_of = kernel_of};
+    const HloArenaMark mark = hlo_arena_mark(scratch);
+    Mover mover = {.arena = scratch, .plan = plan, .chip = chip, .kernel_of = kernel_of};
     const int64_t count = plan->kernel_count;
-    HloInt64Vector *before = HLO_ARENA_NEW(arena, HloInt64Vector, count + 1), order = {0};
-    bool *moved = HLO_ARENA_NEW(arena, bool, count);
-    mover.stays = HLO_ARENA_NEW(arena, bool, count);
-    mover.is_unit = HLO_ARENA_NEW(arena, bool, count);
-    mover.is_chained = HLO_ARENA_NEW(arena, bool, count);
-    mover.places = HLO_ARENA_NEW(arena, int64_t, count);
+    HloInt64Vector *before = HLO_ARENA_NEW(scratch, HloInt64Vector, count + 1), order = {0};
+    bool *moved = HLO_ARENA_NEW(scratch, bool, count);
+    mover.stays = HLO_ARENA_NEW(scratch, bool, count);
+    mover.is_unit = HLO_ARENA_NEW(scratch, bool, count);
+    mover.is_chained = HLO_ARENA_NEW(scratch, bool, count);
+    mover.places = HLO_ARENA_NEW(scratch, int64_t, count);
     const Scheduler scheduler = {.plan = plan, .kernel_of = kernel_of};
     for (int64_t k = 1; k < count; k++)
         mover.is_unit[k] = start_of_done(&scheduler, &plan->kernels[k]) == k - 1;  // only halves that are side by side
@@ -423,15 +428,15 @@ EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *ch
         mover.places[k - 1] =
             chain.dones.count ? place_chained(&mover, &chain, k) : place_start(&mover, k - 1, k, chain.last + 1, ahead);
         mover.is_chained[k - 1] = chain.dones.count > 0;
-        if (!chain.dones.count) hlo_vector_push(arena, &before[mover.places[k - 1]], k - 1);
+        if (!chain.dones.count) hlo_vector_push(scratch, &before[mover.places[k - 1]], k - 1);
         moved[k - 1] = true;
     }
     for (int64_t k = 1; k < count; k++) {
         if (!mover.is_unit[k]) continue;
         // Starts of what others bring come after these.
-        if (mover.is_chained[k - 1]) hlo_vector_push(arena, &before[mover.places[k - 1]], k - 1);
+        if (mover.is_chained[k - 1]) hlo_vector_push(scratch, &before[mover.places[k - 1]], k - 1);
         if (mover.stays[k]) {
-            hlo_vector_push(arena, &before[mover.places[k]], k);
+            hlo_vector_push(scratch, &before[mover.places[k]], k);
             moved[k] = true;
         }
         if (mover.stays[k] || plan->kernels[k].kind != EMU_OP_DONE) continue;
@@ -440,11 +445,11 @@ EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *ch
         if (reader > k && reader < count && !moved[reader] && !mover.stays[reader]) {
             place = place_update(&mover, k - 1, k, reader);
             if (place > reader) {
-                hlo_vector_push(arena, &before[place], reader);
+                hlo_vector_push(scratch, &before[place], reader);
                 moved[reader] = true;
             }
         }
-        hlo_vector_push(arena, &before[place], k);
+        hlo_vector_push(scratch, &before[place], k);
         moved[k] = true;
     }
     // Starts that move to one place keep their order and come before dones and the starts that read these, which are
@@ -455,9 +460,11 @@ EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *ch
                 const int64_t moving = before[k].items[i];
                 const EmuKernel *kernel = &plan->kernels[moving];
                 const int wanted = is_start(kernel) ? mover.is_chained[moving] : kernel->kind == EMU_OP_DONE ? 1 : 2;
-                if (wanted == pass) hlo_vector_push(arena, &order, moving);
+                if (wanted == pass) hlo_vector_push(scratch, &order, moving);
             }
-        if (k < count && !moved[k]) hlo_vector_push(arena, &order, k);
+        if (k < count && !moved[k]) hlo_vector_push(scratch, &order, k);
     }
-    return emu_plan_with_order(arena, plan, &order);
+    EmuPlan *spread = emu_plan_with_order(arena, plan, &order);
+    hlo_arena_reset(scratch, mark);
+    return spread;
 }
