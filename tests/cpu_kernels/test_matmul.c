@@ -56,7 +56,7 @@ static double get(HloType type, const void *array, int64_t at) {
                                                   : (double)bits;
 }
 
-enum { kLargest = 40000 };
+enum { kLargest = 160000 };
 
 // layout: 0 row-major, 1 column-major, 2 every second element.
 static void layout_strides(int layout, int64_t rows, int64_t columns, int64_t *row, int64_t *column) {
@@ -130,6 +130,18 @@ CaseTest(TypeCase *types, cpu_matmul, products_of_all_types) {
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
             for (int layouts = 0; layouts < 27; layouts++) check(pool, types, sizes[s], layouts);
     }
+    cpu_pool_free(pool);
+}
+
+// Operands that are converted are packed as they are in memory, some columns at a time.
+Test(cpu_matmul, converted_sides_of_few_rows) {
+    static const int64_t sizes[][3] = {{1, 130, 300}, {130, 1, 300}, {3, 130, 300}, {130, 3, 300}};
+    static const TypeCase types[] = {{HLO_BF16, HLO_F32}, {HLO_BF16, HLO_BF16}, {HLO_S8, HLO_S32}, {HLO_S8, HLO_S8}};
+    CpuPool *pool;
+    cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AMX, &pool));
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+            for (int layouts = 0; layouts < 27; layouts++) check(pool, &types[t], sizes[s], layouts);
     cpu_pool_free(pool);
 }
 
@@ -603,15 +615,15 @@ static void check_chains(CpuPool *pool, int set, CpuGemm g, const float *a, cons
     }
 }
 
-// Products that are not packed, because they have few columns, few rows or a small depth, are the same chains of sums
-// as others, with any strides and special numbers.
+// Products that are not packed, because they have few columns or a small depth, or are packed while they are computed,
+// because they have few rows, are the same chains of sums as others, with any strides and special numbers.
 Test(cpu_matmul, narrow_and_shallow_products_are_chains) {
     enum { kMost = 512 * 512 };
     static float a[kMost], b[kMost], before[kMost];
-    static const int64_t sizes[][3] = {{300, 2, 100}, {300, 3, 200}, {259, 4, 47},  {301, 5, 33},
-                                       {130, 7, 390}, {200, 8, 41},  {3, 300, 200}, {6, 257, 45},
-                                       {8, 140, 70},  {256, 200, 3}, {190, 300, 1}, {99, 131, 8},
-                                       {150, 33, 7},  {2, 90, 500},  {5000, 3, 3},  {64, 9, 100}};
+    static const int64_t sizes[][3] = {{300, 2, 100}, {300, 3, 200}, {259, 4, 47},  {301, 5, 33}, {130, 7, 390},
+                                       {200, 8, 41},  {3, 300, 200}, {6, 257, 45},  {8, 140, 70}, {256, 200, 3},
+                                       {190, 300, 1}, {99, 131, 8},  {150, 33, 7},  {2, 90, 500}, {5000, 3, 3},
+                                       {64, 9, 100},  {13, 90, 500}, {40, 77, 130}, {72, 64, 40}};
     for (int i = 0; i < kMost; i++) {
         a[i] = (float)small_random() / 7, b[i] = (float)small_random() / 3 - 1, before[i] = (float)small_random() / 5;
         if (i % 1009 == 7) a[i] = -0.0f;

@@ -7,8 +7,10 @@
 // registers during a block of depth.
 //
 // Packing reads an operand once more and writes it, which pays only with many uses. So there are four ways to avoid it:
-// few rows read panels of b in place, if its columns are contiguous; a of a small depth is read in place; products with
-// few columns, or with few rows after transposition, and small products do not pack at all.
+// if there is one block of rows, the first tile reads a panel of b in place, if its columns are contiguous, and packs
+// it for the others (whose reading in place too took twice the time where rows are pages apart: their lines share a few
+// sets of the cache); a of a small depth is read in place; products with few columns, or with few rows after
+// transposition, and small products do not pack at all.
 //
 // On the pool, all workers pack one block of b together and then share the tiles of c, each with its own packed a.
 // Depth is never shared: that would make an element's sum depend on the number of workers.
@@ -26,8 +28,8 @@
 // Depth of a block, rows of a packed block of a (which stays in the second-level cache), columns of a packed block of
 // b, columns of one unit of parallel work.
 enum { kRowTiles = 12, kColumns = 4096, kUnitColumns = 512, kSlack = 128 };
-// Up to this many rows, reading b in place is faster than packing it; then the columns of one unit.
-enum { kFewRows = 64, kFewRowsUnitColumns = 64 };
+// Panels of a unit of parallel work if there is one block of rows.
+enum { kFewRowsPanels = 4 };
 // Up to this depth, an element of packed a would be used for fewer multiplications than it takes to copy it.
 enum { kShallow = 8 };
 // Rows of a unit of parallel work of a product with few columns.
@@ -47,6 +49,10 @@ static size_t a_bytes(const CpuGemmKernels *kernels, const CpuGemm *g) {
 
 static size_t b_bytes(const CpuGemmKernels *kernels, const CpuGemm *g) {
     return bytes_of(kernels, hlo_smaller(g->n, kColumns), kernels->nr, hlo_smaller(g->k, CPU_GEMM_DEPTH));
+}
+
+static size_t panel_bytes(const CpuGemmKernels *kernels, const CpuGemm *g) {
+    return bytes_of(kernels, kernels->nr, kernels->nr, hlo_smaller(g->k, CPU_GEMM_DEPTH));
 }
 
 // All instruction sets pack fewer than this many lanes in excess.
@@ -116,13 +122,6 @@ typedef struct Block {
     size_t packed_a_each;
 } Block;
 
-// Whole panels of b whose columns are contiguous in memory need no packing if few rows use them.
-static bool reads_in_place(const Block *block, int64_t j) {
-    const CpuGemm *g = block->g;
-    return g->m <= kFewRows && g->b_n_stride == 1 && g->b_k_stride >= block->kernels->nr &&
-           block->columns - j >= block->kernels->nr;
-}
-
 // Multiplies rows [m0, m0 + rows) with columns [j0, j1) of the packed block of b.
 static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t j0, int64_t j1, char *packed_a) {
     assert(m0 >= 0 && rows >= 0 && j0 <= j1);
@@ -135,16 +134,43 @@ static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t 
     const bool shallow = depth <= kShallow;
     if (!shallow) kernels->pack(packed_a, mr, a, rows, depth, g->a_m_stride, g->a_k_stride);
     for (int64_t j = j0; j < j1; j += nr) {
-        const bool in_place = reads_in_place(block, j);
-        const char *b = in_place ? block->b + (block->k0 * g->b_k_stride + block->n0 + j) * width
-                                 : block->packed_b + j * depth * width;
-        const int64_t b_step = in_place ? g->b_k_stride : nr, columns = hlo_smaller(nr, j1 - j);
+        const char *b = block->packed_b + j * depth * width;
+        const int64_t columns = hlo_smaller(nr, j1 - j);
         char *c = block->c + (m0 * g->ldc + block->n0 + j) * width;
         if (shallow)
-            kernels->small(rows, columns, depth, a, g->a_m_stride, g->a_k_stride, b, b_step, c, g->ldc, accumulate);
+            kernels->small(rows, columns, depth, a, g->a_m_stride, g->a_k_stride, b, nr, c, g->ldc, accumulate);
         for (int64_t i = 0; i < rows && !shallow; i += mr)
-            kernels->tile(depth, packed_a + i * depth * width, b, b_step, c + i * g->ldc * width, g->ldc,
+            kernels->tile(depth, packed_a + i * depth * width, b, c + i * g->ldc * width, g->ldc,
                           hlo_smaller(mr, rows - i), columns, accumulate);
+    }
+    restore_subnormals(mode);
+}
+
+// Multiplies all rows, which are one block, with panels [begin, end) of the block of b, of which packed_b holds one.
+static void multiply_few_rows(const Block *block, int64_t begin, int64_t end, char *packed_a, char *packed_b) {
+    assert(block->g->m <= rows_of_block(block->kernels) && begin <= end);
+    const CpuGemmKernels *kernels = block->kernels;
+    const CpuGemm *g = block->g;
+    const int64_t width = kernels->width, mr = kernels->mr, nr = kernels->nr, depth = block->depth;
+    const bool accumulate = g->accumulate || block->k0 > 0, shallow = depth <= kShallow;
+    const unsigned mode = flush_subnormals(g);
+    const char *a = block->a + block->k0 * g->a_k_stride * width;
+    if (!shallow) kernels->pack(packed_a, mr, a, g->m, depth, g->a_m_stride, g->a_k_stride);
+    for (int64_t j = begin * nr; j < end * nr; j += nr) {
+        const int64_t columns = hlo_smaller(nr, block->columns - j);
+        const bool in_place = g->b_n_stride == 1 && columns == nr;
+        const char *b = block->b + (block->k0 * g->b_k_stride + (block->n0 + j) * g->b_n_stride) * width;
+        char *c = block->c + (block->n0 + j) * width;
+        if (!in_place) kernels->pack(packed_b, nr, b, columns, depth, g->b_n_stride, g->b_k_stride);
+        if (shallow)
+            kernels->small(g->m, columns, depth, a, g->a_m_stride, g->a_k_stride, in_place ? b : packed_b,
+                           in_place ? g->b_k_stride : nr, c, g->ldc, accumulate);
+        else if (in_place)
+            kernels->tile_in_place(depth, packed_a, b, g->b_k_stride, g->m > mr ? packed_b : NULL, c, g->ldc,
+                                   hlo_smaller(mr, g->m), accumulate);
+        for (int64_t i = in_place ? mr : 0; i < g->m && !shallow; i += mr)
+            kernels->tile(depth, packed_a + i * depth * width, packed_b, c + i * g->ldc * width, g->ldc,
+                          hlo_smaller(mr, g->m - i), columns, accumulate);
     }
     restore_subnormals(mode);
 }
@@ -154,8 +180,6 @@ static void pack_columns(const Block *block, int64_t j0, int64_t j1) {
     const CpuGemmKernels *kernels = block->kernels;
     const CpuGemm *g = block->g;
     const int64_t width = kernels->width;
-    while (j0 < j1 && reads_in_place(block, j0)) j0 += kernels->nr;
-    if (j0 >= j1) return;
     kernels->pack(block->packed_b + j0 * block->depth * width, kernels->nr,
                   block->b + (block->k0 * g->b_k_stride + (block->n0 + j0) * g->b_n_stride) * width, j1 - j0,
                   block->depth, g->b_n_stride, g->b_k_stride);
@@ -260,6 +284,10 @@ void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void
         block.columns = hlo_smaller(kColumns, g->n - block.n0);
         for (block.k0 = 0; block.k0 < g->k; block.k0 += CPU_GEMM_DEPTH) {
             block.depth = hlo_smaller(CPU_GEMM_DEPTH, g->k - block.k0);
+            if (g->m <= rows_of_block(kernels)) {
+                multiply_few_rows(&block, 0, hlo_divide_up(block.columns, kernels->nr), block.packed_a, block.packed_b);
+                continue;
+            }
             pack_columns(&block, 0, block.columns);
             for (int64_t m0 = 0; m0 < g->m; m0 += rows_of_block(kernels))
                 multiply_rows(&block, m0, hlo_smaller(rows_of_block(kernels), g->m - m0), 0, block.columns,
@@ -282,8 +310,8 @@ static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
 
 // A unit is block of rows * column units + column unit.
 static int64_t column_unit(const Block *block) {
-    const int64_t most = block->g->m <= kFewRows ? kFewRowsUnitColumns : kUnitColumns;
-    return hlo_smaller(hlo_round_up(most, block->kernels->nr), hlo_round_up(block->columns, block->kernels->nr));
+    return hlo_smaller(hlo_round_up(kUnitColumns, block->kernels->nr),
+                       hlo_round_up(block->columns, block->kernels->nr));
 }
 
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
@@ -298,8 +326,20 @@ static void multiply_task(void *argument, int64_t begin, int64_t end, int worker
     }
 }
 
+// A unit is a panel; the panel that the worker packs follows its packed a.
+static void few_rows_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const Block *block = argument;
+    char *packed_a = block->packed_a + (size_t)worker * block->packed_a_each;
+    multiply_few_rows(block, begin, end, packed_a, packed_a + a_bytes(block->kernels, block->g));
+}
+
 static void run_block(CpuPool *pool, Block *block) {
     const int64_t panels = hlo_divide_up(block->columns, block->kernels->nr);
+    if (block->g->m <= rows_of_block(block->kernels)) {
+        cpu_pool_parallel_for_grain(pool, panels, kFewRowsPanels, few_rows_task, block);
+        return;
+    }
     const int64_t rows = rows_of_block(block->kernels), columns = column_unit(block);
     cpu_pool_parallel_for_grain(pool, hlo_divide_up(panels, kPanelsPerUnit), 1, pack_task, block);
     cpu_pool_parallel_for_grain(pool, hlo_divide_up(block->g->m, rows) * hlo_divide_up(block->columns, columns), 1,
@@ -327,6 +367,7 @@ HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, cons
     const double work = (double)g->m * (double)g->n * (double)g->k;
     const bool parallel = work > 200000 && cpu_pool_worker_count(pool) > 1;
     Block block = {.kernels = kernels, .g = g, .a = a, .b = b, .c = c, .packed_a_each = a_bytes(kernels, g)};
+    if (parallel && g->m <= rows_of_block(kernels)) block.packed_a_each += panel_bytes(kernels, g);
     const size_t bytes =
         b_bytes(kernels, g) + block.packed_a_each * (size_t)(parallel ? cpu_pool_worker_count(pool) : 1);
     char *scratch = cpu_pool_scratch_take(pool, bytes);

@@ -49,22 +49,26 @@ HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out) {
 
 enum { kPackBlock = 1024 };
 
-// Converts one contiguous run of elements from one type to another.
+// Converts one contiguous run of elements from one type to another: decodes, converts between registers and encodes, as
+// far as the types need it.
 static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to, void *target, const void *source,
                         int64_t count) {
     assert(count >= 0);
     _Alignas(64) unsigned char raw[kPackBlock * 16], held[kPackBlock * 16];
     const CpuRegisterType source_in_registers = cpu_register_of(from), target_in_registers = cpu_register_of(to);
+    const bool converts = source_in_registers != target_in_registers;
     for (int64_t i = 0; i < count; i += kPackBlock) {
         const int64_t n = count - i < kPackBlock ? count - i : kPackBlock;
         const void *now = (const char *)source + i * hlo_type_bytes(from);
-        if (kernels->decode[from]) kernels->decode[from](raw, now, NULL, NULL, n, 0), now = raw;
-        kernels->convert[source_in_registers][target_in_registers](held, now, NULL, NULL, n, 0);
-        void *out = (char *)target + i * hlo_type_bytes(to);
+        void *out = (char *)target + i * hlo_type_bytes(to), *last = kernels->encode[to] ? (void *)held : out,
+             *decoded = converts ? (void *)raw : last;
+        if (kernels->decode[from]) kernels->decode[from](decoded, now, NULL, NULL, n, 0), now = decoded;
+        if (converts)
+            kernels->convert[source_in_registers][target_in_registers](last, now, NULL, NULL, n, 0), now = last;
         if (kernels->encode[to])
-            kernels->encode[to](out, held, NULL, NULL, n, 0);
-        else
-            memcpy(out, held, (size_t)(n * hlo_type_bytes(to)));
+            kernels->encode[to](out, now, NULL, NULL, n, 0);
+        else if (now != out)
+            memcpy(out, now, (size_t)(n * hlo_type_bytes(to)));
         if (kernels->wrap[to]) kernels->wrap[to](out, out, NULL, NULL, n, 0);
     }
 }
@@ -131,6 +135,7 @@ typedef struct MatmulJob {
     HloType compute;
     int64_t tile_m, tile_n, tiles_m, tiles_n;
     bool lhs_packed, rhs_packed, out_direct;
+    bool lhs_by_depth, rhs_by_columns;  // packed as [k][m] and [n][k], as they are in memory, instead of [m][k], [k][n]
     char *out;
     const char *lhs, *rhs;
     char *scratch;
@@ -147,11 +152,36 @@ static CpuProduct tile_product(const MatmulJob *job, int64_t m, int64_t n) {
                         .m = m,
                         .n = n,
                         .k = mm->k,
-                        .a_m_stride = job->lhs_packed ? mm->k : mm->lhs_m_stride,
-                        .a_k_stride = job->lhs_packed ? 1 : mm->lhs_k_stride,
-                        .b_k_stride = job->rhs_packed ? n : mm->rhs_k_stride,
-                        .b_n_stride = job->rhs_packed ? 1 : mm->rhs_n_stride,
+                        .a_m_stride = !job->lhs_packed    ? mm->lhs_m_stride
+                                      : job->lhs_by_depth ? 1
+                                                          : mm->k,
+                        .a_k_stride = !job->lhs_packed    ? mm->lhs_k_stride
+                                      : job->lhs_by_depth ? m
+                                                          : 1,
+                        .b_k_stride = !job->rhs_packed      ? mm->rhs_k_stride
+                                      : job->rhs_by_columns ? 1
+                                                            : n,
+                        .b_n_stride = !job->rhs_packed      ? mm->rhs_n_stride
+                                      : job->rhs_by_columns ? mm->k
+                                                            : 1,
                         .ldc = job->out_direct ? mm->out_m_stride : n};
+}
+
+// Packs m rows of the left side, or their transposed matrix.
+static void pack_left(const MatmulJob *job, HloType type, char *to, const char *from, int64_t m, int64_t depth) {
+    const CpuMatmul *mm = job->mm;
+    if (job->lhs_by_depth)
+        cpu_matmul_pack(job->kernels, mm->lhs_type, type, to, from, depth, m, mm->lhs_k_stride, mm->lhs_m_stride);
+    else
+        cpu_matmul_pack(job->kernels, mm->lhs_type, type, to, from, m, depth, mm->lhs_m_stride, mm->lhs_k_stride);
+}
+
+static void pack_right(const MatmulJob *job, HloType type, char *to, const char *from, int64_t depth, int64_t n) {
+    const CpuMatmul *mm = job->mm;
+    if (job->rhs_by_columns)
+        cpu_matmul_pack(job->kernels, mm->rhs_type, type, to, from, n, depth, mm->rhs_n_stride, mm->rhs_k_stride);
+    else
+        cpu_matmul_pack(job->kernels, mm->rhs_type, type, to, from, depth, n, mm->rhs_k_stride, mm->rhs_n_stride);
 }
 
 // Scratch contains the packed sides, then the result if it cannot be computed in place, then the scratch of the product
@@ -166,13 +196,11 @@ static void run_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int
          *rest = result + job->out_bytes;
     const CpuProduct product = tile_product(job, m, n);
     if (job->lhs_packed) {
-        cpu_matmul_pack(job->kernels, mm->lhs_type, job->compute, packed_lhs, lhs, m, mm->k, mm->lhs_m_stride,
-                        mm->lhs_k_stride);
+        pack_left(job, job->compute, packed_lhs, lhs, m, mm->k);
         lhs = packed_lhs;
     }
     if (job->rhs_packed) {
-        cpu_matmul_pack(job->kernels, mm->rhs_type, job->compute, packed_rhs, rhs, mm->k, n, mm->rhs_k_stride,
-                        mm->rhs_n_stride);
+        pack_right(job, job->compute, packed_rhs, rhs, mm->k, n);
         rhs = packed_rhs;
     }
     cpu_product_serial(&product, job->out_direct ? out : result, lhs, rhs, rest);
@@ -218,10 +246,10 @@ static CpuProduct exact_product(const MatmulJob *job, int64_t m, int64_t n, int6
                         .m = m,
                         .n = n,
                         .k = depth,
-                        .a_m_stride = depth,
-                        .a_k_stride = 1,
-                        .b_k_stride = n,
-                        .b_n_stride = 1,
+                        .a_m_stride = job->lhs_by_depth ? 1 : depth,
+                        .a_k_stride = job->lhs_by_depth ? m : 1,
+                        .b_k_stride = job->rhs_by_columns ? 1 : n,
+                        .b_n_stride = job->rhs_by_columns ? depth : 1,
                         .ldc = n};
 }
 
@@ -239,10 +267,8 @@ static void run_exact_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t 
     for (int64_t k = 0; k == 0 || k < mm->k; k += kExactDepth) {
         const int64_t depth = mm->k - k < kExactDepth ? mm->k - k : kExactDepth;
         const CpuProduct product = exact_product(job, m, n, depth);
-        cpu_matmul_pack(job->kernels, mm->lhs_type, HLO_F32, left, lhs + k * mm->lhs_k_stride, m, depth,
-                        mm->lhs_m_stride, mm->lhs_k_stride);
-        cpu_matmul_pack(job->kernels, mm->rhs_type, HLO_F32, right, rhs + k * mm->rhs_k_stride, depth, n,
-                        mm->rhs_k_stride, mm->rhs_n_stride);
+        pack_left(job, HLO_F32, (char *)left, lhs + k * mm->lhs_k_stride, m, depth);
+        pack_right(job, HLO_F32, (char *)right, rhs + k * mm->rhs_k_stride, depth, n);
         cpu_product_serial(&product, part, left, right, (char *)part + job->out_bytes);
         add_part(mm, out, part, m, n, k > 0);
     }
@@ -286,9 +312,25 @@ void cpu_matmul_choose_tiles(const CpuMatmul *mm, int64_t *tile_m, int64_t *tile
     *tile_n = hlo_divide_up(hlo_divide_up(mm->n, tiles_n), 16) * 16;
 }
 
+// Columns of few rows that are packed at a time: a packed element is used once or a few times, before it leaves the
+// second-level cache.
+enum { kFewRows = 64, kFewRowsBytes = 128 << 10, kFewestColumns = 64 };
+
+// Few rows: smaller parts of the other side, if that is converted.
+static int64_t columns_of_few_rows(const MatmulJob *job, int64_t rows, int64_t columns, HloType type, int64_t tile) {
+    if (rows > kFewRows || type == job->compute || columns <= kFewestColumns) return tile;
+    const double bytes = (double)columns * (double)job->mm->k * hlo_type_bytes(job->compute);
+    const int64_t parts = hlo_smaller((int64_t)(bytes / kFewRowsBytes) + 1, columns / kFewestColumns);
+    return hlo_smaller(tile, hlo_round_up(hlo_divide_up(columns, parts), 16));
+}
+
 static void choose_tiles(MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     cpu_matmul_choose_tiles(mm, &job->tile_m, &job->tile_n);
+    if (mm->m <= mm->n)
+        job->tile_n = columns_of_few_rows(job, mm->m, mm->n, mm->rhs_type, job->tile_n);
+    else
+        job->tile_m = columns_of_few_rows(job, mm->n, mm->m, mm->lhs_type, job->tile_m);
     job->tiles_m = hlo_divide_up(mm->m, job->tile_m);
     job->tiles_n = hlo_divide_up(mm->n, job->tile_n);
 }
@@ -297,9 +339,21 @@ static size_t round_64(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
+// Packs a side as it is in memory if its transposed matrix is contiguous. The kernels of vectors need contiguous
+// vectors and results.
+static void choose_orders(MatmulJob *job) {
+    const CpuMatmul *mm = job->mm;
+    job->lhs_by_depth = mm->m > 1 && mm->lhs_m_stride == 1 && mm->lhs_k_stride != 1 &&
+                        (mm->n > 1 || !job->out_direct || mm->out_m_stride == 1);
+    job->rhs_by_columns = mm->n > 1 && mm->rhs_k_stride == 1 && mm->rhs_n_stride != 1 &&
+                          (mm->m > 1 || job->lhs_packed || mm->lhs_k_stride == 1);
+}
+
 // Sets the bytes of the parts of the scratch memory, as choose_packing() does.
 static void choose_exact_packing(MatmulJob *job) {
     const size_t tm = (size_t)job->tile_m, tn = (size_t)job->tile_n;
+    job->lhs_packed = job->rhs_packed = true;
+    choose_orders(job);
     const CpuProduct product = exact_product(job, job->tile_m, job->tile_n, kExactDepth);
     job->lhs_bytes = round_64(sizeof(float) * tm * kExactDepth);
     job->rhs_bytes = round_64(sizeof(float) * tn * kExactDepth);
@@ -313,6 +367,7 @@ static void choose_packing(MatmulJob *job) {
     job->lhs_packed = mm->lhs_type != job->compute;
     job->rhs_packed = mm->rhs_type != job->compute;
     job->out_direct = mm->out_type == job->compute && mm->out_n_stride == 1;
+    choose_orders(job);
     const size_t width = (size_t)hlo_type_bytes(job->compute), tm = (size_t)job->tile_m, tn = (size_t)job->tile_n;
     job->lhs_bytes = job->lhs_packed ? round_64(width * tm * (size_t)mm->k) : 0;
     job->rhs_bytes = job->rhs_packed ? round_64(width * tn * (size_t)mm->k) : 0;

@@ -30,10 +30,13 @@ typedef struct CpuGemmKernels {
     void (*pack)(void *to, int64_t panel, const void *from, int64_t lanes, int64_t depth, int64_t lane_stride,
                  int64_t depth_stride);
     // Sets c[m][n] (row stride ldc), m <= mr and n <= nr, to the product of one panel of each operand, or adds it to c;
-    // the panel of b has `b_step` elements (at least nr) from one k to the next. Each element is one chain of fused
-    // multiply-adds in rising k.
-    void (*tile)(int64_t depth, const void *a, const void *b, int64_t b_step, void *c, int64_t ldc, int64_t m,
-                 int64_t n, int accumulate);
+    // each element is one chain of fused multiply-adds in rising k.
+    void (*tile)(int64_t depth, const void *a, const void *b, void *c, int64_t ldc, int64_t m, int64_t n,
+                 int accumulate);
+    // Does the same for n = nr columns of b that are read in place, b[k * b_step + j], and packs them to `copy`, as
+    // pack() would, unless that is NULL.
+    void (*tile_in_place)(int64_t depth, const void *a, const void *b, int64_t b_step, void *copy, void *c, int64_t ldc,
+                          int64_t m, int accumulate);
     // Sets c[m][n] (row stride ldc) to the product of a[i * row_step + k * k_step], any steps, and rows of b `b_step`
     // elements apart, both read in place, or adds it to c: same bits as tile() with one block of depth.
     void (*small)(int64_t m, int64_t n, int64_t depth, const void *a, int64_t row_step, int64_t k_step, const void *b,
