@@ -49,28 +49,52 @@ HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out) {
 
 enum { kPackBlock = 1024 };
 
-// Converts one contiguous run of elements from one type to another: decodes, converts between registers and encodes, as
-// far as the types need it.
-static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to, void *target, const void *source,
-                        int64_t count) {
-    assert(count >= 0);
+// What a conversion needs: decodes to registers, converts between registers, encodes; NULL where the types need
+// nothing.
+typedef struct Conversion {
+    CpuBlockKernel *decode, *convert, *encode, *wrap;
+    CpuBlockKernel *only;  // the one step, if there is only one
+    int from_width, to_width;
+} Conversion;
+
+static Conversion conversion_of(const CpuLoopKernels *kernels, HloType from, HloType to) {
+    const CpuRegisterType source = cpu_register_of(from), target = cpu_register_of(to);
+    Conversion c = {.decode = kernels->decode[from],
+                    .convert = source == target ? NULL : kernels->convert[source][target],
+                    .encode = kernels->encode[to],
+                    .wrap = kernels->wrap[to],
+                    .from_width = hlo_type_bytes(from),
+                    .to_width = hlo_type_bytes(to)};
+    if (!c.wrap && !c.decode + !c.convert + !c.encode == 2)
+        c.only = c.decode ? c.decode : c.convert ? c.convert : c.encode;
+    return c;
+}
+
+// Converts a run of elements by several steps, a block at a time.
+static void convert_blocks(const Conversion *c, void *target, const void *source, int64_t count) {
     _Alignas(64) unsigned char raw[kPackBlock * 16], held[kPackBlock * 16];
-    const CpuRegisterType source_in_registers = cpu_register_of(from), target_in_registers = cpu_register_of(to);
-    const bool converts = source_in_registers != target_in_registers;
     for (int64_t i = 0; i < count; i += kPackBlock) {
         const int64_t n = count - i < kPackBlock ? count - i : kPackBlock;
-        const void *now = (const char *)source + i * hlo_type_bytes(from);
-        void *out = (char *)target + i * hlo_type_bytes(to), *last = kernels->encode[to] ? (void *)held : out,
-             *decoded = converts ? (void *)raw : last;
-        if (kernels->decode[from]) kernels->decode[from](decoded, now, NULL, NULL, n, 0), now = decoded;
-        if (converts)
-            kernels->convert[source_in_registers][target_in_registers](last, now, NULL, NULL, n, 0), now = last;
-        if (kernels->encode[to])
-            kernels->encode[to](out, now, NULL, NULL, n, 0);
+        const void *now = (const char *)source + i * c->from_width;
+        void *out = (char *)target + i * c->to_width, *last = c->encode ? (void *)held : out,
+             *decoded = c->convert ? (void *)raw : last;
+        if (c->decode) c->decode(decoded, now, NULL, NULL, n, 0), now = decoded;
+        if (c->convert) c->convert(last, now, NULL, NULL, n, 0), now = last;
+        if (c->encode)
+            c->encode(out, now, NULL, NULL, n, 0);
         else if (now != out)
-            memcpy(out, now, (size_t)(n * hlo_type_bytes(to)));
-        if (kernels->wrap[to]) kernels->wrap[to](out, out, NULL, NULL, n, 0);
+            memcpy(out, now, (size_t)(n * c->to_width));
+        if (c->wrap) c->wrap(out, out, NULL, NULL, n, 0);
     }
+}
+
+// Converts a run of elements; runs are often short.
+static void convert_run(const Conversion *c, void *target, const void *source, int64_t count) {
+    assert(count >= 0);
+    if (c->only)
+        c->only(target, source, NULL, NULL, count, 0);
+    else
+        convert_blocks(c, target, source, count);
 }
 
 // Converts runs through a small buffer: kernels convert contiguous elements only.
@@ -82,17 +106,19 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
                          source, (int64_t[]){row_stride, column_stride});
         return;
     }
-    const int width = hlo_type_bytes(from);
+    const Conversion conversion = conversion_of(kernels, from, compute);
+    const int64_t width = conversion.from_width, to_width = conversion.to_width;
     unsigned char line[kPackBlock * 16];
+    if (column_stride == 1 && row_stride == columns) columns *= rows, rows = 1;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c += kPackBlock) {
             const int64_t n = columns - c < kPackBlock ? columns - c : kPackBlock;
             const void *run = (const char *)source + (r * row_stride + c * column_stride) * width;
             if (column_stride != 1) {
-                cpu_copy_strided(NULL, 1, &n, width, line, (int64_t[]){1}, run, &column_stride);
+                cpu_copy_strided(NULL, 1, &n, (int)width, line, (int64_t[]){1}, run, &column_stride);
                 run = line;
             }
-            convert_run(kernels, from, compute, (char *)target + (r * columns + c) * hlo_type_bytes(compute), run, n);
+            convert_run(&conversion, (char *)target + (r * columns + c) * to_width, run, n);
         }
 }
 
@@ -100,7 +126,8 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
 void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType to, void *target, const void *source,
                        int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
     assert(rows >= 0 && columns >= 0);
-    const int width = hlo_type_bytes(to), compute_width = hlo_type_bytes(compute);
+    const Conversion conversion = conversion_of(kernels, compute, to);
+    const int64_t width = conversion.to_width, compute_width = conversion.from_width;
     unsigned char line[kPackBlock * 16];
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c += kPackBlock) {
@@ -111,8 +138,9 @@ void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType t
             if (to == compute)
                 memcpy(converted, run, (size_t)(n * width));
             else
-                convert_run(kernels, compute, to, converted, run, n);
-            if (column_stride != 1) cpu_copy_strided(NULL, 1, &n, width, out, &column_stride, line, (int64_t[]){1});
+                convert_run(&conversion, converted, run, n);
+            if (column_stride != 1)
+                cpu_copy_strided(NULL, 1, &n, (int)width, out, &column_stride, line, (int64_t[]){1});
         }
 }
 
@@ -312,16 +340,20 @@ void cpu_matmul_choose_tiles(const CpuMatmul *mm, int64_t *tile_m, int64_t *tile
     *tile_n = hlo_divide_up(hlo_divide_up(mm->n, tiles_n), 16) * 16;
 }
 
-// Columns of few rows that are packed at a time: a packed element is used once or a few times, before it leaves the
-// second-level cache.
+// Few rows use a packed element of the other side once or a few times, before it leaves the second-level cache: bytes
+// of that side that are packed at a time, and the fewest columns.
 enum { kFewRows = 64, kFewRowsBytes = 128 << 10, kFewestColumns = 64 };
 
-// Few rows: smaller parts of the other side, if that is converted.
+// Returns the columns of a part of the other side of few rows, if that is converted. No part is so small that another
+// kernel would multiply it.
 static int64_t columns_of_few_rows(const MatmulJob *job, int64_t rows, int64_t columns, HloType type, int64_t tile) {
-    if (rows > kFewRows || type == job->compute || columns <= kFewestColumns) return tile;
-    const double bytes = (double)columns * (double)job->mm->k * hlo_type_bytes(job->compute);
-    const int64_t parts = hlo_smaller((int64_t)(bytes / kFewRowsBytes) + 1, columns / kFewestColumns);
-    return hlo_smaller(tile, hlo_round_up(hlo_divide_up(columns, parts), 16));
+    const int64_t k = job->mm->k, fit = kFewRowsBytes / (hlo_type_bytes(job->compute) * k + 1);
+    if (rows > kFewRows || type == job->compute) return tile;
+    for (int64_t part = fit < kFewestColumns ? kFewestColumns : hlo_round_up(fit, 16); part < tile; part += 16) {
+        const int64_t last = columns % part ? columns % part : part;
+        if (rows == 1 || (last > 1 && rows * last * k > CPU_GEMM_SMALL)) return part;
+    }
+    return tile;
 }
 
 static void choose_tiles(MatmulJob *job) {
