@@ -26,6 +26,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/jit/emit.h"
 #include "targets/cpu/jit/memory.h"
 #include "targets/cpu/jit/neon.h"
@@ -345,9 +346,7 @@ static bool is_sum(const Chain *chain, CpuValue v) {
     const CpuLoop *loop = chain->loop;
     const CpuLoopValue *value = value_of(chain, v);
     const CpuJitOp op = reduction_of(loop, value);
-    // A maximum that keeps NaN and the order of zeros takes eight instructions of AVX2: the kernel takes less
-    // (measured).
-    if (op == CPU_JIT_OP_COUNT || (op != CPU_VALUE_ADD_F && cpu_jit_lanes(loop) < 16)) return false;
+    if (op == CPU_JIT_OP_COUNT) return false;
     if (loop->reduced < kLeastReduced || (loop->reduced > CPU_REDUCE_CHUNK && !loop->phases)) return false;
     return cpu_jit_lanes(loop) >= 8 && loop->mode == CPU_MODE_ROWS && member_of(chain, value->operands[0]) >= 0;
 }
@@ -809,18 +808,23 @@ static bool is_in_arrays(const CpuLoop *loop, const CpuLoopStep *step) {
     if (!step->chain)
         return value->in_rows || (value->kind == CPU_VALUE_LOAD && value->walk.contiguous) ||
                (value->kind == CPU_VALUE_STORE && value->is_written);
-    for (int i = step->chain->read_count; i < step->chain->list_count; i++)
+    for (int i = step->chain->read_count; i < step->chain->list_count - step->chain->sums; i++)
         if (loop->values[step->chain->lists[i]].stored_by < 0) return false;
     return true;
 }
 
-// Lengthens the blocks of loops without registers: calls between short ones would take a third of the time.
+// Lengthens the blocks of loops without registers for all elements: calls between short ones would take a third of the
+// time. Rows that are reduced have registers of one number each, for CPU_CHAIN_ROWS rows.
 static void lengthen_blocks(const CpuLoop *loop) {
     enum { kLong = 4 * CPU_LOOP_BLOCK };
-    if (loop->mode != CPU_MODE_ROWS || loop->reduced > 1 || loop->phases) return;
-    for (int64_t i = 0; i < loop->steps->count; i++)
-        if (!is_in_arrays(loop, &loop->steps->items[i])) return;
-    loop->steps->block = kLong;
+    if (loop->mode != CPU_MODE_ROWS || loop->phases || (loop->reduced > 1 && loop->block == 1)) return;
+    for (int64_t i = 0; i < loop->steps->count; i++) {
+        const CpuLoopStep *step = &loop->steps->items[i];
+        const bool full = step->chain ? step->chain->full : loop->values[step->value].level == CPU_LEVEL_FULL;
+        if ((full || loop->reduced <= 1) && !is_in_arrays(loop, step)) return;
+    }
+    const int64_t rows = loop->reduced > 1 ? hlo_smaller(kLong / loop->reduced, CPU_CHAIN_ROWS) : kLong;
+    if (rows > loop->block) loop->steps->block = rows;
 }
 
 // Gives the code memory, and then the loops their new steps.

@@ -338,25 +338,29 @@ static void emit_range(Registers *r, int32_t number, const CpuJitValue *value) {
 // Follows IEEE 754-2019 as emit_minmax() does, but keeps the bits of a NaN, the first one's if both are, as kernels of
 // blocks do. The results of both orders, "and"ed (or "or"ed), are right unless an operand is NaN. Then the first order
 // returned y and the second one x: where x is NaN the first result is replaced by the second, and after that, where y
-// is, the second by the first.
-static void emit_vector_minmax(Registers *r, int32_t number, const CpuJitValue *value) {
-    if (has_masks(r)) {
-        emit_range(r, number, value);
-        return;
-    }
-    const bool largest = value->op == CPU_VALUE_MAXIMUM_F;
+// is, the second by the first. `to` may be x or y.
+static void put_extreme(Registers *r, CpuJitOp op, int to, int x, int y) {
+    const bool largest = op == CPU_VALUE_MAXIMUM_F;
     const CpuX86Form extreme = {kNoPrefix, 1, 0, largest ? 0x5f : 0x5d}, compare = {kNoPrefix, 1, 0, 0xc2};
     const int first = r->temporary, second = first + 1, unordered = first + 2;
-    if (emit_minmax_of_constant(r, number, value)) return;
-    const int x = cpu_jit_in_register(r, value->operands[0]), y = cpu_jit_in_register(r, value->operands[1]);
     cpu_x86_vector(x86(r), extreme, first, x, cpu_x86_register(y));
     cpu_x86_vector(x86(r), extreme, second, y, cpu_x86_register(x));
     cpu_x86_vector_byte(x86(r), compare, unordered, x, cpu_x86_register(x), kUnordered);
     cpu_x86_vector_byte(x86(r), kBlend32, first, first, cpu_x86_register(second), unordered << 4);
     cpu_x86_vector_byte(x86(r), compare, unordered, y, cpu_x86_register(y), kUnordered);
     cpu_x86_vector_byte(x86(r), kBlend32, second, second, cpu_x86_register(first), unordered << 4);
+    cpu_x86_vector(x86(r), largest ? kAnd : kOr, to, first, cpu_x86_register(second));
+}
+
+static void emit_vector_minmax(Registers *r, int32_t number, const CpuJitValue *value) {
+    if (has_masks(r)) {
+        emit_range(r, number, value);
+        return;
+    }
+    if (emit_minmax_of_constant(r, number, value)) return;
+    const int x = cpu_jit_in_register(r, value->operands[0]), y = cpu_jit_in_register(r, value->operands[1]);
     cpu_jit_release(r, value);
-    cpu_x86_vector(x86(r), largest ? kAnd : kOr, cpu_jit_hold(r, number), first, cpu_x86_register(second));
+    put_extreme(r, value->op, cpu_jit_hold(r, number), x, y);
 }
 
 // Follows IEEE 754-2019: the smaller of two zeros is -0, and NaN wins. vmaxss x, y returns y if either is NaN or both
@@ -666,11 +670,15 @@ static void emit_sum(Registers *r, const CpuJitValue *value) {
     static const CpuX86Form kAdd = FORM(kNoPrefix, 1, 0x58);
     const CpuJitOp op = (CpuJitOp)value->target;
     const int rest = emitter_of(r)->rest;
+    if (op != CPU_VALUE_ADD_F && !has_masks(r)) {
+        put_extreme(r, op, r->sum, r->sum, cpu_jit_in_register(r, value->operands[0]));
+        cpu_jit_release(r, value);
+        return;
+    }
     CpuX86Operand right = as_operand(r, value->operands[0]);
     CpuX86Form form = kAdd;
     int left = r->sum;
     if (op != CPU_VALUE_ADD_F) {
-        assert(has_masks(r));
         put_range(r, op, r->temporary, r->sum, right);
         form = kMove;
         left = 0;

@@ -69,8 +69,8 @@ typedef enum CpuJitOp {
     CPU_VALUE_SCALE_EXP,  // e^x for x in operand 0: operand 1 times 2 to the power in the low bits of operand 2
     // Effects.
     CPU_EFFECT_STORE,
-    CPU_EFFECT_SUM,  // of vectors only: the emitter's sum becomes the sum, with AVX-512 also the maximum or minimum
-                     // (`target`, an operation on f32), of itself and operand 0
+    CPU_EFFECT_SUM,  // of vectors only: the emitter's sum becomes the sum, the maximum or the minimum (`target`, an
+                     // operation on f32) of itself and operand 0
     CPU_EFFECT_CALL,
     CPU_EFFECT_MOVE,    // moved[target] = the start of the buffer, by the starts in the operands
     CPU_EFFECT_LOCATE,  // the same by starts in memory

@@ -310,7 +310,8 @@ static void place_stores(CpuLoopPlanner *p) {
 // Rounds to whole cache lines, so that each register begins on one.
 static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
     int64_t count = loop->uniform_count;
-    if (value->level == CPU_LEVEL_KEPT && loop->mode == CPU_MODE_ROWS) count = loop->block;
+    if (value->level == CPU_LEVEL_KEPT && loop->mode == CPU_MODE_ROWS)
+        count = loop->reduced > 1 ? hlo_larger(loop->block, CPU_CHAIN_ROWS) : loop->block;
     if (value->whole_row) count = loop->reduced;
     const int64_t bytes = count * value->width;
     return hlo_round_up(bytes, kSlotAlignment);

@@ -593,7 +593,8 @@ static void run_chain_streamed(Frame *frame, const CpuLoopChain *chain, ChainLis
 // Returns how many elements of a chain to run between prefetches: the code prefetches as often as its kernels would.
 static int64_t part_of(const Frame *frame, const CpuLoopChain *chain, int64_t row, int64_t count) {
     enum { kLeast = 64 };
-    const int64_t block = frame->loop->steps->block ? frame->loop->block : count;
+    const CpuLoop *loop = frame->loop;
+    const int64_t block = loop->steps->block ? loop->block * (loop->reduced > 1 ? loop->reduced : 1) : count;
     const int64_t part =
         hlo_round_up(hlo_divide_up(block, chain->kernel_count), chain->sums ? CPU_REDUCE_LANES : chain->lanes);
     if (chain->sums && row) return hlo_round_up(part, row);  // sums are of whole rows
