@@ -397,7 +397,8 @@ Test(cpu_math, exponentials_vanish_where_they_should) {
 // The first NaN, else the first of the best, for any length and position, and with an equal element after it.
 Test(cpu_math, argmax_and_argmin) {
     enum { kMost = 2500 };
-    static const int kLengths[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 1023, 1024, 2047, 2048, 2049, 2500};
+    static const int kLengths[] = {1,  2,  3,   23,   24,   25,   31,   32,   33,  63,
+                                   64, 65, 127, 1023, 1024, 2047, 2048, 2049, 2500};
     static const float kBests[][2] = {{0.0f, -0.0f},        {-0.0f, 0.0f}, {5, 5},
                                       {INFINITY, INFINITY}, {NAN, NAN},    {NAN, INFINITY}};
     static float row[kMost];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recognises argmax and argmin as jnp.argmax writes them: a reduction of the values together with an iota, whose
-// computation keeps the better value, NaN above all, and among equals the lower index.
+// computation keeps the better value, of floats NaN above all, and among equals the lower index.
 #include "targets/cpu/graph/match.h"
 
 #include <assert.h>
@@ -21,11 +21,15 @@ static bool compares(const HloInstruction *test, int64_t a, int64_t b, int32_t d
            is_parameter(test->operands[1], b);
 }
 
-// Whether this tests that the accumulated value (parameter 0) is better than the new one (parameter 2), or NaN.
-static bool keeps_value(const HloInstruction *test, bool *largest) {
-    if (test->opcode != HLO_OP_OR || !compares(test->operands[1], 0, 0, HLO_ComparisonDirection_NE)) return false;
-    *largest = compares(test->operands[0], 0, 2, HLO_ComparisonDirection_GT);
-    return *largest || compares(test->operands[0], 0, 2, HLO_ComparisonDirection_LT);
+// Whether this tests that the accumulated value (parameter 0) is better than the new one (parameter 2), or NaN. Only
+// floats need the test for NaN.
+static bool keeps_value(const HloInstruction *test, bool is_float, bool *largest) {
+    if (test->opcode == HLO_OP_OR && compares(test->operands[1], 0, 0, HLO_ComparisonDirection_NE))
+        test = test->operands[0];
+    else if (is_float)
+        return false;
+    *largest = compares(test, 0, 2, HLO_ComparisonDirection_GT);
+    return *largest || compares(test, 0, 2, HLO_ComparisonDirection_LT);
 }
 
 // Whether this tests the same, or that the values are equal and the accumulated index (parameter 1) is lower than the
@@ -42,11 +46,11 @@ static bool selects(const HloInstruction *select, int64_t yes, int64_t no) {
            is_parameter(select->operands[2], no);
 }
 
-static bool reads_computation(const HloComputation *computation, bool *largest) {
+static bool reads_computation(const HloComputation *computation, bool is_float, bool *largest) {
     const HloInstruction *root = computation->root;
     if (root->opcode != HLO_OP_TUPLE || root->operand_count != 2) return false;
     const HloInstruction *value = root->operands[0], *place = root->operands[1];
-    return selects(value, 0, 2) && selects(place, 1, 3) && keeps_value(value->operands[0], largest) &&
+    return selects(value, 0, 2) && selects(place, 1, 3) && keeps_value(value->operands[0], is_float, largest) &&
            keeps_place(place->operands[0], value->operands[0]);
 }
 
@@ -78,6 +82,7 @@ static bool is_worst(const CpuArray *init, bool largest) {
     switch (info->kind) {
         case HLO_KIND_FLOAT: return isinf(value) && (value < 0) == largest;
         case HLO_KIND_SIGNED: return value == (largest ? -ldexp(1, info->bits - 1) : ldexp(1, info->bits - 1) - 1);
+        case HLO_KIND_PRED: return value == !largest;
         case HLO_KIND_UNSIGNED: return value == (largest ? 0 : ldexp(1, info->bits) - 1);
         default: return false;
     }
@@ -89,11 +94,12 @@ bool cpu_match_argminmax(const CpuNode *node, bool *largest) {
     const HloInts reduced = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
     const HloShape *shape = node->operands[0]->shape;
     const HloType place = node->results[1]->shape->type;
-    if (reduced.count != 1 || !reads_computation(node->instruction->called[0], largest)) return false;
+    const bool is_float = hlo_type_is_float(shape->type);
+    if (reduced.count != 1 || !reads_computation(node->instruction->called[0], is_float, largest)) return false;
     const int64_t length = shape->dims[reduced.items[0]];
     const HloLiteral *first = literal_of(node->operands[3]);
     return length >= 1 && length <= INT32_MAX && hlo_type_is_integer(place) && hlo_type_bytes(place) >= 4 &&
-           (hlo_type_bytes(shape->type) <= 4 || hlo_type_is_float(shape->type)) && cpu_sort_has_keys(shape->type) &&
+           (hlo_type_bytes(shape->type) <= 4 || is_float) && cpu_sort_has_keys(shape->type) &&
            is_worst(node->operands[2], *largest) && first && hlo_literal_get_double(first, 0) == 0 &&
            counts_along(node->operands[1], reduced.items[0]);
 }

@@ -297,6 +297,23 @@ static void narrow_columns(const ArgJob *job, const char *in, int64_t n, int32_t
     }
 }
 
+// Writes the results of a block of columns from number `first` on. `best` are the elements found, NULL where they are
+// to be looked up in `in`.
+static void put_block(const ArgJob *job, int64_t first, int64_t n, const int32_t *position, const char *in,
+                      const void *best) {
+    const int width = hlo_type_bytes(job->type);
+    if (hlo_type_bytes(job->position_type) == 4)
+        memcpy(job->positions + first * 4, position, (size_t)n * sizeof *position);
+    else
+        for (int64_t i = 0; i < n; i++) put_position(job, first + i, position[i]);
+    if (!job->values) return;
+    if (best && cpu_register_bytes(job->register_type) == width)
+        memcpy(job->values + first * width, best, (size_t)(n * width));
+    else
+        for (int64_t i = 0; i < n; i++)
+            memcpy(job->values + (first + i) * width, in + (position[i] * job->inner + i) * width, (size_t)width);
+}
+
 // A unit is a block of neighbouring columns.
 static void arg_columns_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
@@ -314,12 +331,7 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
             narrow_columns(job, in, n, position);
         else
             run_columns(job->register_type, in, job->inner, job->length, n, job->largest, best, position);
-        for (int64_t i = 0; i < n; i++) {
-            const int64_t at = outer * job->inner + column + i;
-            put_position(job, at, position[i]);
-            if (job->values)
-                memcpy(job->values + at * width, in + (position[i] * job->inner + i) * width, (size_t)width);
-        }
+        put_block(job, outer * job->inner + column, n, position, in, job->kernels->decode[job->type] ? NULL : best);
     }
 }
 
