@@ -708,6 +708,34 @@ Test(pass_structure, what_takes_long_leaves_the_loop_alone) {
     check_same_results("while-loop-expensive-invariant-code-motion", ROTATIONS, 0);
 }
 
+// A product reads its operands from memory in any case.
+#define SCALED_OPERAND                                                                                   \
+    "HloModule scaled_operand\n"                                                                         \
+    "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"         \
+    "ahead {\n  s = (s32[], f32[4], f32[4,4]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n" \
+    "  n = s32[] constant(3)\n  ROOT c = pred[] compare(i, n), direction=LT\n}\n"                        \
+    "body {\n  s = (s32[], f32[4], f32[4,4]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"  \
+    "  x = f32[4] get-tuple-element(s), index=1\n  w = f32[4,4] get-tuple-element(s), index=2\n"         \
+    "  half = f32[] constant(0.5)\n  halves = f32[4,4] broadcast(half), dimensions={}\n"                 \
+    "  scaled = f32[4,4] multiply(w, halves)\n  added = f32[4,4] add(w, halves)\n"                       \
+    "  y = f32[4] dot(x, scaled), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"                  \
+    "  zero = f32[] constant(0)\n  sums = f32[4] reduce(added, zero), dimensions={0}, to_apply=sum\n"    \
+    "  z = f32[4] add(y, sums)\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"                    \
+    "  ROOT t = (s32[], f32[4], f32[4,4]) tuple(j, z, w)\n}\n"                                           \
+    "ENTRY main {\n  x = f32[4] parameter(0)\n  w = f32[4,4] parameter(1)\n  zero = s32[] constant(0)\n" \
+    "  s = (s32[], f32[4], f32[4,4]) tuple(zero, x, w)\n"                                                \
+    "  l = (s32[], f32[4], f32[4,4]) while(s), condition=ahead, body=body\n"                             \
+    "  ROOT y = f32[4] get-tuple-element(l), index=1\n}\n"
+
+Test(pass_structure, operands_of_products_leave_the_loop) {
+    const char *names[] = {"while-loop-expensive-invariant-code-motion", "dce"};
+    HloModule *module = check_parse(SCALED_OPERAND);
+    cr_assert_null(hlo_run_passes(module, names, 2, NULL));
+    cr_expect_eq(count_of(find(module, HLO_OP_WHILE)->called[1], HLO_OP_MULTIPLY), 0);
+    hlo_module_free(module);
+    check_same_results("while-loop-expensive-invariant-code-motion", SCALED_OPERAND, 0);
+}
+
 Test(pass_structure, small_loops_are_unrolled) {
     HloModule *module = check_parse(LOOP("5"));
     const char *names[] = {"while-loop-unroller", "simplify"};

@@ -4,7 +4,8 @@
 // and plain arithmetic on those results are links: an instruction that moves takes along the links that it needs, but
 // no link becomes an element itself. So 8-bit weights that a body widens and scales are not stored as floats for the
 // whole loop, while a table of sines is computed once, even of complex numbers made of real ones. A second pass moves
-// only expensive instructions: it leaves in the body what can be computed faster there than read from memory.
+// only expensive instructions and operands of products, which read memory anyway: it leaves in the body what can be
+// computed faster there than read from memory.
 //
 // find_invariants() marks in one walk everything that depends only on invariant elements and constants; value_before()
 // then copies trees of these to before the loop, each instruction once. Only the roots that something in the body still
@@ -30,7 +31,7 @@ typedef struct Fact {
 typedef struct Hoist {
     HloInstruction *loop;
     HloArena *scratch;
-    bool dear_only;              // moves only values that took long
+    bool dear_only;              // moves only values that took long, and operands of products
     Fact *facts;                 // by instruction id; of the body's instructions only
     int64_t capacity;            // of facts
     HloInstructionVector moved;  // invariant instructions of the body, except elements and links
@@ -106,9 +107,15 @@ static bool is_grown(const Hoist *hoist, const HloInstruction *i) {
     return (of_grown && !took_long(hoist, i)) || (!is_cheap(i) && makes_more_than_it_reads(i));
 }
 
+static bool feeds_product(const HloInstruction *i) {
+    for (int64_t u = 0; u < i->users.count; u++)
+        if (hlo_op_is(i->users.items[u]->opcode, HLO_OP_IS_PRODUCT)) return true;
+    return false;
+}
+
 static bool is_link(const Hoist *hoist, const HloInstruction *i) {
     const Fact *fact = &hoist->facts[i->id];
-    return is_cheap(i) || fact->grown || (hoist->dear_only && !fact->took_long);
+    return is_cheap(i) || fact->grown || (hoist->dear_only && !fact->took_long && !feeds_product(i));
 }
 
 // Finds the invariant instructions; creates nothing yet except the values that chains need.
