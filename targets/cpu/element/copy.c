@@ -122,17 +122,17 @@ void cpu_copy_run(void *to, int64_t to_step, const void *from, int64_t from_step
         return;
     }
     switch (width) {
-#define RUN_CASE(T)                                                                   \
-    case sizeof(T): {                                                                 \
-        T *out = to;                                                                  \
-        const T *in = from;                                                           \
-        if (to_step == 1 && from_step == -1)                                          \
-            for (int64_t i = 0; i < count; i++) out[i] = in[-i];                      \
-        else if (to_step == 1 && from_step == 2)                                      \
-            for (int64_t i = 0; i < count; i++) out[i] = in[2 * i];                   \
-        else                                                                          \
-            for (int64_t i = 0; i < count; i++) out[i * to_step] = in[i * from_step]; \
-        break;                                                                        \
+#define RUN_CASE(T)                                                                                           \
+    case sizeof(T): {                                                                                         \
+        T *out = to;                                                                                          \
+        const T *in = from;                                                                                   \
+        if (to_step == 1 && from_step == -1)                                                                  \
+            for (int64_t i = 0; i < count; i++) out[i] = in[-i];                                              \
+        else if (to_step == 1 && from_step == 2)                                                              \
+            for (int64_t i = 0; i < count; i++) out[i] = in[2 * i];                                           \
+        else                                                                                                  \
+            _Pragma("GCC unroll 4") for (int64_t i = 0; i < count; i++) out[i * to_step] = in[i * from_step]; \
+        break;                                                                                                \
     }
         RUN_CASE(uint8_t)
         RUN_CASE(uint16_t)
@@ -142,6 +142,37 @@ void cpu_copy_run(void *to, int64_t to_step, const void *from, int64_t from_step
         default:
             for (int64_t i = 0; i < count; i++)
                 memcpy((char *)to + i * to_step * width, (const char *)from + i * from_step * width, (size_t)width);
+    }
+}
+
+void cpu_copy_rows(int64_t count, int64_t bytes, void *target, int64_t to_stride, const void *source,
+                   int64_t from_stride) {
+    char *to = target;
+    const char *from = source;
+    switch (bytes) {
+#define BYTES_CASE(n)                                                                         \
+    case n:                                                                                   \
+        for (; count > 0; count--, to += to_stride, from += from_stride)                      \
+            memcpy(to, from, n); /* the size is constant: the compiler emits a move or two */ \
+        break;
+        BYTES_CASE(2)
+        BYTES_CASE(3)
+        BYTES_CASE(4)
+        BYTES_CASE(6)
+        BYTES_CASE(8)
+        BYTES_CASE(12)
+        BYTES_CASE(16)
+        BYTES_CASE(20)
+        BYTES_CASE(24)
+        BYTES_CASE(28)
+        BYTES_CASE(32)
+        BYTES_CASE(36)
+        BYTES_CASE(48)
+        BYTES_CASE(64)
+        BYTES_CASE(128)
+#undef BYTES_CASE
+        default:
+            for (; count > 0; count--, to += to_stride, from += from_stride) memcpy(to, from, (size_t)bytes);
     }
 }
 
@@ -273,6 +304,10 @@ static void copy_rows(const CopyPlan *plan, int64_t begin, int64_t end) {
         const int64_t last = begin - begin % rows.size + rows.size;
         CopyPlace at = place_of(plan, 1, begin);
         next = last < end ? last : end;
+        if (row.to == 1 && row.from == 1) {
+            cpu_copy_rows(next - begin, row.size * plan->width, at.to, to_stride, at.from, from_stride);
+            continue;
+        }
         for (int64_t i = begin; i < next; i++, at.to += to_stride, at.from += from_stride)
             cpu_copy_run(at.to, row.to, at.from, row.from, row.size, plan->width);
     }

@@ -29,6 +29,11 @@ enum { CPU_COPY_STREAMED_BYTES = 8 << 20 };
 // must not overlap.
 void cpu_copy_run(void *to, int64_t to_step, const void *from, int64_t from_step, int64_t count, int width);
 
+// Copies `count` rows of `bytes` bytes, on this thread. Strides, from row to row, are in bytes here; the arrays must
+// not overlap.
+void cpu_copy_rows(int64_t count, int64_t bytes, void *target, int64_t to_stride, const void *source,
+                   int64_t from_stride);
+
 // Writes `count` copies of one element, on this thread.
 void cpu_fill_run(void *target, const void *element, int64_t count, int width);
 // Does the same on the pool.

@@ -31,35 +31,8 @@ static int width_number(int width) {
 
 // Copies runs that are contiguous on both sides.
 static void copy_contiguous(const Runs *runs) {
-    const int64_t bytes = runs->length * runs->width;
-    const int64_t dst_stride = runs->dst_stride * runs->width, src_stride = runs->src_stride * runs->width;
-    char *to = runs->dst;
-    const char *from = runs->src;
-    switch (bytes) {
-#define BYTES_CASE(n)                                                                         \
-    case n:                                                                                   \
-        for (int64_t r = runs->count; r > 0; r--, to += dst_stride, from += src_stride)       \
-            memcpy(to, from, n); /* the size is constant: the compiler emits a move or two */ \
-        break;
-        BYTES_CASE(2)
-        BYTES_CASE(3)
-        BYTES_CASE(4)
-        BYTES_CASE(6)
-        BYTES_CASE(8)
-        BYTES_CASE(12)
-        BYTES_CASE(16)
-        BYTES_CASE(20)
-        BYTES_CASE(24)
-        BYTES_CASE(28)
-        BYTES_CASE(32)
-        BYTES_CASE(36)
-        BYTES_CASE(48)
-        BYTES_CASE(64)
-#undef BYTES_CASE
-        default:
-            for (int64_t r = runs->count; r > 0; r--, to += dst_stride, from += src_stride)
-                memcpy(to, from, (size_t)bytes);
-    }
+    cpu_copy_rows(runs->count, runs->length * runs->width, runs->dst, runs->dst_stride * runs->width, runs->src,
+                  runs->src_stride * runs->width);
 }
 
 // Copies one run again and again: a few times by moves, and from there on by doubling what is copied.
