@@ -424,11 +424,13 @@ static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *co
 // ---------------------------------------------------------------------------------------------------------------------
 // Transfers that are remembered
 
-// What determines the transfer of a collective over groups on a network, except for a power of two in its bytes.
+// What determines the transfer of a collective on a network, except for a power of two in its bytes.
 typedef struct TransferKey {
     HloOpcode opcode;  // of the synchronous form
     HloGroupMode mode;
-    const HloReplicaGroups *groups;
+    const HloReplicaGroups *groups;  // NULL: of a permute
+    bool has_channel;                // of a permute, which then is between partitions
+    HloPairs pairs;
     uint64_t odd_bytes;  // the operand's, divided by 2 as often as they can be
 } TransferKey;
 
@@ -458,19 +460,42 @@ void emu_network_remember(EmuNetwork *network, HloArena *arena) {
     network->memo->arena = arena;
 }
 
+// The key of a collective with this many bytes, but for the power of two that is in them.
+static TransferKey key_of(const HloInstruction *collective, uint64_t odd_bytes) {
+    TransferKey key = {.opcode = emu_synchronous_opcode(collective), .odd_bytes = odd_bytes};
+    if (key.opcode == HLO_OP_COLLECTIVE_PERMUTE) {
+        const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(emu_synchronous_instruction(collective), Permute);
+        key.has_channel = attributes->channel_id != 0;
+        key.pairs = attributes->source_target_pairs;
+    } else {
+        key.groups = emu_written_groups(collective, &key.mode);
+    }
+    return key;
+}
+
 static bool same_key(const TransferKey *a, const TransferKey *b) {
-    return a->opcode == b->opcode && a->mode == b->mode && a->odd_bytes == b->odd_bytes &&
-           hlo_replica_groups_equal(a->groups, b->groups);
+    if (a->opcode != b->opcode || a->mode != b->mode || a->odd_bytes != b->odd_bytes) return false;
+    if (a->groups) return hlo_replica_groups_equal(a->groups, b->groups);
+    if (a->has_channel != b->has_channel || a->pairs.count != b->pairs.count) return false;
+    return !a->pairs.count || !memcmp(a->pairs.items, b->pairs.items, (size_t)a->pairs.count * sizeof(HloPair));
+}
+
+static uint64_t hash_key(const TransferKey *key) {
+    const uint64_t hash = hlo_hash_mix(hlo_hash_mix((uint64_t)key->opcode, (uint64_t)key->mode), key->odd_bytes);
+    if (key->groups) return hlo_hash_mix(hash, hlo_replica_groups_hash(key->groups));
+    return hlo_hash_mix(hash, hlo_hash_bytes(key->pairs.items, (size_t)key->pairs.count * sizeof(HloPair)));
 }
 
 // Finds what is remembered for a key, or makes an empty entry.
 static RememberedTransfer *find_remembered(EmuTransferMemo *memo, const TransferKey *key) {
-    uint64_t hash = hlo_hash_mix((uint64_t)key->opcode, (uint64_t)key->mode);
-    hash = hlo_hash_mix(hlo_hash_mix(hash, key->odd_bytes), hlo_replica_groups_hash(key->groups));
+    uint64_t hash = hash_key(key);
     for (const int64_t *at; (at = hlo_int_map_find(&memo->by_hash, hash)); hash++)
         if (same_key(&memo->transfers.items[*at].key, key)) return &memo->transfers.items[*at];
     RememberedTransfer entry = {.key = *key};
-    entry.key.groups = hlo_replica_groups_copy(memo->arena, key->groups);
+    if (key->groups) entry.key.groups = hlo_replica_groups_copy(memo->arena, key->groups);
+    if (key->pairs.count)
+        entry.key.pairs.items =
+            hlo_arena_copy(memo->arena, key->pairs.items, (size_t)key->pairs.count * sizeof(HloPair));
     hlo_int_map_set(memo->arena, &memo->by_hash, hash, memo->transfers.count);
     hlo_vector_push(memo->arena, &memo->transfers, entry);
     return &memo->transfers.items[memo->transfers.count - 1];
@@ -536,14 +561,12 @@ static HloStatus time_collective(Timing *timing, const HloInstruction *collectiv
     return finish_transfer(timing, collective);
 }
 
-// Finds a transfer over groups that was timed, or times it and remembers it.
+// Finds a transfer that was timed, or times it and remembers it.
 static HloStatus recall_transfer(EmuNetwork *network, const HloInstruction *collective, int64_t bytes,
                                  EmuTransfer *transfer) {
     EmuTransferMemo *memo = network->memo;
-    TransferKey key = {.opcode = emu_synchronous_opcode(collective), .odd_bytes = (uint64_t)bytes};
-    key.groups = emu_written_groups(collective, &key.mode);
     const int power = bytes ? __builtin_ctzll((uint64_t)bytes) : 0;
-    key.odd_bytes >>= power;
+    const TransferKey key = key_of(collective, (uint64_t)bytes >> power);
     RememberedTransfer *entry = find_remembered(memo, &key);
     for (int64_t i = 0; i < entry->timed.count; i++) {
         if (entry->timed.items[i].power != power) continue;
@@ -573,8 +596,8 @@ HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, Em
     const HloOpcode opcode = emu_synchronous_opcode(collective);
     const int64_t bytes = operand_bytes(collective);
     *transfer = (EmuTransfer){0};
-    if (network->memo && opcode != HLO_OP_COLLECTIVE_PERMUTE && opcode != HLO_OP_SEND)
-        return recall_transfer(network, collective, bytes, transfer);
+    // A send is one of few, and its pairs are written in strings.
+    if (network->memo && opcode != HLO_OP_SEND) return recall_transfer(network, collective, bytes, transfer);
     Timing timing = {.network = network, .transfer = transfer};
     return time_collective(&timing, collective, (double)bytes);
 }

@@ -94,7 +94,7 @@ int64_t emu_axis_distance(const EmuTopology *topology, int axis, int64_t from, i
     assert(from >= 0 && from < topology->shape[axis] && to >= 0 && to < topology->shape[axis]);
     const int64_t size = topology->shape[axis], straight = to - from;
     if (!topology->wrap[axis]) return straight;
-    const int64_t up = (straight + size) % size;
+    const int64_t up = straight < 0 ? straight + size : straight;
     if (2 * up == size && from % 2) return -up;
     return up <= size - up ? up : up - size;
 }
@@ -142,6 +142,29 @@ static void twisted_steps(const EmuTopology *topology, const int64_t from[3], co
     for (int axis = 0; axis < 3; axis++) steps[axis] = ways.best[turn][axis];
 }
 
+// Appends the links of a route through a torus that is not twisted, and returns their number. Each chip's place along
+// the axis is counted, which takes no divisions: transfers follow millions of routes.
+static int64_t straight_route(const EmuTopology *topology, const EmuDevice *from, const EmuDevice *to, int64_t chip,
+                              int64_t *links) {
+    int64_t count = 0, stride = 1;
+    for (int axis = 0; axis < 3; axis++) {
+        const int64_t size = topology->shape[axis];
+        const int64_t distance = emu_axis_distance(topology, axis, from->coords[axis], to->coords[axis]);
+        const int64_t step = distance < 0 ? -1 : 1;
+        int64_t at = from->coords[axis];
+        for (int64_t i = 0; i != distance; i += step) {
+            assert(count < EMU_MAX_ROUTE);  // no axis is longer than EMU_MAX_AXIS
+            links[count++] = emu_ici_link(chip, axis, step < 0);
+            const int64_t around = at + step < 0 ? size : at + step == size ? -size : 0;
+            at += step + around;
+            chip += (step + around) * stride;
+        }
+        stride *= size;
+    }
+    assert(chip == emu_topology_chip_of(topology, to));
+    return count;
+}
+
 // Between slices only the connections of the two hosts count: the network between them is assumed to be wide enough.
 int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_place, int64_t *links) {
     assert(from_place >= 0 && to_place >= 0 && links);
@@ -155,9 +178,8 @@ int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_pl
     }
     if (from->core_on_chip != to->core_on_chip) links[count++] = emu_package_link(topology, from_place);
     int64_t chip = emu_topology_chip_of(topology, from), steps[3];
-    for (int axis = 0; axis < 3; axis++)
-        steps[axis] = emu_axis_distance(topology, axis, from->coords[axis], to->coords[axis]);
-    if (topology->twisted) twisted_steps(topology, from->coords, to->coords, steps);
+    if (!topology->twisted) return count + straight_route(topology, from, to, chip, links + count);
+    twisted_steps(topology, from->coords, to->coords, steps);
     for (int axis = 0; axis < 3; axis++) {
         const int64_t distance = steps[axis];
         const int64_t step = distance < 0 ? -1 : 1;

@@ -108,6 +108,9 @@ static const char many_collectives[] =
     "dimensions={0}, to_apply=add\n"
     " s = f32[32] reduce-scatter(q), channel_id=14, replica_groups=[4,4]<=[16], use_global_device_ids=true, "
     "dimensions={0}, to_apply=add\n"
+    " t = f32[128] collective-permute(q), channel_id=15, source_target_pairs={{0,15}}\n"
+    " u = f32[64] collective-permute(p), channel_id=16, source_target_pairs={{0,1},{5,9}}\n"
+    " v = f32[64] collective-permute(p), source_target_pairs={{0,0}}\n"
     " ROOT r = (f32[64]) tuple(a)\n}\n";
 
 static void expect_equal_transfers(const EmuTransfer *a, const EmuTransfer *b, const char *name) {
@@ -146,7 +149,7 @@ Test(emulator_laws, remembered_transfers_are_those_of_a_new_network) {
             hlo_arena_reset(arena, mark);
             compared++;
         }
-    cr_expect_eq(compared, 30);
+    cr_expect_eq(compared, 36);
     hlo_arena_free(arena);
     hlo_arena_free(kept);
     emu_topology_free(topology);
