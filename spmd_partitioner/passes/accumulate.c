@@ -289,6 +289,13 @@ static void wait_for(Element *element) {
     for (int32_t i = 0; i < element->count; i++) remove_sum(element->sums[i], element->adds[i]);
 }
 
+// Whether the body of a loop adds something to an element last: a loop may have thousands of elements, and to see who
+// reads one takes a look at all readers.
+static bool is_added_to(const HloInstruction *loop, int32_t index) {
+    const HloInstruction *root = loop->called[1]->root;
+    return index < root->operand_count && hlo_is(root->operands[index], HLO_OP_ADD);
+}
+
 // Inner loops first: a sum that leaves one may be added up by the next.
 void spmd_accumulate_parts(HloModule *module, HloArena *scratch) {
     int64_t count;
@@ -297,6 +304,7 @@ void spmd_accumulate_parts(HloModule *module, HloArena *scratch) {
         for (HloInstruction *at = order[c]->first; at; at = at->next) {
             if (!hlo_is(at, HLO_OP_WHILE) || !spmd_loop_may_change(at)) continue;
             for (int32_t i = 0; i < at->operands[0]->operand_count; i++) {
+                if (!is_added_to(at, i)) continue;
                 // Again for parts along another dimension, which a second collective scatters.
                 Element element = {.loop = at, .index = i};
                 for (int32_t k = 0; k < MOST_SCATTERED && only_read(at, i) && can_wait(&element); k++) {

@@ -314,3 +314,22 @@ Test(pass_rules, reductions) {
         check_same_results("algebraic-simplifier,dce", reductions[i].before, 0);
     }
 }
+
+// Each concatenation of a chain was flattened before its user: 8,000 took 2.6 GB.
+Test(pass_rules, bug_chain_of_concatenations_took_memory_by_its_square) {
+    enum { kCount = 8000 };
+    HloText before = {0}, after = {0};
+    hlo_text_format(&before, "  x = f32[1] parameter(0)\n  y = f32[1] parameter(1)\n  m1 = f32[1] negate(x)\n");
+    for (int i = 2; i <= kCount; i++)
+        hlo_text_format(&before, "  %sm%d = f32[%d] concatenate(m%d, y), dimensions={0}\n", i == kCount ? "ROOT " : "",
+                        i, i, i - 1);
+    hlo_text_format(&after,
+                    "  x = f32[1] parameter(0)\n  y = f32[1] parameter(1)\n  n = f32[1] negate(x)\n"
+                    "  ROOT c = f32[%d] concatenate(n",
+                    kCount);
+    for (int i = 2; i <= kCount; i++) hlo_text_format(&after, ", y");
+    hlo_text_format(&after, "), dimensions={0}\n");
+    check_body("algebraic-simplifier,dce", before.data, after.data);
+    hlo_text_free(&before);
+    hlo_text_free(&after);
+}

@@ -134,13 +134,23 @@ static HloInstruction *select_again(HloInstruction *i) {
 }
 
 // The most instructions between two selects of one predicate that select_within_choice() looks at.
-enum { MOST_WITHIN = 256 };
+enum { MOST_WITHIN = 256, SLOTS = 2 * MOST_WITHIN };
+
+// Puts an instruction into a table of them, which is never full; false if it is there already.
+static bool take_slot(const HloInstruction **slots, const HloInstruction *at) {
+    unsigned slot = (unsigned)at->id % SLOTS;
+    while (slots[slot] && slots[slot] != at) slot = (slot + 1) % SLOTS;
+    if (slots[slot]) return false;
+    slots[slot] = at;
+    return true;
+}
 
 // Of the operands 1 and 2 of selects by `predicate`, those that all uses of i's elements end in, as a set of bits; 0 if
 // a use ends elsewhere or too far away. Between are elementwise ops only, in which elements keep their places.
 static unsigned chosen_sides(const HloInstruction *i, const HloInstruction *predicate) {
-    const HloInstruction *seen[MOST_WITHIN] = {i};
+    const HloInstruction *seen[MOST_WITHIN] = {i}, *slots[SLOTS] = {NULL};
     unsigned sides = 0;
+    take_slot(slots, i);
     for (int at = 0, count = 1; at < count; at++) {
         if (seen[at]->parent->root == seen[at]) return 0;
         for (int64_t k = 0; k < seen[at]->users.count; k++) {
@@ -151,9 +161,7 @@ static unsigned chosen_sides(const HloInstruction *i, const HloInstruction *pred
                 continue;
             }
             if (!hlo_op_is(user->opcode, HLO_OP_IS_ELEMENTWISE)) return 0;
-            int known = 0;
-            while (known < count && seen[known] != user) known++;
-            if (known < count) continue;
+            if (!take_slot(slots, user)) continue;
             if (count == MOST_WITHIN) return 0;
             seen[count++] = user;
         }

@@ -274,26 +274,44 @@ static bool is_empty(const HloInstruction *i) {
     return hlo_shape_elements(i->shape) == 0;
 }
 
-// Removes operands without elements; flattens operands that are concatenations along the same dimension.
+// Whether an operand of concatenation `i` is one along the same dimension, which nothing else uses.
+static bool is_nested(const HloInstruction *operand, const HloInstruction *i) {
+    return hlo_is(operand, HLO_OP_CONCATENATE) && hlo_ints_equal(dimensions_of(operand), dimensions_of(i)) &&
+           operand->users.count == 1 && operand->shape->type == i->shape->type;
+}
+
+// Whether concatenate_flat() changes `i`.
+static bool is_to_flatten(const HloInstruction *i) {
+    bool changes = i->operand_count == 1;
+    for (int64_t k = 0; k < i->operand_count && !changes; k++)
+        changes = is_nested(i->operands[k], i) || (is_empty(i->operands[k]) && !is_empty(i));
+    return changes;
+}
+
+// Pushes the operands, the first one on top.
+static void push_operands(HloArena *arena, const HloInstruction *i, HloInstructionVector *stack) {
+    for (int64_t k = i->operand_count; k-- > 0;) hlo_vector_push(arena, stack, i->operands[k]);
+}
+
+// Removes operands without elements; flattens operands that are concatenations along the same dimension, and theirs:
+// one that is itself such an operand waits for its user, else a chain of them would take time by its square.
 static HloInstruction *concatenate_flat(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_CONCATENATE));
     HloArena *arena = i->parent->module->arena;
-    HloInstructionVector flat = {0};
-    bool changed = i->operand_count == 1;
-    for (int64_t k = 0; k < i->operand_count; k++) {
-        HloInstruction *operand = i->operands[k];
-        bool nested = operand->opcode == HLO_OP_CONCATENATE &&
-                      hlo_ints_equal(dimensions_of(operand), dimensions_of(i)) && operand->users.count == 1 &&
-                      operand->shape->type == i->shape->type;
-        bool drop = is_empty(operand) && !is_empty(i);
-        changed |= nested || drop;
-        if (drop) continue;
-        if (!nested) hlo_vector_push(arena, &flat, operand);
-        for (int64_t n = 0; nested && n < operand->operand_count; n++) {
-            hlo_vector_push(arena, &flat, operand->operands[n]);
-        }
+    const HloInstruction *user = i->users.count == 1 ? i->users.items[0] : NULL;
+    if (!is_to_flatten(i)) return NULL;
+    if (user && hlo_is(user, HLO_OP_CONCATENATE) && is_nested(i, user) && hlo_pass_may_replace(user)) return NULL;
+    HloInstructionVector flat = {0}, stack = {0};
+    push_operands(arena, i, &stack);
+    while (stack.count) {
+        HloInstruction *operand = stack.items[--stack.count];
+        if (is_empty(operand) && !is_empty(i)) continue;
+        if (is_nested(operand, i))
+            push_operands(arena, operand, &stack);
+        else
+            hlo_vector_push(arena, &flat, operand);
     }
-    return changed ? concatenate(i, flat.items, flat.count) : NULL;
+    return concatenate(i, flat.items, flat.count);
 }
 
 // A concatenation whose operands all repeat one scalar repeats that scalar.
