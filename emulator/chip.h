@@ -44,6 +44,9 @@ typedef struct EmuChip {
     // Cycles of a core for each register of 1024 results of a product that it makes narrower than the arrays add them
     // up: where they stay on the chip, and where they leave for HBM.
     double narrow_cycles, narrow_store_cycles;
+    // Cycles of a core in which the vector unit puts what a position of a window reads, a register of eight features
+    // with the batch in the lanes, where the systolic array finds it.
+    double gather_cycles;
     // Cycles of a copy into another layout, for each register of 1024 elements: of the smaller and of the larger of its
     // two arrays, as padded; and of the larger, where both are in HBM and another dimension comes into the lanes.
     double copy_least_cycles, copy_most_cycles, copy_turn_cycles;

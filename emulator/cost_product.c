@@ -144,10 +144,8 @@ static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstructi
 }
 
 // Cycles that the vector unit takes for one position of a window and one register: to load, multiply and add what a
-// depthwise filter reads there, or to put it where the systolic array finds it [RT: estimated cycles of convolutions
-// with 9 to 49 positions; v5e takes twice as long to gather].
+// depthwise filter reads there [RT: estimated cycles of convolutions with 9 to 49 positions].
 #define DEPTHWISE_CYCLES 2
-#define GATHER_CYCLES 1
 
 double emu_convolution_vector_operations(const EmuChip *chip, const HloInstruction *instruction) {
     const EmuConvolution convolution = emu_convolution_of(instruction);
@@ -159,7 +157,11 @@ double emu_convolution_vector_operations(const EmuChip *chip, const HloInstructi
         return DEPTHWISE_CYCLES * steps * (double)convolution.inputs * (double)hlo_shape_elements(output) * padded;
     }
     if (!convolution.makes_batch_in_lanes) return 0;
-    return GATHER_CYCLES * steps * (double)convolution.groups * (double)convolution.places *
+    // Arguments may be wider than what is multiplied, which others are made in.
+    const HloInstruction *image = instruction->operands[0];
+    const double bits = hlo_type_info(image->shape->type)->bits;
+    const double parts = hlo_is(image, HLO_OP_PARAMETER) && bits > 16 ? bits / 16 : 1;
+    return chip->gather_cycles * parts * steps * (double)convolution.groups * (double)convolution.places *
            round_up((double)convolution.batch, LANES) * round_up((double)convolution.inputs, SUBLANES);
 }
 

@@ -118,10 +118,14 @@ static bool is_result(const HloInstruction *value) {
                                               hlo_instruction_is_root(value->users.items[0]));
 }
 
-// A gather moves rows: what it reads has in the lanes no dimension along which rows are chosen, and what it makes the
-// last dimension of the rows.
+// A gather moves rows, unless it picks single elements: what it reads has in the lanes no dimension along which rows
+// are chosen, and what it makes the last dimension of the rows.
 static const HloShape *read_by_gather(HloArena *arena, const EmuChip *chip, const HloInstruction *gather,
                                       const HloShape *stored) {
+    const HloInts sizes = HLO_ATTRIBUTES(gather, Gather)->slice_sizes;
+    int64_t elements = 1;
+    for (int64_t i = 0; i < sizes.count; i++) elements *= sizes.items[i];
+    if (elements == 1) return stored;  // a single element is taken from wherever it is
     return without_batch_in_lanes(arena, chip, stored, stored, HLO_ATTRIBUTES(gather, Gather)->start_index_map);
 }
 

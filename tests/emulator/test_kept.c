@@ -341,6 +341,17 @@ Test(emulator_kept, bug_arguments_of_topk_and_gather_are_copied) {
     cr_assert_float_eq((double)temporaries(gather, "v6e-1"), 128.0 * MIB, MIB);
 }
 
+// bug: logits that are arguments were copied for the gather that picks one of each row, as losses do, to have no rows
+// in the lanes: 250 MiB.
+Test(emulator_kept, bug_single_elements_are_picked_from_any_layout) {
+    cr_assert_eq(temporaries("HloModule t\nENTRY e { z = f32[2048,32000] parameter(0)\n i = s32[2048,1] parameter(1)\n "
+                             "ROOT g = f32[2048] gather(z,i), offset_dims={}, collapsed_slice_dims={1}, "
+                             "start_index_map={1}, operand_batching_dims={0}, start_indices_batching_dims={0}, "
+                             "index_vector_dim=1, slice_sizes={1,1} }",
+                             "v5e-1"),
+                 0);
+}
+
 // bug: an image that is a view of an array of another rank was looked at by the image's dimensions (an assertion
 // failed).
 Test(emulator_kept, bug_images_that_are_views_of_other_shapes) {
