@@ -130,7 +130,8 @@ static double vector_rate(const EmuChip *chip) {
 static double kernel_seconds(const EmuChip *chip, const EmuCost *cost) {
     const double matrix = cost->matrix_seconds * chip->mxu_efficiency;
     const double vector = fmax(cost->vector_operations, cost->transcendental_operations) / vector_rate(chip);
-    return fmax(matrix, vector) + KERNEL_EXPOSED_SHARE * fmin(matrix, vector);
+    const double blocks = fmax(matrix, vector) + KERNEL_EXPOSED_SHARE * fmin(matrix, vector);
+    return fmax(blocks, cost->matrix_seconds);
 }
 
 static void add_kernel(Sum *sum, const EmuCost *counted, EmuCallCost call) {
@@ -139,6 +140,7 @@ static void add_kernel(Sum *sum, const EmuCost *counted, EmuCallCost call) {
     sum->cost.matrix_seconds += counted->matrix_seconds;
     sum->cost.vector_operations += counted->vector_operations;
     sum->cost.transcendental_operations += counted->transcendental_operations;
+    sum->cost.moved_bytes += counted->moved_bytes;
     sum->cost.kernel_seconds += kernel_seconds(sum->chip, counted);
     sum->cost.call = call;
 }
@@ -381,6 +383,8 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelC
         cost->read_bytes = estimate.bytes;
         cost->written_bytes = 0;
     }
+    // A block that does not stay on the chip until it is needed again is read again.
+    cost->read_bytes = fmax(cost->read_bytes, cost->moved_bytes - cost->written_bytes);
     const double devices = (double)chip->devices_per_chip;
     double vector_seconds = cost->vector_operations / vector_rate(chip);
     if (sum.largest_product > 0)

@@ -41,8 +41,9 @@ typedef struct EmuCost {
     double matrix_seconds;          // at the achieved rate, on padded sizes
     double kernel_seconds;          // of kernels that users wrote, whose units work beside each other in part
     double read_bytes, written_bytes;  // HBM, padded
-    double ramp;                       // share of the shorter of memory and matrix time that does not overlap
-    int64_t picoseconds;               // of the whole kernel
+    double moved_bytes;   // of the transfers in a kernel's own program, each as often as it runs; 0: unknown
+    double ramp;          // share of the shorter of memory and matrix time that does not overlap
+    int64_t picoseconds;  // of the whole kernel
     EmuBound bound;
     bool unknown;  // a custom call whose work is not known: only its arrays are counted
     EmuCallCost call;
@@ -100,9 +101,9 @@ typedef struct EmuCallEstimate {
 // Reads the estimate of a custom call; false if it has none or it cannot be read. Source of the names: jax
 // _src/tpu_custom_call.py, CostEstimate.to_json. Any thread.
 HLO_EXPORT bool emu_call_estimate(const HloInstruction *call, EmuCallEstimate *estimate);
-// Adds the work of a Mosaic kernel, counted from its own program, to `cost`: products, and instructions of the vector
-// and the transcendental unit. False if it has no program that can be read; *is_complete tells whether all of its
-// control flow is known.
+// Adds the work of a Mosaic kernel, counted from its own program, to `cost`: products, instructions of the vector and
+// the transcendental unit, and transfers. False if it has no program that can be read; *is_complete tells whether all
+// of its control flow is known.
 HLO_EXPORT bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuCost *cost, bool *is_complete);
 // Adds the work of an operation of a kernel on vectors: `elements` (padded) of what `opcode` computes.
 HLO_EXPORT void emu_kernel_vector_work(const EmuChip *chip, HloOpcode opcode, double elements, EmuCost *cost);

@@ -182,7 +182,14 @@ static HloStatus count_body(void *argument) {
     const HloLiteral **operands = HLO_ARENA_NEW(body->arena, const HloLiteral *, body->call->operand_count);
     for (int32_t i = 0; i < body->call->operand_count; i++)
         operands[i] = constant_of(body->arena, body->call->operands[i]);
-    return mosaic_count(body->arena, bytes, size, operands, body->call->operand_count, &body->work);
+    const HloShape *result = body->call->shape;
+    const bool has_several = hlo_shape_is_tuple(result);
+    const int64_t operand_count = body->call->operand_count, results = has_several ? result->element_count : 1;
+    const HloShape **shapes = HLO_ARENA_NEW(body->arena, const HloShape *, operand_count + results);
+    for (int64_t i = 0; i < operand_count; i++) shapes[i] = body->call->operands[i]->shape;
+    for (int64_t i = 0; i < results; i++) shapes[operand_count + i] = has_several ? result->elements[i] : result;
+    return mosaic_count(body->arena, bytes, size, operands, operand_count, shapes, operand_count + results,
+                        &body->work);
 }
 
 bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuCost *cost, bool *is_complete) {
@@ -195,6 +202,9 @@ bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuCost *cos
     hlo_status_free(status);
     for (int64_t i = 0; is_read && i < body.work.operation_count; i++)
         add_operation(chip, &body.work.operations[i], cost);
+    for (int64_t i = 0; is_read && body.work.moves_are_complete && i < body.work.transfer_count; i++)
+        cost->moved_bytes +=
+            body.work.transfers[i].count * (double)emu_padded_bytes(chip, body.work.transfers[i].block);
     *is_complete = is_read && body.work.is_complete;
     hlo_arena_free(body.arena);
     return is_read;

@@ -135,6 +135,71 @@
     "RfaW5fZGltL2Jyb2FkY2FzdF9pbl9kaW0Ac2VsZWN0X246AHNlbGVjdF9uL3NlbGVjdF9uAHN3YXA6AHN3YXAvc3dhcABhZGQAb3BlcmFu" \
     "ZFNlZ21lbnRTaXplcwBzdHJpZGVzAA=="
 
+// o += x y on a grid of 3 x 4 x 2 points (i, j, k), with blocks (j, k) of x, 256 x 512, (k, i) of y, and (j, i) of o
+// (JAX 0.10.2).
+#define WINDOWS_BODY                                                                                           \
+    "TUzvUgFNTElSMjMuMC4wZ2l0AAEjCQEDBQcBAwkDDwsNDxETFRcD+ccdAb0HEwsLCwsPhQsLCxMLDwsLDw8PDwsLCw8PDw8PDw8TCw9L" \
+    "CxcLC3MLCwsLFxsLUxsLUxsLUxsbGw8PDxsPDxsPDxsTHwsPCw8bIwsLCxMLDwsPCw8bCw8LIwsLUwsTBQmRYU0qAgcDWQEdDwcPHwcn" \
+    "JycHJyMfHwsCsgofAwMZcwUZBRsFHQUfHautYWZmaW5lX21hcDwoZDAsIGQxKSAtPiAoZDAsIGQxKT4ABSEFIw0VAwMZcQUlHR11BScF" \
+    "KR0deR0dfxEbABEFAQUrBS0FLxUxMR0Fdx0FfR0Fgx2Jix0FkR0FqQMDP0EFMREFLQMRRUcJSUtNTydRJwsFU8FVVwUzAQe9vb0NEwU1" \
+    "IwUHMQMAAAAAAAAABAAAAAAAAAACAAAAAAAAAAU3BTkFOwU9AQdZX2UDBRFbE10JKSMFBSEAAQAAAAAAAAACAAAAAAAAAwURYRNjCSsj" \
+    "BQUhAAIAAAAAAAAAAQAAAAAAAAMFEWcTaQktIwUFIQABAAAAAAAAAAEAAAAAAAADBQkVCykDBQkVCysDBQkVCy0RAQERAwEdHy8tBwcX" \
+    "CRUdH3sVMzMtBwcXKTUdH4EVNTUtBwcXN0MDAxmHJQcJAAAAAAU/HY2PBUEVOTktBwcXGYsDB5XDlyWZJQVDBUUFRwMDncUFSR2howVL" \
+    "HaWnBU0VOzstBwcXCYsFTx2vLwVRAwezJbW3ubsFUwVVIwEJIQEAAAABAAAAAgAAAAAAAAAFVyMBAQEjdHB1LmRpbWVuc2lvbl9zZW1h" \
+    "bnRpY3M8YXJiaXRyYXJ5PgAjdHB1Lm1lbW9yeV9zcGFjZTx2bWVtPgAjdHB1LmNvcmVfdHlwZTx0Yz4AI3RwdS5kb3RfZGltZW5zaW9u" \
+    "X251bWJlcnM8WzFdLCBbMF0sIFswXSwgWzFdLCBbMCwgMCwgMSwgMV0sIFtdLCBbXT4AI2FyaXRoLmZhc3RtYXRoPG5vbmU+AAECAgMB" \
+    "AgQnBQIIAggRBxe/BQIIAhAJDxe/BQIQAggJDxe/BQIIAggRDwsFDQEBAQsNDwEFBwEBAQUBAScFAggCEAknBQIQAggJAQkEogMFAREB" \
+    "PQcDAREFEQFDBwMrRw0BAQEBAQELAQ0BDwEDAxsDAwMDAxsDAwMJBhsDBwcLDQ8DAyEDAwMDAyEDAwMJBiEDFwcHExUDAyMDAwMDAyMD" \
+    "AwMJBiMDGQcJGRsDAzeFAwcLBzeTAwcHFx0fDQefmwMHBREhAwMNAwMDAwMNAwMDCQYNAwcHCyUnDwUNsQkjCyUnBwABBREBawcDCQsH" \
+    "AQEBAQEBAwMBFwMBBwQBBQMFBREBbQcDCQsHAQEBAQEBAwMBFwMBBwQBBQUBBREBbwcDCQsHAQEBAQEBAwMBFwMBBwQBBQMBBgMBBQEA" \
+    "bglZESkJFQ0RCxMdHSUxGx0dIyEjKS0ZGRkRCw0dJRMdSRkjFxcZGRUfDw0JHRFidWlsdGluAHN0YWJsZV9tb3NhaWMAdHB1AGFyaXRo" \
+    "AG1vZHVsZQBhcml0aC5jb25zdGFudABmdW5jLmZ1bmMAZnVuYy5yZXR1cm4AdmVjdG9yLmxvYWQAdHB1Lm1hdG11bABhcml0aC5hZGRm" \
+    "AHRwdS52ZWN0b3Jfc3RvcmUAZ3JpZF9rZXJuZWwAL3dvcmsvaGVscGVycy9sZWZ0L2YtZ2VuLWtlcm5lbHMucHkAZnVuY3Rpb25fdHlw" \
+    "ZQBzeW1fbmFtZQB0cmFuc2Zvcm1faW5kaWNlcwB3aW5kb3dfYm91bmRzAHZhbHVlAGdldDoAZ2V0L2dldAB0cmFuc2Zvcm1fMAB0cmFu" \
+    "c2Zvcm1fMQB0cmFuc2Zvcm1fMgBzdGFibGVfbW9zYWljLnZlcnNpb24AZGltZW5zaW9uX3NlbWFudGljcwBpdGVyYXRpb25fYm91bmRz" \
+    "AHNjYWxhcl9wcmVmZXRjaABzY3JhdGNoX29wZXJhbmRzAHRwdS5jb3JlX3R5cGUAd2luZG93X3BhcmFtcwBkb3RfZ2VuZXJhbDoAZG90" \
+    "X2dlbmVyYWwvZG90X2dlbmVyYWwAZGltZW5zaW9uX251bWJlcnMAdHJhbnNwb3NlX2xocwB0cmFuc3Bvc2VfcmhzAGZhc3RtYXRoAGFk" \
+    "ZDoAYWRkL2FkZABzd2FwOgBzd2FwL3N3YXAAYWRkAG9wZXJhbmRTZWdtZW50U2l6ZXMAc3RyaWRlcwA="
+// for i in range(2 * n[0]): starts a copy of block t[i % 9] of y, 512 x 256, if it is another one than before;
+// o = x block.
+#define TRANSFERS_BODY                                                                                         \
+    "TUzvUgFNTElSMjMuMC4wZ2l0AAE/CQEDBQcBAwkDKwsNDxETFRcZGx0fISMlJykrLS8xMwPWAkoCJwHzDxMLBw8XCxMLEw8PE4ULCw8P" \
+    "Ew8PEwsPC2WlDw8PEw8PDw8PDxMPIxMzFxcvEwsPOwsLCwtVCw8LDwsLDw8LDxsTDwsPCw8bCwsPCw8bEx8PDwsPCw8bDw8bCw8LDwsP" \
+    "GwsPCw8bCw8LDw8bDw8bHwsPCw8bCwsLCwUNYV1hhU0qAgcDWQElFwsPGwtTCxMLFwsPCxtDcwsLASUPBwcfCw8bGycrJycXHx8rJysF" \
+    "A00CUg8dk5UDAxF5BTUfHc3PHSICJgIFNx3xAgIFOQMDETsdH9MdH9kDA5H/YWZmaW5lX21hcDwoZDAsIGQxKSAtPiAoZDAsIGQxKT4A" \
+    "BTsFPR2lpx0frwMDtbcd4eMRCQADAxGhBT8dDcsFQWFmZmluZV9tYXA8KGQwKSAtPiAoZDApPgBhZmZpbmVfbWFwPChkMCwgZDEsIGQy" \
+    "KSAtPiAoZDAsIGQxLCBkMik+AB0fex2HiREBAQMDEaMdDbMdubsdDcEdw8UdDdcdDd0DAxHfHQ3pAwfr/e0p7ykdDQ4CAwcSAikxFgIa" \
+    "Ah4CHTICNgIDAzE6AgMHMT4CQgI7RgIpAwNdXwVDEQstAw1jZWdpbW9xc3Udd/sFRQEBBUcNI2FmZmluZV9tYXA8KCkgLT4gKCk+AAVJ" \
+    "EQsBBUsRCwkFTQVPEQMBHX1/BVEdHYEtBQcxNT0DAxGFEQEJBVMdi40FVR0djy0FBzExPQVXBVkdl5kFWx0dmy0FBzEJXwMDEZ8RAdD/" \
+    "//8/EQEFEQElBV0dqasFXx0NrS0FByUZOR0tsRU/Py0FByUVOwVhEQsFBWMdvb8FZRVDQy0FBycjNQVnHcfJBWkVLy8tBQcnEzcFax3R" \
+    "LwVtHS3VFUdHLQUHLS87HS3bFUlJLQUHLT1JJQcJAAAAAAVvHeXnBXEVTU0tBQctH0sFcwV1BXcFeSN0cHUubWVtb3J5X3NwYWNlPHZt" \
+    "ZW0+ACN0cHUubWVtb3J5X3NwYWNlPGFueT4AI3RwdS5tZW1vcnlfc3BhY2U8c21lbT4AI3RwdS5tZW1vcnlfc3BhY2U8c2VtYXBob3Jl" \
+    "X21lbT4AI3RwdS5jb3JlX3R5cGU8dGM+ACN0cHUuZG90X2RpbWVuc2lvbl9udW1iZXJzPFsxXSwgWzBdLCBbMF0sIFsxXSwgWzAsIDAs" \
+    "IDEsIDFdLCBbXSwgW10+ACNhcml0aC5vdmVyZmxvdzxub25lPgAdBgIKAgV7FVFRLQUHLREdBX0jAQkhAQAAAAEAAAACAAAAAAAAAAV/" \
+    "IwEBAQWBHSoCLgIFgxVVVQWFLQUHKxltIwEHGQEAAAADAAAAAAAAACMBDTEBAAAAAAAAAAEAAAABAAAAAAAAAAAAAAAFhwWJAQICAwsn" \
+    "BQIIAggFAQkBAgQX9wMFATMX9wMlATMX8wUCCAIQBRsX9QcRAhACCAU1F/MFAggCCAUbF/MFAhACCAUbF/kBJWsnBQIIAhAFJwUCEAII" \
+    "BRf1BwUCEAIIBTUX9QUCEAIIBRsFDw0PERMVFxkBIXRwdS5kbWFfc2VtYXBob3JlAARKCQUBEQdbBwMBBSURB2EHAy9HDw0HDwcRBxMH" \
+    "FQcXBxkHAwM3AwMDCwY3AwEFAQ8DAzmDAwENBzkZAwEFExEDAwETAwEDAwGdAwEnBwEZAwEFFRcPBwEZAwEFFxsDAwErAwEpBgEDAQUb" \
+    "Hw0HARkDAQUhHw8HARkDAQUXIwMDASsDAREWAQMBCRclJxkFAytbBQEBAQEDAyE9AwETBiEDAQUvMxUGIwMDAzULBiMDAQUDNwkHQSUD" \
+    "CQU5MRcGRQMBAzsDAwkTAwEJBwklAwkFPT8ZFAkDQQkDCRkDAwsTAwEDAwsTAwEfBwtXAx8JBzlZWyEGCwMhA10jBQtZB18LDQcACQMB" \
+    "BQcACQMDFQMDAwMDFQMDAwUGFQMbBwVDRQMDFwMDAwMDFwMDAwUGFwMdBwtJSwMDJ0sDBxsHJ08DBwdHTU8DAw8DAwMDAw8DAwMFBg8D" \
+    "BwcJU1UdBQ9TCVEJU1UHBAEDOQMDASsDAREWAQMBCSUdKykFAytbBQEBAQEDAyE9AwETBiEDAQUvMxUGIwMDAzULBiMDAQUDNwkHQSUD" \
+    "CQU5MRcGRQMBAzsDAwkTAwEJBwklAwkFPT8ZFAkDQQkDCRkDAwsTAwEDAwsTAwEfBwtXAx8JBzlZWyEGCwMhA10jBQtZB18LDQcACQMB" \
+    "BQcACQMDFQMDAwMDFQMDAwUGFQMbBwVDRQMDFwMDAwMDFwMDAwUGFwMdBwtJSwMDJ0sDBxsHJ08DBwdHTU8DAw8DAwMDAw8DAwMFBg8D" \
+    "BwcJU1UdBQ9TCVEJU1UHBAEDOSsABwYDAQUBADYOiyETMSkXEQkVDR0dJTEbCw1VLQ0JFQkLDQ8dCQsJHRMjIR0pLSkRCwUNG0kZGRcV" \
+    "IScjIxcPGSMZERcXGRcVGR8PDQkdEWJ1aWx0aW4Ac3RhYmxlX21vc2FpYwB0cHUAYXJpdGgAbW9kdWxlAGFyaXRoLmNvbnN0YW50AHZl" \
+    "Y3Rvci5sb2FkAHNjZi55aWVsZABhcml0aC5jbXBpAG1lbXJlZi5sb2FkAGFyaXRoLm11bGkAYXJpdGguYWRkaQBzY2YuZm9yAGFyaXRo" \
+    "LnJlbXNpAGFyaXRoLmluZGV4X2Nhc3QAYXJpdGguZXh0dWkAc2NmLmlmAHRwdS5tYXRtdWwAdHB1LnZlY3Rvcl9zdG9yZQB0cHUubWVt" \
+    "cmVmX3NsaWNlAHRwdS5tZW1yZWZfc3F1ZWV6ZQB0cHUuZW5xdWV1ZV9kbWEAZnVuYy5mdW5jAGFyaXRoLnN1YmkAYXJpdGguZGl2c2kA" \
+    "ZnVuYy5yZXR1cm4AL3dvcmsvaGVscGVycy9sZWZ0L2YtZ2VuLWtlcm5lbHMucHkAay48bG9jYWxzPi5mAHZhbHVlAGsAZ2V0OgBnZXQv" \
+    "Z2V0AG9wZXJhbmRTZWdtZW50U2l6ZXMAc3RhYmxlX21vc2FpYy52ZXJzaW9uAGRpbWVuc2lvbl9zZW1hbnRpY3MAZnVuY3Rpb25fdHlw" \
+    "ZQBzY2FsYXJfcHJlZmV0Y2gAc2NyYXRjaF9vcGVyYW5kcwBzeW1fbmFtZQB0cHUuY29yZV90eXBlAGdldABtdWw6AG11bABvdmVyZmxv" \
+    "d0ZsYWdzAHdoaWxlOgB3aGlsZQByZW06AHJlbQBwcmVkaWNhdGUAbmU6AG5lL25lAGNvbnZlcnRfZWxlbWVudF90eXBlOgBjb252ZXJ0" \
+    "X2VsZW1lbnRfdHlwZS9jb252ZXJ0X2VsZW1lbnRfdHlwZQBjb25kOgBjb25kAGRvdF9nZW5lcmFsOgBkb3RfZ2VuZXJhbC9kb3RfZ2Vu" \
+    "ZXJhbABkaW1lbnNpb25fbnVtYmVycwB0cmFuc3Bvc2VfbGhzAHRyYW5zcG9zZV9yaHMAc3dhcDoAc3dhcC9zd2FwAGFkZABzdHJpZGVz" \
+    "AGRtYV9zdGFydDoAZG1hX3N0YXJ0L2RtYV9zdGFydABrLjxsb2NhbHM+LmYuPGxvY2Fscz4uXwBwcmlvcml0eQBzdHJpY3Rfb3JkZXJp" \
+    "bmcA"
+
 static EmuReport *report_of(const char *text) {
     HloModule *module = NULL;
     EmuTopology *topology = NULL;
@@ -227,4 +292,41 @@ Test(emulator_kernels, bug_equal_registers_were_computed_many_times) {
     const double some = seconds_of(ROWS_BODY), all = seconds_of(ROWS_AND_COLUMNS_BODY);
     cr_expect_float_eq(some / of_rows, 1, 0.2, "%g s instead of %g s", some, of_rows);
     cr_expect_float_eq(all / of_all, 1, 0.2, "%g s instead of %g s", all, of_all);
+}
+
+// Bytes that the kernel `name` moves once.
+static double bytes_of_call(const char *format, const char *body) {
+    static char text[8192];
+    cr_assert_lt(snprintf(text, sizeof text, format, body), (int)sizeof text);
+    EmuReport *report = report_of(text);
+    double bytes = -1;
+    for (int64_t i = 0; i < report->op_count; i++)
+        if (!strcmp(report->ops[i].opcode, "custom-call")) bytes = report->ops[i].bytes;
+    cr_expect_eq(report->body_calls, 1);
+    emu_report_free(report);
+    return bytes;
+}
+
+// bug: each array of a kernel was read once. A block that another one replaces on the chip is read again: here of x for
+// each column of blocks, and of y for each row. Blocks at the edge of 640 columns are half as large. All are 256 KiB.
+Test(emulator_kernels, bug_blocks_were_read_once) {
+    const double bytes = bytes_of_call(
+        "HloModule m\nENTRY e { x = bf16[1024,1024] parameter(0)\n y = bf16[1024,640] parameter(1)\n ROOT k = "
+        "f32[1024,640] custom-call(x,y), custom_call_target=\"tpu_custom_call\", "
+        "backend_config=\"{\\\"custom_call_config\\\":{\\\"body\\\":\\\"%s\\\"}}\" }",
+        WINDOWS_BODY);
+    cr_expect_float_eq(bytes / 262144, 24 + 20 + 10, 0.01, "%g blocks", bytes / 262144);
+}
+
+// bug: transfers of the kernel itself were not counted. The visits of a grouped product go through the groups in order:
+// nine visits of four groups read four blocks of weights, and once more in the second pass. x and the result are moved
+// once.
+Test(emulator_kernels, bug_transfers_of_kernels_were_not_counted) {
+    const double bytes = bytes_of_call(
+        "HloModule m\nENTRY e { n = s32[1] parameter(0)\n t = s32[9] parameter(1)\n x = f32[256,512] parameter(2)\n "
+        "y = f32[4,512,256] parameter(3)\n ROOT k = f32[256,256] custom-call(n,t,x,y), "
+        "custom_call_target=\"tpu_custom_call\", "
+        "backend_config=\"{\\\"custom_call_config\\\":{\\\"body\\\":\\\"%s\\\"}}\" }",
+        TRANSFERS_BODY);
+    cr_expect_float_eq(bytes / 524288, 8 + 1 + 0.5, 0.02, "%g blocks", bytes / 524288);
 }

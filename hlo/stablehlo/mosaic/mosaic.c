@@ -16,12 +16,15 @@
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 #include "hlo/stablehlo/bytecode/reader.h"
+#include "hlo/stablehlo/mosaic/scalars.h"
+#include "hlo/stablehlo/mosaic/windows.h"
 
 enum {
     MOST_AXES = 16,         // of a grid
+    MOST_VISITS = 1 << 8,   // of a grouped product that are walked one by one; more are alike
+    MOST_CARRIED = 64,      // values that a loop carries on
     MOST_POINTS = 1 << 16,  // of the grid that are walked one by one
-    MOST_TRIPS = 1 << 12,   // of a loop that are walked one by one
-    DEEPEST_SCALAR = 64,    // operations between a condition and what it depends on
+    MOST_TRIPS = 1 << 16,   // of a loop that are walked one by one
 };
 // Steps of the walk; a kernel that needs more is not complete. A bound on the time that hostile input takes.
 static const int64_t MOST_STEPS = 1 << 22;
@@ -35,197 +38,54 @@ typedef struct Nodes {
 // An operation that is counted, or that has regions.
 struct Node {
     const MlirOperation *operation;
-    const char *name;  // without the prefix
-    bool multiplies;   // is a product, or has one in its regions
+    const char *name;       // without the prefix
+    bool multiplies;        // is a product, or has one in its regions
+    bool moves;             // is a transfer to or from HBM, or has one in its regions
+    int moved_times;        // 1 for a transfer to or from HBM, 2 from HBM to HBM
+    const HloShape *block;  // that it moves, the largest one if sizes differ
+    // The part of an array that it moves, and the first operand of it that is a size, if they do; NULL otherwise.
+    const MlirOperation *slice;
+    int32_t first_size;
+    double most, moved;  // elements along these sizes: of the largest transfer, and of all together
     double count;
     Nodes regions[2];
 };
 
 typedef struct Counter {
     HloArena *arena;
-    const HloLiteral *const *operands;
-    int64_t operand_count;
+    MosaicScalars scalars;
     const MlirBlock *body;   // of the kernel
     int64_t rank;            // of the grid
     int64_t dynamic_bounds;  // operands that come before those of the kernel
     int64_t bounds[MOST_AXES];
     int64_t point[MOST_AXES];
+    int32_t point_slots[MOST_AXES];
     bool varies[MOST_AXES];   // whether a branch depends on this axis
     bool unknown[MOST_AXES];  // bounds that depend on data
     HLO_VECTOR(const MlirOperation *) loads;
-    int64_t most_visits;    // the value of a count that depends on data; 0: none is known
-    bool meets_count;       // a count that depends on data was part of what was evaluated
-    bool is_visit;          // the walk is in a loop over visits
-    bool multiplies;        // the kernel has products
-    HloIntMap definitions;  // value to the operation that makes it, or to minus its number as an argument of the kernel
-    HloIntMap variables;    // the values of loop counters during the walk
+    bool is_visit;             // the walk is in a loop over visits
+    bool multiplies;           // the kernel has products
+    double visits_each;        // that a visit of the walk stands for
+    double grid_weight;        // the same, if the visits are an axis of the grid
+    int64_t scratch_operands;  // arguments at the end that are memory of the chip
     int64_t steps;
-    bool is_complete;
+    int64_t transfer_capacity;
+    bool is_complete, moves_are_complete;
 } Counter;
 
-static uint64_t key_of(const MlirValue *value) {
-    return (uint64_t)(uintptr_t)value;
-}
-
-// "stable_mosaic.arith.addi" -> "arith.addi"
-static const char *plain_name(const MlirOperation *operation) {
-    static const char prefix[] = "stable_mosaic.";
-    const bool has = strncmp(operation->name, prefix, sizeof prefix - 1) == 0;
-    return has ? operation->name + sizeof prefix - 1 : operation->name;
-}
-
-static const HloShape *vector_of(const MlirValue *value) {
-    if (!value || !value->type || value->type->kind != MLIR_TYPE_SHAPE) return NULL;
-    return hlo_shape_is_array(value->type->shape) ? value->type->shape : NULL;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Scalars
-
-static bool scalar(Counter *counter, const MlirValue *value, int depth, int64_t *result);
-
-// Comparisons by their number in the dialect arith: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge.
-static bool compare(int64_t predicate, int64_t a, int64_t b, int64_t *result) {
-    const uint64_t x = (uint64_t)a, y = (uint64_t)b;
-    switch (predicate) {
-        case 0: *result = a == b; return true;
-        case 1: *result = a != b; return true;
-        case 2: *result = a < b; return true;
-        case 3: *result = a <= b; return true;
-        case 4: *result = a > b; return true;
-        case 5: *result = a >= b; return true;
-        case 6: *result = x < y; return true;
-        case 7: *result = x <= y; return true;
-        case 8: *result = x > y; return true;
-        case 9: *result = x >= y; return true;
-        default: return false;
-    }
-}
-
-// An operation of two integers; false for others, and where the result is not defined.
-static bool combine(const char *name, int64_t a, int64_t b, int64_t *result) {
-    if (!strcmp(name, "addi")) return !__builtin_add_overflow(a, b, result);
-    if (!strcmp(name, "subi")) return !__builtin_sub_overflow(a, b, result);
-    if (!strcmp(name, "muli")) return !__builtin_mul_overflow(a, b, result);
-    const bool divides = !strcmp(name, "divsi") || !strcmp(name, "remsi");
-    if (divides && (b == 0 || (b == -1 && a == INT64_MIN))) return false;
-    if (divides)
-        *result = name[0] == 'd' ? a / b : a % b;
-    else if (!strcmp(name, "andi"))
-        *result = a & b;
-    else if (!strcmp(name, "ori"))
-        *result = a | b;
-    else if (!strcmp(name, "xori"))
-        *result = a ^ b;
-    else if (!strcmp(name, "minsi"))
-        *result = a < b ? a : b;
-    else if (!strcmp(name, "maxsi"))
-        *result = a > b ? a : b;
-    else
-        return false;
-    return true;
-}
-
-// The constant that is passed for an argument of the kernel, if the argument holds the whole operand; else NULL.
-static const HloLiteral *literal_of(Counter *counter, const MlirValue *memory) {
-    const int64_t *definition = hlo_int_map_find(&counter->definitions, key_of(memory));
-    if (!definition || *definition >= 0) return NULL;
-    const int64_t operand = -*definition - 1 - counter->rank + counter->dynamic_bounds;
-    if (operand < 0 || operand >= counter->operand_count || !counter->operands[operand]) return NULL;
-    const HloShape *whole = counter->operands[operand]->shape, *seen = vector_of(memory);
-    if (!seen || seen->rank != whole->rank || !hlo_type_is_integer(whole->type)) return NULL;
-    for (int64_t i = 0; i < whole->rank; i++)
-        if (seen->dims[i] != whole->dims[i]) return NULL;
-    return counter->operands[operand]->elided ? NULL : counter->operands[operand];
-}
-
-// The number of elements of a table of integers that is an argument of the kernel; 0 for other memory.
-static int64_t table_length(Counter *counter, const MlirValue *memory) {
-    const int64_t *definition = hlo_int_map_find(&counter->definitions, key_of(memory));
-    const HloShape *shape = vector_of(memory);
-    if (!definition || *definition >= 0 || !shape || shape->rank != 1 || !hlo_type_is_integer(shape->type)) return 0;
-    return shape->dims[0];
-}
-
-static bool load(Counter *counter, const MlirOperation *operation, int depth, int64_t *result) {
-    const HloLiteral *literal = operation->operand_count ? literal_of(counter, operation->operands[0]) : NULL;
-    if (!literal && counter->most_visits && operation->operand_count &&
-        table_length(counter, operation->operands[0]) == 1) {
-        *result = counter->most_visits;
-        counter->meets_count = true;
-        return true;
-    }
-    if (!literal || operation->operand_count != literal->shape->rank + 1) return false;
-    int64_t index = 0;
-    for (int64_t i = 0; i < literal->shape->rank; i++) {
-        int64_t at;
-        if (!scalar(counter, operation->operands[i + 1], depth, &at)) return false;
-        if (at < 0 || at >= literal->shape->dims[i]) return false;
-        index = index * literal->shape->dims[i] + at;
-    }
-    *result = hlo_literal_get_int64(literal, index);
-    return true;
-}
-
-// The scalar that an operation makes.
-static bool evaluate(Counter *counter, const MlirOperation *operation, int depth, int64_t *result) {
-    const char *name = plain_name(operation);
-    if (!strcmp(name, "arith.constant")) {
-        const MlirAttribute *value = mlir_attribute(operation, "value");
-        if (!value || (value->kind != MLIR_INTEGER && value->kind != MLIR_BOOL)) return false;
-        *result = value->integer;
-        return true;
-    }
-    if (!strcmp(name, "memref.load")) return load(counter, operation, depth, result);
-    if (strncmp(name, "arith.", 6) != 0) return false;
-    int64_t values[3] = {0};
-    if (operation->operand_count < 1 || operation->operand_count > 3) return false;
-    for (int64_t i = 0; i < operation->operand_count; i++)
-        if (!scalar(counter, operation->operands[i], depth, &values[i])) return false;
-    name += 6;
-    if (operation->operand_count == 1) {
-        *result = values[0];
-        return !strncmp(name, "ext", 3) || !strncmp(name, "index_cast", 10) || !strcmp(name, "trunci");
-    }
-    if (operation->operand_count == 3) {
-        *result = values[0] ? values[1] : values[2];
-        return !strcmp(name, "select");
-    }
-    if (strcmp(name, "cmpi") != 0) return combine(name, values[0], values[1], result);
-    const MlirAttribute *predicate = mlir_attribute(operation, "predicate");
-    return predicate && predicate->kind == MLIR_INTEGER && compare(predicate->integer, values[0], values[1], result);
-}
-
-// The value of a scalar at the current point of the grid; false if it is not known.
-static bool scalar(Counter *counter, const MlirValue *value, int depth, int64_t *result) {
-    if (depth >= DEEPEST_SCALAR || !value || ++counter->steps > MOST_STEPS) return false;
-    const int64_t *variable = hlo_int_map_find(&counter->variables, key_of(value));
-    if (variable && *variable != INT64_MIN) {
-        *result = *variable;
-        return true;
-    }
-    const int64_t *definition = hlo_int_map_find(&counter->definitions, key_of(value));
-    if (!definition) return false;
-    if (*definition < 0) {
-        const int64_t axis = -*definition - 1;
-        if (axis >= counter->rank) return false;
-        *result = counter->point[axis];
-        return true;
-    }
-    return evaluate(counter, (const MlirOperation *)(uintptr_t)*definition, depth + 1, result);
+static const MosaicSlot *slot_of(Counter *counter, const MlirValue *value) {
+    const int32_t slot = mosaic_slot(&counter->scalars, value);  // which may move the others
+    return &counter->scalars.slots.items[slot];
 }
 
 // Marks the axes of the grid that a scalar depends on.
 static void mark_axes(Counter *counter, const MlirValue *value, int depth) {
-    if (depth >= DEEPEST_SCALAR || !value || ++counter->steps > MOST_STEPS) return;
-    const int64_t *definition = hlo_int_map_find(&counter->definitions, key_of(value));
-    if (!definition) return;
-    if (*definition < 0) {
-        if (-*definition - 1 < counter->rank) counter->varies[-*definition - 1] = true;
-        return;
-    }
-    const MlirOperation *operation = (const MlirOperation *)(uintptr_t)*definition;
-    for (int64_t i = 0; i < operation->operand_count; i++) mark_axes(counter, operation->operands[i], depth + 1);
+    if (depth >= MOSAIC_DEEPEST_SCALAR || !value || ++counter->steps > MOST_STEPS) return;
+    const MosaicSlot *slot = slot_of(counter, value);
+    if (slot->argument >= 0 && slot->argument < counter->rank) counter->varies[slot->argument] = true;
+    const MlirOperation *operation = slot->operation;
+    for (int64_t i = 0; operation && i < operation->operand_count; i++)
+        mark_axes(counter, operation->operands[i], depth + 1);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -237,7 +97,7 @@ static bool is_counted(const MlirOperation *operation, const char *name) {
     const bool computes =
         !strncmp(name, "arith.", 6) || !strncmp(name, "math.", 5) || !strcmp(name, "vector.multi_reduction");
     return computes && strcmp(name, "arith.constant") != 0 && operation->result_count &&
-           vector_of(operation->results[0]);
+           mosaic_shape(operation->results[0]);
 }
 
 // What a scalar is computed from. The later ones win over the earlier.
@@ -248,11 +108,10 @@ typedef enum Origin {
 } Origin;
 
 static Origin origin_of(Counter *counter, const MlirValue *value, int depth) {
-    if (depth >= DEEPEST_SCALAR || ++counter->steps > MOST_STEPS) return ORIGIN_LOADED;
-    const int64_t *definition = value ? hlo_int_map_find(&counter->definitions, key_of(value)) : NULL;
-    if (!definition || *definition < 0) return ORIGIN_POSITION;
-    const MlirOperation *operation = (const MlirOperation *)(uintptr_t)*definition;
-    if (!strcmp(plain_name(operation), "memref.load")) return ORIGIN_LOADED;
+    if (depth >= MOSAIC_DEEPEST_SCALAR || ++counter->steps > MOST_STEPS) return ORIGIN_LOADED;
+    const MlirOperation *operation = value ? slot_of(counter, value)->operation : NULL;
+    if (!operation) return ORIGIN_POSITION;
+    if (!strcmp(mosaic_plain_name(operation), "memref.load")) return ORIGIN_LOADED;
     Origin origin = ORIGIN_CONSTANT;
     for (int64_t i = 0; i < operation->operand_count && origin != ORIGIN_LOADED; i++) {
         const Origin here = origin_of(counter, operation->operands[i], depth + 1);
@@ -266,12 +125,89 @@ static Origin origin_of(Counter *counter, const MlirValue *value, int depth) {
 static void find_most_visits(Counter *counter) {
     for (int64_t i = 0; i < counter->loads.count; i++) {
         const MlirOperation *load = counter->loads.items[i];
-        const int64_t length = load->operand_count == 2 ? table_length(counter, load->operands[0]) : 0;
-        if (length <= 1 || literal_of(counter, load->operands[0]) ||
+        const int64_t length = load->operand_count == 2 ? mosaic_table_length(&counter->scalars, load->operands[0]) : 0;
+        if (length <= 1 || mosaic_literal(&counter->scalars, load->operands[0]) ||
             origin_of(counter, load->operands[1], 0) != ORIGIN_POSITION)
             continue;
-        if (!counter->most_visits || length < counter->most_visits) counter->most_visits = length;
+        if (!counter->scalars.most_visits || length < counter->scalars.most_visits)
+            counter->scalars.most_visits = length;
     }
+    if (counter->scalars.most_visits <= MOST_VISITS) return;
+    counter->visits_each = (double)counter->scalars.most_visits / MOST_VISITS;
+    counter->scalars.most_visits = MOST_VISITS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Transfers
+
+// The memory that a value is a part of: an argument of the kernel, or what an operation allocates.
+static const MlirValue *whole_memory(Counter *counter, const MlirValue *value) {
+    for (int i = 0; i < MOSAIC_DEEPEST_SCALAR; i++) {
+        const MlirOperation *operation = slot_of(counter, value)->operation;
+        if (!operation || !operation->operand_count) break;
+        const char *name = mosaic_plain_name(operation);
+        if (strncmp(name, "tpu.memref_", 11) != 0 && strncmp(name, "tpu.reinterpret", 15) != 0) break;
+        value = operation->operands[0];
+    }
+    return value;
+}
+
+// Whether memory is an operand or a result of the call, in HBM: not an argument for tables, nor scratch.
+static bool is_outside(Counter *counter, const MlirValue *memory) {
+    const int64_t argument = slot_of(counter, memory)->argument;
+    return argument >= counter->rank && argument < counter->body->argument_count - counter->scratch_operands;
+}
+
+// Describes a transfer of which not all sizes are constant, as at the edge of an array that blocks do not fill: by the
+// memory of the chip that has room for the largest block, `room`, of which `end` is a part.
+static void describe_open_block(Counter *counter, const MlirValue *end, const HloShape *room, Node *node) {
+    const MlirOperation *part = slot_of(counter, end)->operation;
+    const bool drops = part && !strcmp(mosaic_plain_name(part), "tpu.memref_squeeze") && part->operand_count;
+    if (drops) part = slot_of(counter, part->operands[0])->operation;
+    if (!part || strcmp(mosaic_plain_name(part), "tpu.memref_slice") != 0 || room->rank < 1) return;
+    node->slice = part;
+    node->first_size = (int32_t)room->rank + 1;
+    node->block = drops ? hlo_shape_array(counter->arena, room->type, room->dims + 1, room->rank - 1) : room;
+}
+
+// How many ends of a transfer are in HBM, and what it moves; 0 for other operations.
+static int ends_outside(Counter *counter, const MlirOperation *operation, const char *name, Node *node) {
+    if (strcmp(name, "tpu.enqueue_dma") != 0) return 0;
+    int outside = 0;
+    for (int64_t i = 0, ends = 0; i < operation->operand_count && ends < 2; i++) {
+        const MlirValue *end = operation->operands[i], *memory = whole_memory(counter, end);
+        if (!mosaic_shape(memory)) continue;  // semaphores
+        ends++;
+        const bool is_there = is_outside(counter, memory);
+        outside += is_there;
+        counter->scalars.slots.items[mosaic_slot(&counter->scalars, memory)].is_moved = true;
+        const HloShape *seen = mosaic_shape(end);
+        if (seen && hlo_shape_elements(seen) > 0)
+            node->block = seen;
+        else if (!is_there)
+            describe_open_block(counter, end, mosaic_shape(memory), node);
+    }
+    return node->block ? outside : 0;
+}
+
+// Where a table that depends on data says which block of an array is next, as the group or the rows of a visit, its
+// elements increase from the first block to the last: groups are one after another.
+static void describe_tables(Counter *counter, const MlirOperation *operation, const char *name) {
+    if (strcmp(name, "tpu.memref_slice") != 0 || operation->operand_count < 2) return;
+    const HloShape *shape = mosaic_shape(operation->operands[0]);
+    if (!shape || !is_outside(counter, operation->operands[0])) return;
+    for (int64_t i = 0; i < shape->rank && i + 1 < operation->operand_count; i++) {
+        int64_t factor;
+        const MosaicSlot *load = mosaic_addressed_by(&counter->scalars, operation->operands[i + 1], &factor);
+        if (load) counter->scalars.slots.items[load->operands[0]].table_values = (shape->dims[i] - 1) / factor + 1;
+    }
+}
+
+// The counter of a loop and what it carries on are variables.
+static void declare_variables(Counter *counter, const MlirOperation *loop) {
+    const MlirRegion *region = loop->region_count ? &loop->regions[0] : NULL;
+    for (int64_t i = 0; region && region->block_count && i < region->blocks[0].argument_count; i++)
+        mosaic_set(&counter->scalars, mosaic_slot(&counter->scalars, region->blocks[0].arguments[i]), false, 0);
 }
 
 // Makes the nodes of a region, and records who defines each value.
@@ -279,18 +215,22 @@ static void build(Counter *counter, const MlirRegion *region, Nodes *nodes) {
     for (int64_t b = 0; b < region->block_count; b++)
         for (int64_t i = 0; i < region->blocks[b].operation_count; i++) {
             const MlirOperation *operation = region->blocks[b].operations[i];
-            const char *name = plain_name(operation);
-            for (int64_t r = 0; r < operation->result_count; r++)
-                hlo_int_map_set(counter->arena, &counter->definitions, key_of(operation->results[r]),
-                                (int64_t)(uintptr_t)operation);
+            const char *name = mosaic_plain_name(operation);
+            mosaic_define(&counter->scalars, operation, name);
             if (!strcmp(name, "memref.load")) hlo_vector_push(counter->arena, &counter->loads, operation);
-            if (!operation->region_count && !is_counted(operation, name)) continue;
+            describe_tables(counter, operation, name);
             Node node = {.operation = operation, .name = name, .multiplies = !strcmp(name, "tpu.matmul")};
+            node.moved_times = ends_outside(counter, operation, name, &node);
+            node.moves = node.moved_times > 0;
+            if (!operation->region_count && !is_counted(operation, name) && !node.moves) continue;
+            if (!strcmp(name, "scf.for")) declare_variables(counter, operation);
             counter->multiplies = counter->multiplies || node.multiplies;
             for (int64_t r = 0; r < operation->region_count && r < 2; r++) {
                 build(counter, &operation->regions[r], &node.regions[r]);
-                for (int64_t n = 0; n < node.regions[r].count; n++)
+                for (int64_t n = 0; n < node.regions[r].count; n++) {
                     node.multiplies = node.multiplies || node.regions[r].items[n].multiplies;
+                    node.moves = node.moves || node.regions[r].items[n].moves;
+                }
             }
             hlo_vector_push(counter->arena, nodes, node);
         }
@@ -321,8 +261,11 @@ static void walk_branch(Counter *counter, Node *node, double weight) {
     const bool matters = node->regions[0].count || node->regions[1].count;
     if (!matters) return;
     const MlirOperation *branch = node->operation;
-    if (!branch->operand_count || !scalar(counter, branch->operands[0], 0, &condition))
+    if (!branch->operand_count || !mosaic_scalar_of(&counter->scalars, branch->operands[0], &condition)) {
+        condition = 1;
         counter->is_complete = counter->is_complete && !decides(counter, node);
+        counter->moves_are_complete = counter->moves_are_complete && !node->moves;
+    }
     walk(counter, &node->regions[condition ? 0 : 1], weight);
 }
 
@@ -330,6 +273,39 @@ static bool has_control(const Nodes *nodes) {
     for (int64_t i = 0; i < nodes->count; i++)
         if (nodes->items[i].operation->region_count) return true;
     return false;
+}
+
+// Sets what a loop carries into an iteration, and its results after the last: the values of `from`, evaluated before
+// any of them changes.
+static void carry(Counter *counter, const MlirOperation *loop, MlirValue *const *from, int64_t count) {
+    MosaicScalars *scalars = &counter->scalars;
+    const MlirBlock *block = &loop->regions[0].blocks[0];
+    int64_t values[MOST_CARRIED];
+    bool known[MOST_CARRIED] = {false};
+    count = count < MOST_CARRIED ? count : MOST_CARRIED;
+    for (int64_t i = 0; i < count; i++) known[i] = mosaic_scalar_of(scalars, from[i], &values[i]);
+    for (int64_t i = 0; i < count; i++) {
+        if (i + 1 < block->argument_count)
+            mosaic_set(scalars, mosaic_slot(scalars, block->arguments[i + 1]), known[i], values[i]);
+        if (i < loop->result_count) mosaic_set(scalars, mosaic_slot(scalars, loop->results[i]), known[i], values[i]);
+    }
+}
+
+// Walks a loop iteration by iteration.
+static void walk_iterations(Counter *counter, Node *node, int64_t trips, const int64_t *bounds, double weight) {
+    const MlirOperation *loop = node->operation;
+    const MlirBlock *block = &loop->regions[0].blocks[0];
+    const MlirOperation *last = block->operation_count ? block->operations[block->operation_count - 1] : NULL;
+    const int32_t variable = mosaic_slot(&counter->scalars, block->arguments[0]);
+    carry(counter, loop, loop->operands + 3, loop->operand_count - 3);
+    for (int64_t i = 0; i < trips && counter->steps <= MOST_STEPS; i++) {
+        mosaic_set(&counter->scalars, variable, true, bounds[0] + i * bounds[2]);
+        walk(counter, &node->regions[0], weight);
+        if (last && !strcmp(mosaic_plain_name(last), "scf.yield"))
+            carry(counter, loop, last->operands, last->operand_count);
+    }
+    for (int64_t i = 0; i < block->argument_count; i++)
+        mosaic_set(&counter->scalars, mosaic_slot(&counter->scalars, block->arguments[i]), false, 0);
 }
 
 // A loop that is not known runs once. One whose body has branches or loops is walked iteration by iteration.
@@ -340,29 +316,40 @@ static void walk_loop(Counter *counter, Node *node, double weight) {
     if (!node->regions[0].count) return;
     bool known = loop->operand_count >= 3 && region->block_count && region->blocks[0].argument_count;
     const bool was_visit = counter->is_visit;
-    counter->meets_count = false;
-    for (int64_t i = 0; i < 3 && known; i++) known = scalar(counter, loop->operands[i], 0, &bounds[i]);
+    counter->scalars.meets_count = false;
+    counter->scalars.epoch++;  // so that a count is met again
+    for (int64_t i = 0; i < 3 && known; i++) known = mosaic_scalar_of(&counter->scalars, loop->operands[i], &bounds[i]);
     int64_t span = 0;
     known = known && bounds[2] > 0 && !__builtin_sub_overflow(bounds[1], bounds[0], &span);
     if (!known) {
         counter->is_complete = counter->is_complete && counter->multiplies && !node->multiplies;
+        counter->moves_are_complete = counter->moves_are_complete && !node->moves;
         walk(counter, &node->regions[0], weight);
         return;
     }
-    counter->is_visit = was_visit || counter->meets_count;
+    counter->is_visit = was_visit || counter->scalars.meets_count;
+    if (counter->is_visit && !was_visit) weight *= counter->visits_each;
     const int64_t trips = span > 0 ? (span - 1) / bounds[2] + 1 : 0;
-    const MlirValue *variable = region->blocks[0].arguments[0];
-    if (trips > MOST_TRIPS || !has_control(&node->regions[0])) {
+    if (trips <= MOST_TRIPS && has_control(&node->regions[0])) {
+        walk_iterations(counter, node, trips, bounds, weight);
+    } else {
+        counter->moves_are_complete = counter->moves_are_complete && !(node->moves && trips > MOST_TRIPS);
         walk(counter, &node->regions[0], weight * (double)trips);
-        counter->is_visit = was_visit;
-        return;
     }
-    for (int64_t i = 0; i < trips; i++) {
-        hlo_int_map_set(counter->arena, &counter->variables, key_of(variable), bounds[0] + i * bounds[2]);
-        walk(counter, &node->regions[0], weight);
-    }
-    hlo_int_map_set(counter->arena, &counter->variables, key_of(variable), INT64_MIN);
     counter->is_visit = was_visit;
+}
+
+// Adds the sizes of a transfer that are not constant.
+static void add_open_block(Counter *counter, Node *node, double weight) {
+    double elements = 1;
+    for (int64_t i = node->first_size; i < node->slice->operand_count; i++) {
+        int64_t size;
+        const bool is_known = mosaic_scalar_of(&counter->scalars, node->slice->operands[i], &size) && size >= 0;
+        counter->moves_are_complete = counter->moves_are_complete && is_known;
+        elements *= is_known ? (double)size : 1;
+    }
+    if (elements > node->most) node->most = elements;
+    node->moved += weight * elements;
 }
 
 static void walk(Counter *counter, Nodes *nodes, double weight) {
@@ -373,6 +360,7 @@ static void walk(Counter *counter, Nodes *nodes, double weight) {
             return;
         }
         node->count += weight;
+        if (node->slice) add_open_block(counter, node, weight);
         if (!node->operation->region_count) continue;
         if (!strcmp(node->name, "scf.if"))
             walk_branch(counter, node, weight);
@@ -387,7 +375,7 @@ static void walk(Counter *counter, Nodes *nodes, double weight) {
 
 // Walks each point of the axes that matter; the others multiply the counts.
 static void walk_grid(Counter *counter, Nodes *nodes) {
-    double weight = 1;
+    double weight = counter->grid_weight;
     int64_t points = 1;
     for (int64_t i = 0; i < counter->rank; i++) {
         if (counter->varies[i] && !__builtin_mul_overflow(points, counter->bounds[i], &points) && points <= MOST_POINTS)
@@ -405,6 +393,7 @@ static void walk_grid(Counter *counter, Nodes *nodes) {
             if (!counter->varies[i]) continue;
             more = ++counter->point[i] < counter->bounds[i];
             if (!more) counter->point[i] = 0;
+            mosaic_set(&counter->scalars, counter->point_slots[i], true, counter->point[i]);
         }
     }
 }
@@ -448,14 +437,13 @@ static void describe_product(HloArena *arena, const Node *node, MosaicOperation 
 // The dimensions along which all elements of a value are equal, each a bit. 0 for what is loaded, and for anything that
 // is not known. The depth bounds the steps, and so does MOST_STEPS, since values may be used many times.
 static uint64_t equal_along(Counter *counter, const MlirValue *value, int depth) {
-    const HloShape *shape = vector_of(value);
+    const HloShape *shape = mosaic_shape(value);
     const uint64_t all = ~(uint64_t)0;
     if (!shape) return value && value->type ? all : 0;  // a scalar
-    if (depth >= DEEPEST_SCALAR || shape->rank > 64 || ++counter->steps > MOST_STEPS) return 0;
-    const int64_t *definition = hlo_int_map_find(&counter->definitions, key_of(value));
-    if (!definition || *definition < 0) return 0;
-    const MlirOperation *operation = (const MlirOperation *)(uintptr_t)*definition;
-    const char *name = plain_name(operation);
+    if (depth >= MOSAIC_DEEPEST_SCALAR || shape->rank > 64 || ++counter->steps > MOST_STEPS) return 0;
+    const MlirOperation *operation = slot_of(counter, value)->operation;
+    if (!operation) return 0;
+    const char *name = mosaic_plain_name(operation);
     if (!strcmp(name, "tpu.iota") || !strcmp(name, "vector.iota")) {
         const MlirAttribute *dimensions = mlir_attribute(operation, "dimensions");
         if (!dimensions || dimensions->kind != MLIR_INTS) return 0;
@@ -466,7 +454,7 @@ static uint64_t equal_along(Counter *counter, const MlirValue *value, int depth)
         return ~varies;
     }
     if (!strcmp(name, "vector.broadcast") && operation->operand_count == 1) {
-        const HloShape *from = vector_of(operation->operands[0]);
+        const HloShape *from = mosaic_shape(operation->operands[0]);
         if (!from) return all;
         const int64_t added = shape->rank - from->rank;
         uint64_t result = 0;
@@ -481,15 +469,41 @@ static uint64_t equal_along(Counter *counter, const MlirValue *value, int depth)
     return result;
 }
 
+static void add_transfer(Counter *counter, MosaicWork *work, const HloShape *block, double count) {
+    HLO_VECTOR(MosaicTransfer)
+    list = {(MosaicTransfer *)(uintptr_t)work->transfers, work->transfer_count, counter->transfer_capacity};
+    hlo_vector_push(counter->arena, &list, ((MosaicTransfer){block, count}));
+    work->transfers = list.items;
+    work->transfer_count = list.count;
+    counter->transfer_capacity = list.capacity;
+}
+
+// Adds the blocks that the grid moves.
+static void add_windows(Counter *counter, const MosaicGrid *grid, MosaicWork *work) {
+    for (int64_t i = counter->rank; i < counter->body->argument_count - counter->scratch_operands; i++) {
+        const HloShape *block = mosaic_shape(counter->body->arguments[i]);
+        const double changes = block ? mosaic_window_changes(counter->arena, grid, i) : 0;
+        if (changes < 0) work->moves_are_complete = false;
+        // What has no window, and is not moved by the kernel itself, is moved before or after it, as a whole.
+        const bool is_whole = block && changes == 0 && !slot_of(counter, counter->body->arguments[i])->is_moved;
+        if (changes > 0 || is_whole) add_transfer(counter, work, block, is_whole ? 1 : changes);
+    }
+}
+
 static void collect(Counter *counter, const Nodes *nodes, MosaicWork *work, int64_t *capacity) {
     for (int64_t i = 0; i < nodes->count; i++) {
         const Node *node = &nodes->items[i];
         for (int r = 0; r < 2; r++) collect(counter, &node->regions[r], work, capacity);
         if (node->operation->region_count || node->count <= 0) continue;
+        if (node->moved_times > 0) {
+            const double blocks = node->slice && node->most > 0 ? node->moved / node->most : node->count;
+            add_transfer(counter, work, node->block, blocks * node->moved_times);
+            continue;
+        }
         MosaicOperation operation = {.name = node->name, .count = node->count};
         for (int64_t o = 0; o < node->operation->operand_count && o < 3; o++)
-            operation.operands[o] = vector_of(node->operation->operands[o]);
-        if (node->operation->result_count) operation.result = vector_of(node->operation->results[0]);
+            operation.operands[o] = mosaic_shape(node->operation->operands[o]);
+        if (node->operation->result_count) operation.result = mosaic_shape(node->operation->results[0]);
         if (strcmp(node->name, "vector.multi_reduction") != 0 && operation.result)
             operation.equal_along = equal_along(counter, node->operation->results[0], 0);
         if (!strcmp(node->name, "tpu.matmul")) {
@@ -521,7 +535,7 @@ static const MlirOperation *find_kernel(const MlirOperation *top, const MlirAttr
     const MlirBlock *block = &top->regions[0].blocks[0];
     for (int64_t i = 0; i < block->operation_count; i++) {
         const MlirOperation *function = block->operations[i];
-        if (strcmp(plain_name(function), "func.func") != 0 || !function->region_count ||
+        if (strcmp(mosaic_plain_name(function), "func.func") != 0 || !function->region_count ||
             !function->regions[0].block_count)
             continue;
         if (!first) first = function;
@@ -540,7 +554,7 @@ static void read_bounds(Counter *counter, const MlirAttribute *bounds) {
         counter->bounds[i] = bounds->ints.items[i];
         if (counter->bounds[i] != INT64_MIN) continue;
         const int64_t number = counter->dynamic_bounds++;
-        const HloLiteral *literal = number < counter->operand_count ? counter->operands[number] : NULL;
+        const HloLiteral *literal = number < counter->scalars.operand_count ? counter->scalars.operands[number] : NULL;
         const bool known = literal && !literal->elided && hlo_shape_elements(literal->shape) == 1 &&
                            hlo_type_is_integer(literal->shape->type);
         counter->unknown[i] = !known;
@@ -554,15 +568,30 @@ static void read_bounds(Counter *counter, const MlirAttribute *bounds) {
 static void bound_unknown(Counter *counter) {
     for (int64_t i = 0; i < counter->rank; i++) {
         if (!counter->unknown[i]) continue;
-        if (counter->most_visits) counter->bounds[i] = counter->most_visits;
-        counter->is_visit = counter->most_visits != 0;
-        counter->is_complete = counter->is_complete && counter->most_visits;
+        if (counter->scalars.most_visits) counter->bounds[i] = counter->scalars.most_visits;
+        // Of several such axes one is over visits, and the others are unlikely.
+        if (counter->scalars.most_visits && !counter->is_visit) counter->grid_weight = counter->visits_each;
+        counter->is_visit = counter->scalars.most_visits != 0;
+        counter->is_complete = counter->is_complete && counter->scalars.most_visits;
+    }
+}
+
+// The first arguments are the point of the grid, the others are the operands of the call.
+static void declare_arguments(Counter *counter) {
+    MosaicScalars *scalars = &counter->scalars;
+    scalars->first_operand = counter->dynamic_bounds - counter->rank;
+    for (int64_t i = 0; i < counter->body->argument_count; i++) {
+        const int32_t slot = mosaic_slot(scalars, counter->body->arguments[i]);
+        scalars->slots.items[slot].argument = i;
+        if (i >= counter->rank) continue;
+        counter->point_slots[i] = slot;
+        mosaic_set(scalars, slot, true, 0);
     }
 }
 
 HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const HloLiteral *const *operands,
-                       int64_t operand_count, MosaicWork *work) {
-    assert(arena && bytes && work && operand_count >= 0);
+                       int64_t operand_count, const HloShape *const *shapes, int64_t shape_count, MosaicWork *work) {
+    assert(arena && bytes && work && operand_count >= 0 && shape_count >= operand_count);
     MlirOperation *top;
     const MlirAttribute *bounds;
     *work = (MosaicWork){0};
@@ -572,11 +601,18 @@ HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const 
     HLO_FAIL_IF(bounds && bounds->ints.count > MOST_AXES, HLO_INVALID_ARGUMENT, "a grid of more than %d axes",
                 MOST_AXES);
     Counter *counter = HLO_ARENA_NEW(arena, Counter, 1);
-    *counter = (Counter){.arena = arena, .operands = operands, .operand_count = operand_count, .is_complete = true};
+    *counter =
+        (Counter){.arena = arena, .is_complete = true, .moves_are_complete = true, .visits_each = 1, .grid_weight = 1};
+    counter->scalars = (MosaicScalars){.arena = arena,
+                                       .operands = operands,
+                                       .operand_count = operand_count,
+                                       .shapes = shapes,
+                                       .shape_count = shape_count};
     counter->body = &kernel->regions[0].blocks[0];
+    const MlirAttribute *scratch = mlir_attribute(kernel, "scratch_operands");
+    counter->scratch_operands = scratch && scratch->kind == MLIR_INTEGER ? scratch->integer : 0;
     read_bounds(counter, bounds);
-    for (int64_t i = 0; i < counter->body->argument_count; i++)
-        hlo_int_map_set(arena, &counter->definitions, key_of(counter->body->arguments[i]), -i - 1);
+    declare_arguments(counter);
     Nodes nodes = {0};
     build(counter, &kernel->regions[0], &nodes);
     find_most_visits(counter);
@@ -585,9 +621,18 @@ HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const 
     counter->steps = 0;
     walk_grid(counter, &nodes);
     work->is_complete = counter->is_complete && counter->steps <= MOST_STEPS;
+    work->moves_are_complete =
+        work->is_complete && counter->moves_are_complete && counter->scalars.steps <= MOSAIC_MOST_STEPS;
     counter->steps = 0;
     int64_t capacity = 0;
     collect(counter, &nodes, work, &capacity);
+    const MosaicGrid grid = {.top = top,
+                             .kernel = kernel,
+                             .bounds = counter->bounds,
+                             .rank = counter->rank,
+                             .weight = counter->grid_weight,
+                             .of_kernel = &counter->scalars};
+    add_windows(counter, &grid, work);
     return HLO_SUCCESS;
 }
 

@@ -28,6 +28,12 @@ typedef struct MosaicOperation {
     HloInts left_contracting, right_contracting, left_batch, right_batch;
 } MosaicOperation;
 
+// A block of an array in HBM that a kernel reads or writes, and how often it does.
+typedef struct MosaicTransfer {
+    const HloShape *block;
+    double count;
+} MosaicTransfer;
+
 // The operations of a kernel on vectors.
 typedef struct MosaicWork {
     const MosaicOperation *operations;
@@ -36,14 +42,20 @@ typedef struct MosaicWork {
     // known or has a known bound, which is counted. If false, the counts are those of running each unknown loop once.
     // Each unknown branch is taken.
     bool is_complete;
+    // What moves between HBM and the chip, by the kernel's own transfers and between points of its grid, and whether
+    // all that decides how often it does is known.
+    const MosaicTransfer *transfers;
+    int64_t transfer_count;
+    bool moves_are_complete;
 } MosaicWork;
 
 // Counts the operations of the kernel in `bytes`, the bytecode. operands[i] is the value of the call's operand i, NULL
-// where that is not a constant. Everything is allocated in `arena`, memory errors jump to hlo_protect(), and the result
-// lives as long as the arena, `bytes` and the operands. INVALID_ARGUMENT for malformed bytecode and for programs
-// without a kernel. Any thread.
+// where that is not a constant; `shapes` are those of the call's operands and then of its results. Everything is
+// allocated in `arena`, memory errors jump to hlo_protect(), and the result lives as long as the arena, `bytes` and the
+// operands. INVALID_ARGUMENT for malformed bytecode and for programs without a kernel. Any thread.
 HLO_NODISCARD HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length,
-                                     const HloLiteral *const *operands, int64_t operand_count, MosaicWork *work);
+                                     const HloLiteral *const *operands, int64_t operand_count,
+                                     const HloShape *const *shapes, int64_t shape_count, MosaicWork *work);
 
 // Decodes base64 of `length` characters in `arena`; NULL unless it is well-formed. *size is the number of bytes.
 unsigned char *mosaic_decode_base64(HloArena *arena, const char *text, size_t length, size_t *size);
