@@ -102,6 +102,8 @@ typedef struct AdviceReport {
     int64_t kind_count, axis_count;
     const AdviceSuggestion *suggestions;  // the fastest first
     int64_t suggestion_count;
+    // A donation of arguments that the program lacks and that lowers the peak, tried too; without options. NULL: none.
+    const AdviceSuggestion *donation;
     int64_t tried;       // changes that were partitioned and timed
     bool is_incomplete;  // the budget ended before all were tried
 } AdviceReport;

@@ -266,8 +266,7 @@ static void find_multiplied(AdviceFacts *facts) {
     }
 }
 
-// The parameters of a result's shape from which it is computed element by element.
-static HloInt64Vector updated_leaves(const AdviceFacts *facts, int64_t result) {
+HloInt64Vector advice_updated_leaves(const AdviceFacts *facts, int64_t result) {
     const SpmdBoundary *boundary = facts->boundary;
     const HloInt64Vector numbers = advice_updated_parameters(facts->arena, facts->module, result);
     HloInt64Vector leaves = {0};
@@ -287,7 +286,7 @@ static HloInt64Vector updated_leaves(const AdviceFacts *facts, int64_t result) {
 static void find_updated(AdviceFacts *facts) {
     const SpmdBoundary *boundary = facts->boundary;
     for (int64_t r = 0; r < boundary->result_count; r++) {
-        const HloInt64Vector leaves = updated_leaves(facts, r);
+        const HloInt64Vector leaves = advice_updated_leaves(facts, r);
         for (int64_t i = 0; i < leaves.count; i++)
             facts->is_weight[leaves.items[i]] |= is_float_array(boundary->parameters[leaves.items[i]].global);
     }
@@ -422,7 +421,7 @@ static bool is_better_name(const AdviceFacts *facts, int64_t leaf, int64_t other
 // The weight of a result's shape from which it is computed element by element, if there is one, else -1. Weights that
 // are multiplied come before their moments.
 static int64_t updated_weight(const AdviceFacts *facts, int64_t result) {
-    const HloInt64Vector leaves = updated_leaves(facts, result);
+    const HloInt64Vector leaves = advice_updated_leaves(facts, result);
     int64_t found = -1;
     for (int64_t i = 0; i < leaves.count; i++)
         if (facts->is_weight[leaves.items[i]] && is_better_name(facts, leaves.items[i], found)) found = leaves.items[i];

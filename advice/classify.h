@@ -40,6 +40,9 @@ void advice_facts_new(HloArena *arena, const CompiledModule *compiled, const Spm
 // Classifies a collective of the program's report.
 void advice_classify(const AdviceFacts *facts, const SpmdCollective *collective, const HloInstruction *op,
                      AdviceFinding *finding);
+// The flattened parameters of a result's shape from which it is computed element by element: an old weight and its
+// moments.
+HloInt64Vector advice_updated_leaves(const AdviceFacts *facts, int64_t result);
 // Axes as "data,model".
 const char *advice_axes_text(const AdviceFacts *facts, uint64_t axes);
 // The flattened number of an entry parameter that is an array; -1 for tuples and NULL.

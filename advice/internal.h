@@ -23,6 +23,8 @@ typedef struct AdviceRequest {
 
 // Fills in the report's suggestions. Memory errors jump to hlo_protect().
 HloStatus advice_suggest(AdviceRequest *request);
+// Fills in the report's donation, where one that is missing saves memory. Memory errors jump to hlo_protect().
+HloStatus advice_suggest_donation(AdviceRequest *request);
 // The share of the whole that a group costs, for folding: of the step's time, else of the bytes.
 double advice_share(const AdviceReport *report, const AdviceAmount *amount);
 // What a step costs, in the unit of the price; negative where the slice has none.

@@ -58,9 +58,10 @@ static void print_head(HloText *text, const AdviceReport *report) {
         hlo_text_format(text, "%smesh %s", text->length ? ", " : "", report->mesh);
         if (*report->mesh_source) hlo_text_format(text, " (%s)", report->mesh_source);
     }
-    hlo_text_format(text, "%s%lld collective%s on %lld devices, ", text->length ? ": " : "",
+    hlo_text_format(text, "%s%lld collective%s on %lld device%s, ", text->length ? ": " : "",
                     (long long)report->collectives->collective_count,
-                    report->collectives->collective_count == 1 ? "" : "s", (long long)report->num_partitions);
+                    report->collectives->collective_count == 1 ? "" : "s", (long long)report->num_partitions,
+                    report->num_partitions == 1 ? "" : "s");
     emu_print_size(report->bytes_per_device, text);
     hlo_text_string(text, " sent by each device\n");
     if (!report->step_picoseconds) return;
@@ -165,6 +166,15 @@ static void print_suggestion(HloText *text, const AdviceReport *report, const Ad
     hlo_text_char(text, '\n');
 }
 
+static void print_donation(HloText *text, const AdviceReport *report) {
+    const AdviceSuggestion *one = report->donation;
+    if (!one) return;
+    hlo_text_string(text, "\nwhat saves memory:\n  peak ");
+    print_change(text, report->hbm_peak_bytes, one->hbm_peak_bytes, emu_print_size);
+    if (one->fits != report->fits) hlo_text_string(text, ", which fits");
+    hlo_text_format(text, "\n    %s\n", one->text);
+}
+
 static void print_suggestions(HloText *text, const AdviceReport *report) {
     const long long tried = (long long)report->tried;
     if (!report->step_picoseconds && report->num_partitions > 1) {
@@ -198,6 +208,7 @@ void advice_print(HloText *text, const AdviceReport *report) {
     }
     print_warnings(text, report);
     print_suggestions(text, report);
+    print_donation(text, report);
 }
 
 // ---- JSON
@@ -244,24 +255,28 @@ static void json_groups(HloJsonWriter *writer, const AdviceReport *report) {
     hlo_json_end_array(writer);
 }
 
+static void json_suggestion(HloJsonWriter *writer, const AdviceSuggestion *one) {
+    hlo_json_begin_object(writer);
+    hlo_json_member_string(writer, "change", one->text);
+    hlo_json_key(writer, "options");
+    hlo_json_begin_array(writer);
+    for (int64_t k = 0; k < one->option_count; k++) hlo_json_string(writer, one->options[k]);
+    hlo_json_end_array(writer);
+    hlo_json_member_double(writer, "step_seconds", (double)one->step_picoseconds * 1e-12);
+    hlo_json_member_int64(writer, "hbm_peak_bytes", one->hbm_peak_bytes);
+    hlo_json_member_int64(writer, "bytes_per_device", one->bytes_per_device);
+    hlo_json_member_bool(writer, "fits", one->fits);
+    hlo_json_end_object(writer);
+}
+
 static void json_suggestions(HloJsonWriter *writer, const AdviceReport *report) {
     hlo_json_key(writer, "suggestions");
     hlo_json_begin_array(writer);
-    for (int64_t i = 0; i < report->suggestion_count; i++) {
-        const AdviceSuggestion *one = &report->suggestions[i];
-        hlo_json_begin_object(writer);
-        hlo_json_member_string(writer, "change", one->text);
-        hlo_json_key(writer, "options");
-        hlo_json_begin_array(writer);
-        for (int64_t k = 0; k < one->option_count; k++) hlo_json_string(writer, one->options[k]);
-        hlo_json_end_array(writer);
-        hlo_json_member_double(writer, "step_seconds", (double)one->step_picoseconds * 1e-12);
-        hlo_json_member_int64(writer, "hbm_peak_bytes", one->hbm_peak_bytes);
-        hlo_json_member_int64(writer, "bytes_per_device", one->bytes_per_device);
-        hlo_json_member_bool(writer, "fits", one->fits);
-        hlo_json_end_object(writer);
-    }
+    for (int64_t i = 0; i < report->suggestion_count; i++) json_suggestion(writer, &report->suggestions[i]);
     hlo_json_end_array(writer);
+    if (!report->donation) return;
+    hlo_json_key(writer, "donation");
+    json_suggestion(writer, report->donation);
 }
 
 void advice_json(HloJsonWriter *writer, const AdviceReport *report) {

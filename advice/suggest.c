@@ -620,6 +620,7 @@ static HloStatus report_helping(Search *search) {
 }
 
 HloStatus advice_suggest(AdviceRequest *request) {
+    if (!request->options->constraints_only) HLO_TRY(advice_suggest_donation(request));
     Search search = {.request = request,
                      .arena = request->report->arena,
                      .mesh = request->facts.mesh,

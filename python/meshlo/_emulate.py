@@ -206,6 +206,11 @@ class Explanation(Printed):
         return self._values["suggestions"]
 
     @property
+    def donation(self) -> dict[str, Any] | None:
+        """A donation of arguments that the program lacks and that lowers the peak: as a suggestion, without options. None: there is none."""
+        return self._values.get("donation")
+
+    @property
     def total_bytes(self) -> int:
         """What one device sends in a step."""
         return self.partitioned.total_bytes

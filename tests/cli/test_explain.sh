@@ -132,3 +132,35 @@ exits 0 "bug: ring attention was called a pipeline" meshlo explain ring.mlir --o
 json "[(g['kind'], g['axes']) for g in j['groups']] == [('sequence-parallel', 'seq')]" "bug: ring attention was called a pipeline: its kind"
 exits 0 "changes of two parameters" meshlo explain "$SOURCE/examples/mlp_gradient_512.hlo" --on v5e-8
 says out "shard params[1][0] as P(None, None)" "bug: a change of params[1][0] was said to be one of params[*][*]"
+
+# Donation that is missing.
+update() { # FIRST LINE: a step of gradient descent with momentum
+    cat <<HLO
+HloModule update, $1
+ENTRY main {
+  w = f32[4096,4096] parameter(0), metadata={op_name="params['w']"}
+  m = f32[4096,4096] parameter(1), metadata={op_name="moments['w']"}
+  x = f32[64,4096] parameter(2), metadata={op_name="x"}
+  y = f32[64,4096] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  g = f32[4096,4096] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  n = f32[4096,4096] add(m, g)
+  v = f32[4096,4096] subtract(w, n)
+  ROOT r = (f32[4096,4096], f32[4096,4096]) tuple(v, n)
+}
+HLO
+}
+update "num_partitions=1" >kept.hlo
+update "num_partitions=1, buffer_donor={ (0, {}), (1, {}) }" >given.hlo
+exits 0 "explain: a missing donation" meshlo explain kept.hlo --on v5e-1
+says out "what saves memory" "explain: a missing donation: what it is for"
+says out "donate_argnames=('params', 'moments')" "explain: a missing donation in JAX's words"
+exits 0 "explain: a missing donation: JSON" meshlo explain kept.hlo --on v5e-1 --json
+cp out kept.json
+exits 0 "explain: the donated program" meshlo emulate given.hlo --on v5e-1 --json
+cp out given.json
+check "explain: a donation keeps its promise" python3 -c "
+import json
+one, got = json.load(open('kept.json'))['donation'], json.load(open('given.json'))
+assert (got['step_seconds'], got['hbm_peak_bytes']) == (one['step_seconds'], one['hbm_peak_bytes']), (one, got['hbm_peak_bytes'])"
+exits 0 "explain: a donated program" meshlo explain given.hlo --on v5e-1 --json
+json "'donation' not in j" "explain: what is donated is not suggested"
