@@ -101,6 +101,10 @@ static void convert_run(const Conversion *c, void *target, const void *source, i
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,
                      int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
     assert(rows >= 0 && columns >= 0);
+    if (from == compute && (rows == 1 || columns == 1)) {  // of a batch of vectors, whose plans would take longer
+        cpu_copy_run(target, 1, source, rows == 1 ? column_stride : row_stride, rows * columns, hlo_type_bytes(from));
+        return;
+    }
     if (from == compute) {
         cpu_copy_strided(NULL, 2, (int64_t[]){rows, columns}, hlo_type_bytes(from), target, (int64_t[]){columns, 1},
                          source, (int64_t[]){row_stride, column_stride});
@@ -115,7 +119,7 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
             const int64_t n = columns - c < kPackBlock ? columns - c : kPackBlock;
             const void *run = (const char *)source + (r * row_stride + c * column_stride) * width;
             if (column_stride != 1) {
-                cpu_copy_strided(NULL, 1, &n, (int)width, line, (int64_t[]){1}, run, &column_stride);
+                cpu_copy_run(line, 1, run, column_stride, n, (int)width);
                 run = line;
             }
             convert_run(&conversion, (char *)target + (r * columns + c) * to_width, run, n);
@@ -139,8 +143,7 @@ void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType t
                 memcpy(converted, run, (size_t)(n * width));
             else
                 convert_run(&conversion, converted, run, n);
-            if (column_stride != 1)
-                cpu_copy_strided(NULL, 1, &n, (int)width, out, &column_stride, line, (int64_t[]){1});
+            if (column_stride != 1) cpu_copy_run(out, column_stride, line, 1, n, (int)width);
         }
 }
 
