@@ -422,14 +422,24 @@ static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal
     return spmd_emit_permute(partitioner, local->hlo, (HloPairs){pairs, count}, reason);
 }
 
-// Part (i + `by`) mod g of a dimension that has g parts of `size` elements, for position i along `axes`.
+// Part (i + `by`) mod `parts` of a dimension that has parts of `size` elements, for position i along `axes`.
 static HloInstruction *emit_part(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim, const SpmdAxes *axes,
-                                 int64_t by, int64_t size) {
-    const int64_t parts = spmd_axes_product(partitioner->mesh, axes);
-    int64_t *starts = HLO_ARENA_NEW(partitioner->arena, int64_t, parts);
-    for (int64_t i = 0; i < parts; i++) starts[i] = (((i + by) % parts + parts) % parts) * size;
-    HloInstruction *start = spmd_emit_look_up(partitioner, axes, starts, parts);
+                                 int64_t parts, int64_t by, int64_t size) {
+    const int64_t positions = spmd_axes_product(partitioner->mesh, axes);
+    int64_t *starts = HLO_ARENA_NEW(partitioner->arena, int64_t, positions);
+    for (int64_t i = 0; i < positions; i++) starts[i] = (((i + by) % parts + parts) % parts) * size;
+    HloInstruction *start = spmd_emit_look_up(partitioner, axes, starts, positions);
     return spmd_emit_dynamic_slice(partitioner, array, dim, start, size);
+}
+
+// The last axes of a dimension by which its tiles have positions in groups of `group`; all of them where no axes end
+// such a group.
+static SpmdAxes axes_in_group(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t group) {
+    for (int32_t left = axes->count - 1; left >= 0; left--) {
+        const SpmdAxes tail = spmd_axes_tail(axes, left);
+        if (spmd_axes_product(mesh, &tail) == group) return tail;
+    }
+    return *axes;
 }
 
 // A permute and an all-to-all after it, as one permute for each of the g parts of a tile. Let the device that would get
@@ -446,9 +456,7 @@ static HloInstruction *run_permute_parts(SpmdPartitioner *partitioner, const Spm
     const int64_t *permuted =
         permuted_devices(partitioner, local->sharding, between, local->partial | local->sharding->manual);
     const SpmdPlaces places = spmd_places(partitioner->arena, mesh, &step->axes);
-    // The position of a tile in its group is that along the axes that the all-to-all's take the place of.
-    const SpmdAxes *now = &local->sharding->dims[step->dim];
-    const SpmdAxes senders = spmd_axes_tail(now, now->count - step->axes.count);
+    const SpmdAxes senders = axes_in_group(mesh, &local->sharding->dims[step->dim], group);
     HloInstruction *padded = pad_for(partitioner, local, step->after, step->target, group);
     const int64_t size = padded->shape->dims[step->target] / group, length = padded->shape->dims[step->dim];
     HloInstruction **received = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, group);
@@ -458,12 +466,12 @@ static HloInstruction *run_permute_parts(SpmdPartitioner *partitioner, const Spm
             const int64_t position = (places.position[permuted[i]] + r) % group;
             pairs[i] = (HloPair){i, spmd_device_at(&places, permuted[i], position)};
         }
-        HloInstruction *part = emit_part(partitioner, padded, step->target, &senders, r, size);
+        HloInstruction *part = emit_part(partitioner, padded, step->target, &senders, group, r, size);
         received[r] = spmd_emit_permute(partitioner, part, (HloPairs){pairs, count}, reason);
     }
     HloInstruction *rounds = spmd_emit_concatenate(partitioner, received, group, step->dim);
     for (int64_t t = 0; t < group; t++)
-        received[t] = emit_part(partitioner, rounds, step->dim, &step->axes, -t, length);
+        received[t] = emit_part(partitioner, rounds, step->dim, &step->axes, group, -t, length);
     HloInstruction *joined = spmd_emit_concatenate(partitioner, received, group, step->dim);
     return spmd_emit_slice(partitioner, joined, step->dim, 0, local_size(partitioner, local, step->after, step->dim),
                            1);

@@ -289,12 +289,6 @@ static SpmdAtomSet changed_atoms(const SpmdSharding *now, const SpmdSharding *af
     return changed;
 }
 
-static void permute_to(Search *search, const SpmdSharding *now, SpmdSharding *after, SpmdAtomSet partial,
-                       int64_t bytes) {
-    send_to(search, after, partial, SPMD_TRANSFER_PERMUTE, changed_atoms(now, after), bytes,
-            (SpmdStep){.kind = SPMD_STEP_PERMUTE});
-}
-
 // A permute to `permuted` and an all-to-all that moves the axes after the first `left` of `dim` to the end of `target`,
 // at once: each part of a tile goes where it belongs, instead of to a device that sends it on.
 static void try_parts(Search *search, const SpmdSharding *now, const SpmdSharding *permuted, SpmdAtomSet partial,
@@ -314,8 +308,19 @@ static void try_parts(Search *search, const SpmdSharding *now, const SpmdShardin
             (SpmdStep){.kind = SPMD_STEP_PERMUTE_PARTS, .dim = dim, .target = target, .axes = run});
 }
 
-// Tries three candidates: one dimension aligned, all of them aligned (with an all-to-all too), and all with the leaving
-// axes put where one all-to-all can take them. Partial and manual axes keep their positions: their devices hold
+// A permute alone, and with each all-to-all after it.
+static void permute_to(Search *search, const SpmdSharding *now, SpmdSharding *after, SpmdAtomSet partial,
+                       int64_t bytes) {
+    send_to(search, after, partial, SPMD_TRANSFER_PERMUTE, changed_atoms(now, after), bytes,
+            (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+    for (int32_t dim = 0; dim < now->rank; dim++)
+        for (int32_t left = after->dims[dim].count - 1; left >= 0; left--)
+            for (int32_t target = 0; target < now->rank; target++)
+                if (target != dim) try_parts(search, now, after, partial, dim, left, target);
+}
+
+// Tries three candidates: one dimension aligned, all of them aligned, and all with the leaving axes put where one
+// all-to-all can take them. Partial and manual axes keep their positions: their devices hold
 // different data. The cost is a whole shard, although devices whose tile does not change send nothing: a permute takes
 // as long as its longest message.
 static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
@@ -329,13 +334,7 @@ static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet pa
         }
         align_dim(search, all, dim, fixed);
     }
-    if (!spmd_sharding_equal(all, now)) {
-        permute_to(search, now, all, partial, bytes);
-        for (int32_t dim = 0; dim < now->rank; dim++)
-            for (int32_t left = all->dims[dim].count - 1; left >= 0; left--)
-                for (int32_t target = 0; target < now->rank; target++)
-                    if (target != dim) try_parts(search, now, all, partial, dim, left, target);
-    }
+    if (!spmd_sharding_equal(all, now)) permute_to(search, now, all, partial, bytes);
     SpmdSharding *ordered = spmd_sharding_copy(search->arena, all);
     for (int32_t dim = 0; dim < now->rank; dim++) {
         for (int32_t target = 0; target < now->rank; target++) order_leaving(search, ordered, dim, target);

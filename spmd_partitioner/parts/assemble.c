@@ -19,6 +19,7 @@
 #include "hlo/ir/attributes.h"
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/parts/owned.h"
 #include "spmd_partitioner/parts/pieces.h"
 
 enum {
@@ -72,7 +73,7 @@ typedef struct Assembly {
     } ops[MOST_OPS];
     const HloInstruction *sources[MOST_OPS];  // ops that are looked through
     int64_t cost;
-    bool follows;    // some leaf is a part of another array than the op's operand
+    bool follows;    // some part is taken of another array than the op's operand, or past a slice of it
     int32_t region;  // that is being looked at
 } Assembly;
 
@@ -101,6 +102,7 @@ static bool collect_regions(Assembly *assembly, const HloInstruction *at, int64_
     const bool follows = depth < MOST_DEPTH && (at == assembly->partitioner->op || spmd_may_follow(at));
     if (follows && hlo_is(at, HLO_OP_SLICE) && is_plain_slice(at, along)) {
         start += HLO_ATTRIBUTES(at, Slice)->starts.items[along];
+        assembly->follows |= at != assembly->partitioner->op;
         look_through(assembly, at);
         return collect_regions(assembly, at->operands[0], start, size, target, depth + 1);
     }
@@ -361,6 +363,7 @@ static int64_t cost_of_unused(const Assembly *assembly) {
         const SpmdSharding *sharding = spmd_local(partitioner, at, 0)->sharding;
         spmd_rule_project(rule, partitioner->mesh, spmd_rule_result(rule, 0), sharding, factors);
         cost = spmd_add_bytes(cost, row->moved(partitioner, rule, factors));
+        cost = spmd_add_bytes(cost, spmd_owned_cost(partitioner, at));
     }
     return cost;
 }

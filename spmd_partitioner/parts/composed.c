@@ -17,6 +17,7 @@
 #include <assert.h>
 
 #include "spmd_partitioner/chain.h"
+#include "spmd_partitioner/parts/owned.h"
 #include "spmd_partitioner/parts/pieces.h"
 
 enum { MOST_DEPTH = 6 };  // of ops that an array is put together of, as far as costs are looked at
@@ -75,6 +76,7 @@ static int64_t cost_of_parts(SpmdPartitioner *partitioner, const HloInstruction 
     partitioner->op = at;
     int64_t cost = row->moved(partitioner, rule, factors);
     partitioner->op = op;
+    if (hlo_is(at, HLO_OP_SLICE)) cost = spmd_add_bytes(cost, spmd_owned_cost(partitioner, at));
     for (int32_t i = 0; i < at->operand_count; i++)
         if (hlo_is(at, HLO_OP_CONCATENATE) || i == 0)
             cost = spmd_add_bytes(cost, cost_of_parts(partitioner, at->operands[i], array, depth - 1));

@@ -103,3 +103,16 @@ bool spmd_broadcast_slice(SpmdPartitioner *partitioner, int64_t limit) {
     spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
     return true;
 }
+
+int64_t spmd_owned_cost(SpmdPartitioner *partitioner, const HloInstruction *slice) {
+    assert(hlo_is(slice, HLO_OP_SLICE));
+    const SpmdLocal *part = spmd_local(partitioner, slice, 0), *whole = spmd_local(partitioner, slice->operands[0], 0);
+    int64_t cost = 0;
+    for (int32_t d = 0; part->hlo && whole->hlo && d < slice->shape->rank; d++)
+        if (is_cut(slice, d) && whole->sharding->dims[d].count && !part->sharding->dims[d].count)
+            cost = spmd_add_bytes(
+                cost, spmd_transfer_cost(partitioner->plan->costs, SPMD_TRANSFER_GATHER,
+                                         spmd_axes_set(&whole->sharding->dims[d]),
+                                         spmd_local_bytes(partitioner->mesh, slice->shape, part->sharding), false));
+    return cost;
+}

@@ -302,8 +302,14 @@ static void concatenate_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// Plans the moves along a sharded dimension: every device sends from its shards of all parts, one after the other. Free
-// parts are made where they are needed. NULL if the moves cannot be planned. `first` is where the part begins in the
+// Whether shards of part `p` have to be sent: not those of a free one, which is made where it is needed, nor of one
+// that every device has whole.
+static bool is_sent(SpmdPartitioner *partitioner, int32_t p, int64_t along, const SpmdAxes *axes) {
+    return spmd_operand(partitioner, p).hlo && !spmd_has_whole(partitioner, p, (int32_t)along, axes);
+}
+
+// Plans the moves along a sharded dimension: every device sends from its shards of all parts, one after the other, but
+// for those that are not sent. NULL if the moves cannot be planned. `first` is where the part begins in the
 // result; `cut.base` where its shard begins in the array that every device sends from.
 static SpmdMoves *plan_parts(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdAxes *axes) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
@@ -314,7 +320,7 @@ static SpmdMoves *plan_parts(SpmdPartitioner *partitioner, const HloInstruction 
     for (int32_t p = 0; p < op->operand_count; p++) {
         sharded.global = op->operands[p]->shape->dims[along];
         sharded.shard = spmd_shard_size(sharded.global, shards);
-        const bool moved = sharded.global > 0 && spmd_operand(partitioner, p).hlo;
+        const bool moved = sharded.global > 0 && is_sent(partitioner, p, along, axes);
         for (int64_t i = 0; moved && i < shards; i++) {
             spmd_moves_add(partitioner->arena, moves, &sharded, i, i * size - first, size, 0);
         }
@@ -324,7 +330,7 @@ static SpmdMoves *plan_parts(SpmdPartitioner *partitioner, const HloInstruction 
     return spmd_moves_plan(partitioner->arena, moves) ? moves : NULL;
 }
 
-// What the moves send. Free parts (constants and the like) are made where they are needed and send nothing.
+// What the moves send.
 static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
@@ -342,7 +348,8 @@ static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *r
                               moves->rounds - moves->own_rounds, false);
 }
 
-// Returns this device's `size` elements of a free array that starts at `first` of the result: made whole, then sliced.
+// Returns this device's `size` elements of an array that starts at `first` of the result: it is there whole, or is made
+// so, and is sliced.
 // `at` is clamped, so that devices whose shard the part does not reach get padding, which choose_by_position() leaves
 // out.
 static HloInstruction *extract_part(SpmdPartitioner *partitioner, const Windowed *windowed, int32_t part, int64_t along,
@@ -370,13 +377,14 @@ static HloInstruction *choose_by_position(SpmdPartitioner *partitioner, const Wi
     return spmd_emit_select(partitioner, inside, before, after);
 }
 
-// The parts that are not free, brought to where they belong; NULL if all are free.
+// The parts that are sent, brought to where they belong; NULL if there are none.
 static HloInstruction *bring_parts(SpmdPartitioner *partitioner, Windowed *windowed, const SpmdMoves *moves) {
     const HloInstruction *op = windowed->rule->op;
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], count = 0;
+    const SpmdAxes *axes = &windowed->sharding->dims[along];
     HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     for (int32_t p = 0; p < op->operand_count; p++) {
-        if (!op->operands[p]->shape->dims[along] || !spmd_operand(partitioner, p).hlo) continue;
+        if (!op->operands[p]->shape->dims[along] || !is_sent(partitioner, p, along, axes)) continue;
         parts[count++] = spmd_factor_operand(partitioner, windowed->rule, windowed->factors, p).hlo;
     }
     if (!count) return NULL;
@@ -385,7 +393,7 @@ static HloInstruction *bring_parts(SpmdPartitioner *partitioner, Windowed *windo
                            windowed->shape->dims[along], &windowed->reason);
 }
 
-// Along a sharded dimension: the exchanged parts, overlaid by position with the free ones.
+// Along a sharded dimension: the exchanged parts, overlaid by position with the others.
 static HloStatus concatenate_sharded(SpmdPartitioner *partitioner, const HloInstruction *op, Windowed *windowed,
                                      const SpmdMoves *moves) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
@@ -393,7 +401,7 @@ static HloStatus concatenate_sharded(SpmdPartitioner *partitioner, const HloInst
     HloInstruction *made = bring_parts(partitioner, windowed, moves);
     for (int32_t p = 0; p < op->operand_count; p++) {
         int64_t length = op->operands[p]->shape->dims[along];
-        if (length > 0 && !spmd_operand(partitioner, p).hlo) {
+        if (length > 0 && !is_sent(partitioner, p, along, &windowed->sharding->dims[along])) {
             HloInstruction *part = extract_part(partitioner, windowed, p, along, first, size);
             HloInstruction *after =
                 made ? choose_by_position(partitioner, windowed, along, first + length, part, made) : part;

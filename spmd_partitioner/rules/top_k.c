@@ -7,7 +7,8 @@
 //     gathered 9 7 9 8, indices 1 3 8 5  chosen 9@1, 9@8
 // Shards are gathered in order and a top-k prefers the earlier of equal elements, so ties are resolved as in the whole
 // array. Each shard sends k values and k indices instead of the row. Where the row itself is less, it is gathered; and
-// where there are many rows, shards of rows are exchanged for whole ones, and only the winners are sent.
+// where there are many rows, candidates (or shards of rows, if they are less) are exchanged for those of whole rows,
+// and only the winners are sent.
 #include <assert.h>
 #include <string.h>
 
@@ -32,8 +33,39 @@ static const SpmdAxes *searched_axes(const SpmdRule *rule, const SpmdAxes *facto
     return &factors[array->dims[array->shape->rank - 1].items[0]];
 }
 
-// The bytes of the candidates, which are values and indices, that one device sends. What would be no less than the
-// shards themselves must not be chosen.
+// How the shards' candidates come together.
+typedef struct Meeting {
+    int32_t dim;   // of the rows, which each device gets a part of; -1: all devices get all candidates
+    int64_t cost;  // of the transfers, the winners' included
+} Meeting;
+
+// The cheaper way for `bytes` of candidates a device. A dimension of rows must divide evenly among the devices.
+static Meeting plan_meeting(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                            int64_t bytes) {
+    const SpmdAxes *axes = searched_axes(rule, factors);
+    const SpmdAtomSet atoms = spmd_axes_set(axes);
+    SpmdCosts *costs = partitioner->plan->costs;
+    const int64_t shards = spmd_axes_product(partitioner->mesh, axes);
+    const int64_t gathered = spmd_times_bytes(bytes, shards - 1), part = bytes / shards * (shards - 1);
+    Meeting best = {-1, spmd_transfer_cost(costs, SPMD_TRANSFER_GATHER, atoms, gathered, false)};
+    const SpmdSharding *rows = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, 0);
+    const SpmdSharding *wanted = spmd_planned(partitioner, 0);
+    for (int32_t d = 0; d + 1 < rows->rank; d++) {
+        const int64_t few = spmd_axes_product(partitioner->mesh, &rows->dims[d]),
+                      size = rule->tensors[0].shape->dims[d];
+        if (!size || size % (few * shards)) continue;
+        SpmdAxes joined = rows->dims[d];
+        spmd_axes_append(&joined, axes);
+        int64_t cost = spmd_transfer_cost(costs, SPMD_TRANSFER_EXCHANGE, atoms, part, false);
+        if (!spmd_axes_equal(&joined, &wanted->dims[d]))
+            cost = spmd_add_bytes(cost, spmd_transfer_cost(costs, SPMD_TRANSFER_GATHER, atoms, part, false));
+        if (cost < best.cost) best = (Meeting){d, cost};
+    }
+    return best;
+}
+
+// What it costs to send the candidates, which are values and indices. What would be no less than the shards themselves
+// must not be chosen.
 static int64_t topk_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const SpmdAxes *axes = searched_axes(rule, factors);
     const HloShape *array = rule->tensors[0].shape, *places = rule->tensors[spmd_rule_result(rule, 1)].shape;
@@ -45,8 +77,7 @@ static int64_t topk_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, co
     if (k * pair >= shard * value || hlo_type_is_complex(array->type)) return SPMD_MOST_BYTES;
     const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, 0);
     const int64_t rows = spmd_local_bytes(partitioner->mesh, array, sharding) / (shard * value);
-    return spmd_transfer_cost(partitioner->plan->costs, SPMD_TRANSFER_GATHER, spmd_axes_set(axes),
-                              spmd_times_bytes(rows, (shards - 1) * k * pair), false);
+    return plan_meeting(partitioner, rule, factors, spmd_times_bytes(rows, k * pair)).cost;
 }
 
 // Emits topk(operand) with another k; leaves[0] are the values, leaves[1] their indices.
@@ -120,7 +151,24 @@ static HloInstruction *emit_take(SpmdPartitioner *partitioner, HloInstruction *a
     return spmd_emit(partitioner, HLO_OP_GATHER, shape, operands, 2, &attributes);
 }
 
-// The best of each shard, gathered, and the best of those: shards come in order, so equal elements keep theirs.
+// The candidates of all shards: of all rows, or of this device's part of dimension `dim` of them.
+static HloInstruction *bring_candidates(SpmdPartitioner *partitioner, HloInstruction *best, const SpmdLocal *searched,
+                                        int32_t dim) {
+    const SpmdReason reason = {.op = partitioner->op, .what = "candidates of the shards"};
+    const int32_t last = best->shape->rank - 1;
+    const SpmdAxes *axes = &searched->sharding->dims[last];
+    if (dim < 0) return spmd_emit_all_gather(partitioner, best, last, axes, &reason);
+    int64_t *dims = hlo_arena_copy(partitioner->arena, searched->global->dims, sizeof(*dims) * (size_t)(last + 1));
+    dims[last] = best->shape->dims[last] * spmd_axes_product(partitioner->mesh, axes);
+    const HloShape *global = hlo_shape_array(spmd_arena(partitioner), best->shape->type, dims, last + 1);
+    SpmdSharding *rows = spmd_sharding_copy(partitioner->arena, searched->sharding);
+    spmd_axes_append(&rows->dims[dim], axes);
+    rows->dims[last] = (SpmdAxes){0};
+    const SpmdLocal candidates = {.hlo = best, .global = global, .sharding = searched->sharding};
+    return spmd_reshard(partitioner, candidates, rows, 0, reason).hlo;
+}
+
+// The best of each shard, brought together, and the best of those: shards come in order, so equal elements keep theirs.
 static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
                                     const SpmdAxes *factors) {
     const HloShape *global = op->operands[0]->shape;
@@ -137,14 +185,16 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
         spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, axes, shard), best[1]->shape->type);
     offset = spmd_emit_splat(partitioner, offset, best[1]->shape->dims, global->rank);
     best[1] = spmd_emit_binary(partitioner, HLO_OP_ADD, best[1], offset);
-    SpmdReason reason = {.op = op, .what = "candidates of the shards"};
-    for (int i = 0; i < 2; i++) best[i] = spmd_emit_all_gather(partitioner, best[i], last, axes, &reason);
+    const int64_t bytes = hlo_shape_bytes(best[0]->shape) + hlo_shape_bytes(best[1]->shape);
+    const int32_t dim = plan_meeting(partitioner, rule, factors, bytes).dim;
+    for (int i = 0; i < 2; i++) best[i] = bring_candidates(partitioner, best[i], &local, dim);
     emit_topk(partitioner, op, best[0], attributes->k, chosen);
     chosen[1] = emit_take(partitioner, best[1], chosen[1]);
     for (int i = 0; i < 2; i++) {
         SpmdSharding *sharding =
             spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, i), factors,
                                spmd_manual_axes(partitioner, op));
+        if (dim >= 0) spmd_axes_append(&sharding->dims[dim], axes);
         spmd_define(partitioner, i, chosen[i], sharding, 0, HLO_OPCODE_COUNT);
     }
     return HLO_SUCCESS;

@@ -89,10 +89,11 @@ static const struct {
      " k = () custom-call(s), custom_call_target=\"dce_sink\", custom_call_has_side_effect=true\n"
      " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}",
      ""},
-    // The best of a row: candidates, unless exchanging rows or gathering a row sends less. Empty arrays send nothing.
+    // The best of a row: candidates, exchanged for those of whole rows, unless exchanging rows or gathering a row sends
+    // less. Empty arrays send nothing.
     {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " ROOT t = (f32[8,2], s32[8,2]) topk(p), k=2, largest=true",
-     "1 all-gather"},
+     "2 all-to-all 1 all-gather"},
     {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
      " ROOT t = (f32[8,8], s32[8,8]) topk(p), k=8, largest=true",
      "1 all-to-all 1 all-gather"},

@@ -41,6 +41,25 @@
     "}\n"                                                                                                    \
     " ROOT t = " Shape " reverse(p), dimensions={" Dims "}, sharding={devices=" Into "}\n}\n"
 
+// An array of 62 rows with one of its own rows at each end, over eight devices.
+#define EDGES(First, Last)                                                                                   \
+    "HloModule m, num_partitions=8\nENTRY e {\n p = f32[62,3] parameter(0), sharding={devices=[8,1]<=[8]}\n" \
+    " a = f32[1,3] slice(p), slice={" First ",[0:3]}\n b = f32[1,3] slice(p), slice={" Last                  \
+    ",[0:3]}\n ROOT c = f32[64,3] concatenate(a, p, b), dimensions={0}, sharding={devices=[8,1]<=[8]}\n}\n"
+
+// Rows that every device has, before sharded ones.
+#define PREFIX(Rows, More, All)                                           \
+    "HloModule m, num_partitions=8\nENTRY e {\n p = f32[" Rows            \
+    ",3] parameter(0), sharding={replicated}\n q = f32[" More             \
+    ",3] parameter(1), sharding={devices=[8,1]<=[8]}\n ROOT c = f32[" All \
+    ",3] concatenate(p, q), dimensions={0}, sharding={devices=[8,1]<=[8]}\n}\n"
+
+// The two largest numbers of each row.
+#define BEST(Rows, Columns, Devices, Needed)                                                \
+    "HloModule m, num_partitions=8\nENTRY e {\n p = f32[" Rows "," Columns                  \
+    "] parameter(0), sharding={devices=" Devices "}\n ROOT t = (f32[" Rows ",2], s32[" Rows \
+    ",2]) topk(p), k=2, largest=true, sharding={{" Needed "}, {" Needed "}}\n}\n"
+
 // The gradient of a weight [D,H] from activations [B,S,D] and the gradient of what it made of them, [B,S,H], which are
 // both sharded as Devices says.
 #define WEIGHT_GRADIENT(N, B, S, D, H, Devices, Result)                       \
@@ -558,6 +577,21 @@ static const SentBytes programs[] = {
      MOVED("f32[16,16,2]", "[2,2,2]<=[2,2,2]T(1,2,0)", "devices=[4,1,2]<=[2,2,2]T(2,0,1)"), 8 * 8 * 4},
     {"axes that change places, uneven", MOVED("f32[12,10]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 168},
     {"axes that change places, elements of one", MOVED("f32[4,4]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 2 * 4},
+    // Of four rounds none sends more than a quarter of the tile.
+    {"axes that join another one", MOVED("f32[32,32]", "[4,2]<=[8]", "devices=[1,8]<=[8]"), 8 * 16 * 4},
+    // Edges that are mirrored or come from the other end: each row goes to the next position once.
+    {"mirrored edges", EDGES("[1:2]", "[60:61]"), 3 * 4},
+    {"edges of the other end", EDGES("[61:62]", "[0:1]"), 2 * 3 * 4},
+    // What every device has is not sent.
+    {"a prefix that every device has", PREFIX("2", "30", "32"), 2 * 3 * 4},
+    {"a prefix of one row", PREFIX("1", "15", "16"), 3 * 4},
+    {"a prefix longer than a shard, uneven", PREFIX("5", "14", "19"), 3 * 3 * 4},
+    // Candidates are exchanged for those of whole rows: two of each row, of eight bytes each.
+    {"the best of sharded rows", BEST("8", "64", "[1,8]<=[8]", "devices=[8,1]<=[8]"), 8 * 2 * 8 * 7 / 8},
+    {"the best of rows of two axes", BEST("8", "64", "[2,4]<=[8]", "devices=[8,1]<=[8]"), 4 * 2 * 8 * 3 / 4},
+    {"the best of sharded rows, everywhere", BEST("64", "128", "[1,8]<=[8]", "replicated"), 2 * 64 * 2 * 8 * 7 / 8},
+    // Seven rows are not divided: all candidates are gathered.
+    {"the best of uneven rows", BEST("7", "63", "[1,8]<=[8]", "replicated"), 7 * 2 * 8 * 7},
     // The devices are reversed as the elements are.
     {"a reversal by an order of devices", REVERSED("4", "f32[8]", "0", "[4]0,1,2,3", "[4]3,2,1,0"), 0},
     {"a reversal by an order of devices, of one element", REVERSED("2", "f32[2,3]", "0", "[2,1]0,1", "[2,1]1,0"), 0},
