@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
@@ -274,18 +275,101 @@ static SpmdInterval reverse_interval(const SpmdMesh *mesh, const HloInstruction 
     return (SpmdInterval){-size, op->shape->dims[dim] - size, 1, size, 1, 0};
 }
 
-static int64_t reverse_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+// Whether a dimension is reversed and sharded.
+static bool is_turned(const HloInstruction *op, const SpmdSharding *sharding, int32_t dim) {
+    return sharding->dims[dim].count && hlo_ints_contain(HLO_ATTRIBUTES(op, Dimensions)->dimensions, dim);
+}
+
+// An array that is reversed shard by shard, with the padding of its last shards, which then comes first.
+static const HloShape *turned_shape(SpmdPartitioner *partitioner, const HloInstruction *op,
+                                    const SpmdSharding *sharding) {
+    int64_t *dims = hlo_arena_copy(spmd_arena(partitioner), op->shape->dims, sizeof(*dims) * (size_t)op->shape->rank);
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        const int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[d]);
+        if (is_turned(op, sharding, d)) dims[d] = shards * spmd_shard_size(dims[d], shards);
+    }
+    return hlo_shape_with_dims(spmd_arena(partitioner), op->shape, dims, op->shape->rank);
+}
+
+// What shard i of the result is of that: the elements after the padding.
+static SpmdInterval turned_interval(const HloInstruction *op, const HloShape *turned, int32_t dim, int64_t size) {
+    return (SpmdInterval){size, turned->dims[dim] - op->shape->dims[dim], 1, size, 1, 0};
+}
+
+// The bytes that a device sends if whole shards change places along all dimensions at once, and their neighbours'
+// elements fill up what the padding has shifted.
+static int64_t turned_bytes(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdSharding *sharding) {
+    const HloShape *turned = turned_shape(partitioner, op, sharding);
+    int64_t bytes = spmd_local_bytes(partitioner->mesh, op->shape, sharding);
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        const int64_t size =
+            spmd_shard_size(op->shape->dims[d], spmd_axes_product(partitioner->mesh, &sharding->dims[d]));
+        if (is_turned(op, sharding, d))
+            bytes = spmd_add_bytes(
+                bytes, spmd_window_bytes(partitioner, turned, sharding, d, turned_interval(op, turned, d, size)));
+    }
+    return bytes;
+}
+
+// Dimension by dimension.
+static int64_t windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     return spmd_windowed_bytes(partitioner, rule, 0, factors, reverse_interval);
 }
 
-// The window of a reversed dimension is the mirrored shard in the operand's order; the local op reverses it.
+static int64_t reverse_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const SpmdSharding *sharding =
+        spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0), factors, 0);
+    const int64_t one_by_one = windowed_bytes(partitioner, rule, factors);
+    return hlo_smaller(one_by_one, turned_bytes(partitioner, rule->op, sharding));
+}
+
+// Whole shards change places, each is reversed, and then shifted over the padding.
+static HloInstruction *turn(SpmdPartitioner *partitioner, const Windowed *windowed) {
+    const HloInstruction *op = windowed->rule->op;
+    const SpmdSharding *sharding = windowed->sharding;
+    SpmdLocal local = {
+        .hlo = windowed->operand.hlo, .global = turned_shape(partitioner, op, sharding), .sharding = sharding};
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        if (!is_turned(op, sharding, d)) continue;
+        const int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[d]);
+        int64_t *sources = HLO_ARENA_NEW(partitioner->arena, int64_t, shards);
+        for (int64_t i = 0; i < shards; i++) sources[i] = shards - 1 - i;
+        local.hlo =
+            spmd_emit_permute(partitioner, local.hlo, spmd_pairs_of_positions(partitioner, &sharding->dims[d], sources),
+                              &windowed->reason);
+    }
+    local.hlo = spmd_clone(partitioner, op, windowed->shape, &local.hlo, 1);
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        if (!is_turned(op, sharding, d) || local.global->dims[d] == op->shape->dims[d]) continue;
+        const SpmdInterval interval = turned_interval(op, local.global, d, windowed->shape->dims[d]);
+        local.hlo = spmd_emit_window(partitioner, local, d, &sharding->dims[d], interval, NULL, &windowed->reason);
+    }
+    return local.hlo;
+}
+
+// The window of a reversed dimension is the mirrored shard in the operand's order; the local op reverses it. Several
+// uneven dimensions are turned together where that sends less.
 static HloStatus reverse_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_REVERSE));
     Windowed windowed = begin(partitioner, op, true);
+    bool uneven = false, sharded = true;
     for (int32_t d = 0; d < op->shape->rank; d++) {
-        if (moves(&windowed, d)) take_window(partitioner, &windowed, d, reverse_interval, NULL);
+        if (!is_turned(op, windowed.sharding, d)) continue;
+        const int64_t shards = spmd_axes_product(partitioner->mesh, &windowed.sharding->dims[d]);
+        uneven |= op->shape->dims[d] % shards != 0;
+        sharded &= windowed.operand.sharding->dims[d].count > 0;
     }
-    HloInstruction *made = spmd_clone(partitioner, op, windowed.shape, &windowed.operand.hlo, 1);
+    HloInstruction *made;
+    if (uneven && sharded &&
+        turned_bytes(partitioner, op, windowed.sharding) <
+            windowed_bytes(partitioner, windowed.rule, windowed.factors)) {
+        made = turn(partitioner, &windowed);
+    } else {
+        for (int32_t d = 0; d < op->shape->rank; d++) {
+            if (moves(&windowed, d)) take_window(partitioner, &windowed, d, reverse_interval, NULL);
+        }
+        made = spmd_clone(partitioner, op, windowed.shape, &windowed.operand.hlo, 1);
+    }
     spmd_define(partitioner, 0, made, windowed.sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }

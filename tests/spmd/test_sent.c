@@ -577,6 +577,13 @@ static const SentBytes programs[] = {
      MOVED("f32[16,16,2]", "[2,2,2]<=[2,2,2]T(1,2,0)", "devices=[4,1,2]<=[2,2,2]T(2,0,1)"), 8 * 8 * 4},
     {"axes that change places, uneven", MOVED("f32[12,10]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 168},
     {"axes that change places, elements of one", MOVED("f32[4,4]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 2 * 4},
+    // The whole shard to the other end of both dimensions, then two rows and a column of the neighbours.
+    {"a reversal of two uneven dimensions", REVERSED("8", "f32[62,61]", "0,1", "[4,2]<=[8]", "[4,2]<=[8]"),
+     16 * 31 * 4 + 2 * 31 * 4 + 16 * 4},
+    {"a reversal of an even dimension and an uneven one",
+     REVERSED("8", "f32[64,61]", "0,1", "[4,2]<=[8]", "[4,2]<=[8]"), 16 * 31 * 4 + 16 * 4},
+    // A permute of single elements does all of it.
+    {"a reversal of three elements of size one", REVERSED("8", "f32[3,2]", "0,1", "[4,2]<=[8]", "[4,2]<=[8]"), 4},
     // Of four rounds none sends more than a quarter of the tile.
     {"axes that join another one", MOVED("f32[32,32]", "[4,2]<=[8]", "devices=[1,8]<=[8]"), 8 * 16 * 4},
     // Edges that are mirrored or come from the other end: each row goes to the next position once.
