@@ -34,6 +34,20 @@ static void same_dims(SpmdRule *rule, int32_t dims, int64_t along) {
     }
 }
 
+// Decompositions of batches of matrices. The right-hand sides of a triangular solve are independent of each other too:
+// columns, or rows where the triangle stands on the right.
+static void batched_rule(SpmdRule *rule, const HloInstruction *op) {
+    const int32_t rank = rule->operand_count ? rule->tensors[0].shape->rank : 0, result = spmd_rule_result(rule, 0);
+    same_dims(rule, rank - 2, -1);
+    if (hlo_custom_call_routine(op) != HLO_CALL_ROUTINE_trsm || rule->operand_count != 2 || rank < 2 ||
+        rule->tensors[1].shape->rank != rank || rule->tensors[result].shape->rank != rank)
+        return;
+    const int32_t side = rank - (hlo_custom_call_option(op, "side", 'L') == 'L' ? 1 : 2);
+    const int32_t factor = spmd_rule_factor(rule, SPMD_PASS, rule->tensors[result].shape->dims[side]);
+    spmd_rule_map(rule, 1, side, factor);
+    spmd_rule_map(rule, result, side, factor);
+}
+
 // The rule that the user gives to a call which is not known here. Sums are what Shardy takes reductions for.
 static void users_rule(SpmdRule *rule, const char *text) {
     rule->unreadable = !spmd_sharding_rule_read(rule, text);
@@ -62,7 +76,7 @@ static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
         case HLO_CALL_INSPECT:
         case HLO_CALL_ELEMENTWISE: same_dims(rule, rank, -1); return;
         case HLO_CALL_TOPK: same_dims(rule, rank, hlo_custom_call_top_k_dimension(op)); return;
-        case HLO_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0, -1); return;
+        case HLO_CALL_BATCHED: batched_rule(rule, op); return;
         case HLO_CALL_SINK:
         case HLO_CALL_FULL_TO_SHARD:
         case HLO_CALL_SHARD_TO_FULL:

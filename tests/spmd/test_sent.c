@@ -54,6 +54,15 @@
     ",3] parameter(1), sharding={devices=[8,1]<=[8]}\n ROOT c = f32[" All \
     ",3] concatenate(p, q), dimensions={0}, sharding={devices=[8,1]<=[8]}\n}\n"
 
+// A triangular solve as JAX writes it, from a side.
+#define SOLVE(Side, Shape, Devices)                                                                               \
+    "HloModule m, num_partitions=8\nENTRY e {\n a = f32[6,6] parameter(0), sharding={replicated}\n b = f32" Shape \
+    " parameter(1), sharding={devices=" Devices "}\n s = f32" Shape                                               \
+    " custom-call(a, b), custom_call_target=\"lapack_strsm_ffi\", frontend_attributes={num_batch_dims=\"0\"}, "   \
+    "backend_config={diag = 85 : ui8, side = " Side                                                               \
+    " : ui8, trans_x = 78 : ui8, uplo = 76 : ui8}\n ROOT t = f32" Shape " copy(s), sharding={devices=" Devices    \
+    "}\n}\n"
+
 // The two largest numbers of each row.
 #define BEST(Rows, Columns, Devices, Needed)                                                \
     "HloModule m, num_partitions=8\nENTRY e {\n p = f32[" Rows "," Columns                  \
@@ -584,6 +593,13 @@ static const SentBytes programs[] = {
      REVERSED("8", "f32[64,61]", "0,1", "[4,2]<=[8]", "[4,2]<=[8]"), 16 * 31 * 4 + 16 * 4},
     // A permute of single elements does all of it.
     {"a reversal of three elements of size one", REVERSED("8", "f32[3,2]", "0,1", "[4,2]<=[8]", "[4,2]<=[8]"), 4},
+    // Right-hand sides are independent of each other: columns on the left, rows on the right. The unknowns are not.
+    {"columns of a triangular solve", SOLVE("76", "[6,16]", "[1,8]<=[8]"), 0},
+    {"columns of a triangular solve, uneven", SOLVE("76", "[6,13]", "[1,8]<=[8]"), 0},
+    {"columns of a triangular solve, two axes", SOLVE("76", "[6,16]", "[1,8]<=[2,4]T(1,0)"), 0},
+    {"rows of a triangular solve on the right", SOLVE("82", "[16,6]", "[8,1]<=[8]"), 0},
+    {"one row of a triangular solve on the right", SOLVE("82", "[1,6]", "[1,1,8]<=[8] last_tile_dim_replicate"), 0},
+    {"unknowns of a triangular solve", SOLVE("76", "[6,16]", "[2,1,4]<=[8] last_tile_dim_replicate"), 6 * 16 * 4 / 2},
     // Of four rounds none sends more than a quarter of the tile.
     {"axes that join another one", MOVED("f32[32,32]", "[4,2]<=[8]", "devices=[1,8]<=[8]"), 8 * 16 * 4},
     // Edges that are mirrored or come from the other end: each row goes to the next position once.
