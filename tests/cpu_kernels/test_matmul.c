@@ -649,6 +649,48 @@ Test(cpu_matmul, narrow_and_shallow_products_are_chains) {
     }
 }
 
+// Zeros of the left side at the beginning of a block of its depth are skipped; not so where the right side has
+// infinities or NaNs, whose products with them are NaN, nor at the block's end. Row 7 has sums of -0, from products
+// that are too small for any number: zeros after them make these 0 in column 5, and keep them in column 4.
+Test(cpu_matmul, blocks_of_zeros_are_chains) {
+    enum { kMost = 512 * 512, kRows = 150, kColumns = 70, kDepth = 900 };
+    static float a[kMost], b[kMost], before[kMost];
+    for (int i = 0; i < kMost; i++) {
+        b[i] = (float)small_random() / 3 - 1, before[i] = (float)small_random() / 5;
+        if (i % 1009 == 7 || i / kColumns == 7) before[i] = -0.0f;
+        if (i % kColumns == 4 || i % kColumns == 5) b[i] = i % kColumns == 5 && i / kColumns > 60 ? 1e-30f : -1e-30f;
+    }
+    for (int special = 0; special < 3; special++) {
+        if (special) b[5 * kColumns + 3] = special == 1 ? INFINITY : NAN;
+        for (int form = 2 * levels_first(); form <= 2 * levels_last() + 1; form++) {
+            CpuPool *pool;
+            cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, (CpuFeatures)(form / 2), &pool));
+            for (int layouts = 0; layouts < 12; layouts++) {
+                CpuGemm g = {.element = CPU_GEMM_F32,
+                             .accumulate = layouts >= 6,
+                             .m = kRows,
+                             .n = kColumns,
+                             .k = kDepth,
+                             .ldc = kColumns,
+                             .b_k_stride = kColumns,
+                             .b_n_stride = 1};
+                layout_strides(layouts % 2, g.m, g.k, &g.a_m_stride, &g.a_k_stride);
+                for (int64_t m = 0; m < g.m; m++)
+                    for (int64_t k = 0; k < g.k; k++) {
+                        const bool used = layouts % 3 == 0   ? k >= 5 * m
+                                          : layouts % 3 == 1 ? k <= 5 * m
+                                                             : k / 300 == m / 50;
+                        const float zero = m == 7 || (m + k) % 3 ? 0.0f : -0.0f,
+                                    value = m == 7 ? 1e-30f : (float)small_random() / 7;
+                        a[m * g.a_m_stride + k * g.a_k_stride] = used ? value : zero;
+                    }
+                check_chains(pool, form / 2, g, a, b, before);
+            }
+            cpu_pool_free(pool);
+        }
+    }
+}
+
 // Any number of workers gives the same bits.
 Test(cpu_matmul, tiles_do_not_depend_on_workers) {
     enum { kSize = 300 };

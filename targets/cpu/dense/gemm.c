@@ -17,6 +17,7 @@
 #include "targets/cpu/dense/gemm.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -32,6 +33,8 @@ enum { kRowTiles = 12, kColumns = 4096, kUnitColumns = 512, kSlack = 128 };
 enum { kFewRowsPanels = 4 };
 // Up to this depth, an element of packed a would be used for fewer multiplications than it takes to copy it.
 enum { kShallow = 8 };
+// Zeros of a panel of a from which skipping them pays.
+enum { kWorthSkipping = 16 };
 // Rows of a unit of parallel work of a product with few columns.
 enum { kNarrowUnitRows = 64 };
 
@@ -118,12 +121,83 @@ typedef struct Block {
     char *c;
     int64_t k0, depth, n0, columns;  // of the packed block of b
     char *packed_b;
-    char *packed_a;  // of one worker
+    _Atomic(int) b_is;  // kUnknown until b_is_finite() has looked at packed_b
+    char *packed_a;     // of one worker
     size_t packed_a_each;
 } Block;
 
+// ---- zeros of a
+
+// Masks, rows that belong to one of several experts, and transposed causal attention give left sides with blocks of
+// zeros. Sums start with 0, which products of zeros do not change unless b has infinities or NaNs: so the chains of a
+// panel of a may start after its leading zeros. Those at its end change a sum of -0.
+
+enum { kUnknown, kFinite, kNotFinite };
+
+static bool is_float(CpuGemmElement element) {
+    return element == CPU_GEMM_F32 || element == CPU_GEMM_F64;
+}
+
+// Whether the elements at one k of a packed panel of a are zero: their number is even, so that they are whole words.
+static bool is_zero(const Block *block, const char *at) {
+    const uint64_t mask = block->g->element == CPU_GEMM_F32   ? UINT64_C(0x7fffffff7fffffff)
+                          : block->g->element == CPU_GEMM_F64 ? UINT64_C(0x7fffffffffffffff)
+                                                              : UINT64_MAX;
+    const int64_t bytes = (int64_t)block->kernels->mr * block->kernels->width;
+    uint64_t any = 0;
+    for (int64_t i = 0; i < bytes; i += (int64_t)sizeof any) {
+        uint64_t word;
+        memcpy(&word, at + i, sizeof word);
+        any |= word & mask;
+    }
+    return any == 0;
+}
+
+// Returns the k after the leading zeros of a panel of a, 0 if they are few.
+static int64_t first_of(const Block *block, const char *panel) {
+    const int64_t step = (int64_t)block->kernels->mr * block->kernels->width;
+    int64_t k = 0;
+    while (k < block->depth && is_zero(block, panel + k * step)) k++;
+    return k >= kWorthSkipping ? k : 0;
+}
+
+static bool all_finite(CpuGemmElement element, const char *packed, int64_t bytes) {
+    const uint64_t low = UINT64_C(0x7f800000), high = low << 32, wide = UINT64_C(0x7ff) << 52;
+    bool infinite = false;
+    for (int64_t at = 0; at + 8 <= bytes; at += 8) {
+        uint64_t word;
+        memcpy(&word, packed + at, sizeof word);
+        infinite |= element == CPU_GEMM_F64 ? (word & wide) == wide : (word & low) == low || (word & high) == high;
+    }
+    return !infinite;
+}
+
+// Whether the packed block of b has neither infinities nor NaNs. Workers that ask at the same time find the same.
+static bool b_is_finite(Block *block) {
+    if (!is_float(block->g->element)) return true;
+    int known = atomic_load_explicit(&block->b_is, memory_order_relaxed);
+    if (known == kUnknown) {
+        const int64_t lanes = hlo_round_up(block->columns, block->kernels->nr),
+                      bytes = lanes * block->depth * block->kernels->width;
+        known = all_finite(block->g->element, block->packed_b, bytes) ? kFinite : kNotFinite;
+        atomic_store_explicit(&block->b_is, known, memory_order_relaxed);
+    }
+    return known == kFinite;
+}
+
+// Sets the k that the chains of each panel of a start with.
+static void find_starts(Block *block, int64_t rows, const char *packed_a, int64_t *starts) {
+    const int64_t mr = block->kernels->mr, panel = mr * block->depth * block->kernels->width;
+    for (int64_t i = 0; i < rows; i += mr) {
+        starts[i / mr] = first_of(block, packed_a + i / mr * panel);
+        if (starts[i / mr] > 0 && !b_is_finite(block)) starts[i / mr] = 0;
+    }
+}
+
+// ---- one block, continued
+
 // Multiplies rows [m0, m0 + rows) with columns [j0, j1) of the packed block of b.
-static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t j0, int64_t j1, char *packed_a) {
+static void multiply_rows(Block *block, int64_t m0, int64_t rows, int64_t j0, int64_t j1, char *packed_a) {
     assert(m0 >= 0 && rows >= 0 && j0 <= j1);
     const CpuGemmKernels *kernels = block->kernels;
     const CpuGemm *g = block->g;
@@ -132,16 +206,22 @@ static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t 
     const unsigned mode = flush_subnormals(g);
     const char *a = block->a + (m0 * g->a_m_stride + block->k0 * g->a_k_stride) * width;
     const bool shallow = depth <= kShallow;
-    if (!shallow) kernels->pack(packed_a, mr, a, rows, depth, g->a_m_stride, g->a_k_stride);
+    int64_t starts[kRowTiles];
+    if (!shallow) {
+        kernels->pack(packed_a, mr, a, rows, depth, g->a_m_stride, g->a_k_stride);
+        find_starts(block, rows, packed_a, starts);
+    }
     for (int64_t j = j0; j < j1; j += nr) {
         const char *b = block->packed_b + j * depth * width;
         const int64_t columns = hlo_smaller(nr, j1 - j);
         char *c = block->c + (m0 * g->ldc + block->n0 + j) * width;
         if (shallow)
             kernels->small(rows, columns, depth, a, g->a_m_stride, g->a_k_stride, b, nr, c, g->ldc, accumulate);
-        for (int64_t i = 0; i < rows && !shallow; i += mr)
-            kernels->tile(depth, packed_a + i * depth * width, b, c + i * g->ldc * width, g->ldc,
-                          hlo_smaller(mr, rows - i), columns, accumulate);
+        for (int64_t i = 0; i < rows && !shallow; i += mr) {
+            const int64_t k = starts[i / mr];
+            kernels->tile(depth - k, packed_a + (i * depth + k * mr) * width, b + k * nr * width,
+                          c + i * g->ldc * width, g->ldc, hlo_smaller(mr, rows - i), columns, accumulate);
+        }
     }
     restore_subnormals(mode);
 }
@@ -288,6 +368,7 @@ void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void
                 multiply_few_rows(&block, 0, hlo_divide_up(block.columns, kernels->nr), block.packed_a, block.packed_b);
                 continue;
             }
+            atomic_store_explicit(&block.b_is, kUnknown, memory_order_relaxed);
             pack_columns(&block, 0, block.columns);
             for (int64_t m0 = 0; m0 < g->m; m0 += rows_of_block(kernels))
                 multiply_rows(&block, m0, hlo_smaller(rows_of_block(kernels), g->m - m0), 0, block.columns,
@@ -316,7 +397,7 @@ static int64_t column_unit(const Block *block) {
 
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
-    const Block *block = argument;
+    Block *block = argument;
     const int64_t rows = rows_of_block(block->kernels), columns = column_unit(block),
                   across = hlo_divide_up(block->columns, columns);
     for (int64_t unit = begin; unit < end; unit++) {
@@ -341,6 +422,7 @@ static void run_block(CpuPool *pool, Block *block) {
         return;
     }
     const int64_t rows = rows_of_block(block->kernels), columns = column_unit(block);
+    atomic_store_explicit(&block->b_is, kUnknown, memory_order_relaxed);
     cpu_pool_parallel_for_grain(pool, hlo_divide_up(panels, kPanelsPerUnit), 1, pack_task, block);
     cpu_pool_parallel_for_grain(pool, hlo_divide_up(block->g->m, rows) * hlo_divide_up(block->columns, columns), 1,
                                 multiply_task, block);
