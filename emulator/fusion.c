@@ -224,13 +224,10 @@ static bool is_multiplied_wide(const HloInstruction *array) {
     return false;
 }
 
-// Whether one of several batch dimensions of a product is 1, and its result is transposed, perhaps after a few steps.
-static bool has_unit_batch(const HloInstruction *product) {
-    const HloInts batch = HLO_ATTRIBUTES(product, Dot)->lhs_batch;
-    bool found = false;
-    for (int64_t i = 0; i < batch.count; i++) found |= product->operands[0]->shape->dims[batch.items[i]] == 1;
+// Whether the results of a product are transposed by the few steps that alone read them.
+static bool is_transposed(const HloInstruction *product) {
     const HloInstruction *at = product;
-    for (int step = 0; found && batch.count > 1 && step < MAX_STEPS_TO_NARROW && at->users.count == 1; step++) {
+    for (int step = 0; step < MAX_STEPS_TO_NARROW && at->users.count == 1; step++) {
         at = at->users.items[0];
         if (at->opcode == HLO_OP_TRANSPOSE) return true;
         if (emu_instruction_class(at) != EMU_OP_VECTOR) return false;
@@ -238,12 +235,22 @@ static bool has_unit_batch(const HloInstruction *product) {
     return false;
 }
 
+// Whether one of several batch dimensions of a product is 1.
+static bool has_unit_batch(const HloInstruction *product) {
+    const HloInts batch = HLO_ATTRIBUTES(product, Dot)->lhs_batch;
+    bool found = false;
+    for (int64_t i = 0; i < batch.count; i++) found |= product->operands[0]->shape->dims[batch.items[i]] == 1;
+    return found && batch.count > 1;
+}
+
 // Whether the exponentials of a softmax are made where they are added up and again where they are multiplied, from
 // scores in memory. libtpu 0.0.42 has one kernel for the largest of each row, the exponentials and their sum, but not
-// where a product reads these in f32, nor where a batch of 1 is in the way.
-static bool keeps_scores(const HloInstruction *instruction) {
+// where a product reads these in f32, nor of scores that are transposed (grouped queries) if a batch of 1 is in the way
+// or several products read the exponentials, as in the backward pass.
+static bool keeps_scores(const HloInstruction *instruction, int64_t products) {
     const HloInstruction *scores = hlo_is(instruction, HLO_OP_EXP) ? scores_of(instruction) : NULL;
-    return scores && (has_unit_batch(scores) || is_multiplied_wide(instruction));
+    if (!scores) return false;
+    return is_multiplied_wide(instruction) || (is_transposed(scores) && (has_unit_batch(scores) || products > 1));
 }
 
 // Whether an instruction reads at most one array that is as large as its result.
@@ -387,7 +394,7 @@ static bool may_repeat(const Planner *planner, const HloInstruction *instruction
         products += kind == EMU_OP_MATRIX;
     }
     if (with_sums && products > 0 && cost > CHEAP_COST &&
-        (widens_product(planner, instruction) || keeps_scores(instruction)))
+        (widens_product(planner, instruction) || keeps_scores(instruction, products)))
         return true;
     const int bits = hlo_type_info(instruction->shape->type)->bits;
     const bool with_sources = cost > CHEAP_COST && cost <= HIDDEN_COST && !is_epilogue(planner, instruction);

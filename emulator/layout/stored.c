@@ -29,7 +29,7 @@ static bool is_open(const HloInstruction *instruction) {
 }
 
 // A select-and-scatter steps over its windows with the last dimension that these do not slide along in the lanes, and
-// the first one in the sublanes.
+// the first one in the sublanes, or the other way round where that fills the lanes better: features and a batch.
 static const HloShape *read_by_scatter(HloArena *arena, const EmuChip *chip, const HloInstruction *scatter,
                                        const HloShape *stored) {
     const HloWindow *window = HLO_ATTRIBUTES(scatter, Window)->window;
@@ -40,7 +40,10 @@ static const HloShape *read_by_scatter(HloArena *arena, const EmuChip *chip, con
         first = first < 0 ? dim : first;
         last = dim;
     }
-    return last > first ? with_minor(arena, chip, stored, last, first) : stored;
+    if (last <= first) return stored;
+    return emu_batch_fills_lanes(stored->dims[first], stored->dims[last])
+               ? with_minor(arena, chip, stored, first, last)
+               : with_minor(arena, chip, stored, last, first);
 }
 
 // A shape whose dimension `features` is divided into groups, with the features of a group in the lanes and the batch in

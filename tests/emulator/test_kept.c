@@ -113,6 +113,27 @@ Test(emulator_kept, bug_exponentials_that_products_read_in_f32_are_made_again) {
     cr_expect_eq(attention("f32", "f32", "4", "2048", "v4-8"), 512);
 }
 
+// bug: the exponentials of grouped queries, whose scores are transposed, were kept beside the scores also where several
+// products read them, as in the gradient.
+Test(emulator_kept, bug_several_products_make_exponentials_of_transposed_scores) {
+    static const char program[] =
+        "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n"
+        "most { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a,b) }\n"
+        "ENTRY e { q = bf16[4,1024,4,4,128] parameter(0)\n k = bf16[4,1024,4,128] parameter(1)\n "
+        "v = bf16[4,1024,4,128] parameter(2)\n u = bf16[4,1024,4,128] parameter(3)\n s = f32[4,4,1024,1024,4] "
+        "dot(k,q), lhs_batch_dims={0,2}, rhs_batch_dims={0,2}, lhs_contracting_dims={3}, rhs_contracting_dims={4}\n "
+        "w = f32[4,4,4,1024,1024] transpose(s), dimensions={0,1,4,3,2}\n low = f32[] constant(-inf)\n "
+        "m = f32[4,4,4,1024] reduce(w,low), dimensions={4}, to_apply=most\n mb = f32[4,4,4,1024,1024] broadcast(m), "
+        "dimensions={0,1,2,3}\n d = f32[4,4,4,1024,1024] subtract(w,mb)\n x = f32[4,4,4,1024,1024] exponential(d)\n "
+        "zero = f32[] constant(0)\n sum = f32[4,4,4,1024] reduce(x,zero), dimensions={4}, to_apply=add\n "
+        "sums = f32[4,4,4,1024,1024] broadcast(sum), dimensions={0,1,2,3}\n p = f32[4,4,4,1024,1024] divide(x,sums)\n "
+        "n = bf16[4,4,4,1024,1024] convert(p)\n o = bf16[4,4,4,1024,128] dot(n,v), lhs_batch_dims={0,1}, "
+        "rhs_batch_dims={0,2}, lhs_contracting_dims={4}, rhs_contracting_dims={1}\n o2 = bf16[4,4,4,1024,128] "
+        "dot(n,u), lhs_batch_dims={0,1}, rhs_batch_dims={0,2}, lhs_contracting_dims={4}, rhs_contracting_dims={1}\n "
+        "ROOT r = (bf16[4,4,4,1024,128], bf16[4,4,4,1024,128]) tuple(o,o2) }";
+    cr_assert_eq(temporaries(program, "v5e-1"), 256 * MIB);
+}
+
 // bug: arrays between kernels were in VMEM on chips whose two cores are one device. libtpu 0.0.42 has the results of
 // kernels in HBM there.
 Test(emulator_kept, bug_results_were_in_vmem_of_two_cores) {
