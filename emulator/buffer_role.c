@@ -102,10 +102,14 @@ static const HloInstruction *reader_of(const HloInstruction *loop, int64_t index
     return NULL;
 }
 
-// What a loop makes of an array in its state; NULL if the array is not there.
-static const char *stack_role(HloArena *arena, const HloInstruction *value) {
-    int64_t index;
-    const HloInstruction *loop = loop_with(value, &index);
+// What a loop makes of an array in its state, which begins as this buffer, or which the loop makes; NULL if the array
+// is not there.
+static const char *stack_role(HloArena *arena, const EmuBuffer *buffer) {
+    const HloInstruction *value = buffer->instruction;
+    int64_t index = buffer->leaf;
+    const bool is_loop = hlo_is(value, HLO_OP_WHILE) && index >= 0 && index < value->shape->element_count &&
+                         hlo_shape_is_array(value->shape->elements[index]);
+    const HloInstruction *loop = is_loop ? value : loop_with(value, &index);
     if (!loop || hlo_loop_element_is_invariant(loop, index)) return NULL;
     const HloInstruction *reader = reader_of(loop, index);
     if (reader)
@@ -137,6 +141,6 @@ const char *emu_buffer_role(HloArena *arena, const EmuBuffer *buffer) {
         return hlo_arena_format(arena, "%s of %s", gathers ? "gathered copy" : "copy",
                                 parameter_text(arena, parameter));
     if (gathers) return "gathered array";
-    const char *stack = stack_role(arena, value);
+    const char *stack = stack_role(arena, buffer);
     return stack ? stack : scope_role(value);
 }

@@ -97,7 +97,7 @@ static int part_of(const EmuOp *op) {
 static void add_up(const EmuReport *report, int64_t *parts) {
     for (int64_t i = 0; i < report->op_count; i++) {
         const EmuOp *op = &report->ops[i];
-        if (op->network || op->bound == EMU_BOUND_NONE) continue;
+        if (op->network || op->bound == EMU_BOUND_NONE || op->in_shorter_branch) continue;
         int64_t *part = &parts[part_of(op)];
         *part = emu_add(*part, emu_times(op->duration, (double)op->count));
     }

@@ -301,7 +301,8 @@ static void print_alike(const EmuReport *report, const Alike *alike, HloText *te
     }
     hlo_text_string(text, op->name);
     if (alike->count > 1) hlo_text_format(text, " and %lld alike", (long long)(alike->count - 1));
-    hlo_text_format(text, " (%s), bound by %s%s%s\n", op->opcode, emu_bound_name(op->bound), *op->source ? ", " : "",
+    hlo_text_format(text, " (%s), bound by %s%s%s%s\n", op->opcode, emu_bound_name(op->bound),
+                    op->in_shorter_branch ? ", in a branch that the step does not take" : "", *op->source ? ", " : "",
                     op->source);
 }
 
@@ -343,6 +344,21 @@ static void print_utilisation(const EmuReport *report, HloText *text) {
     const char *rest = report->recomputed_flops_per_device > 0 ? "with recomputation" : "of all products";
     if (report->hfu > report->mfu) hlo_text_format(text, ", %s HFU %.1f %%", rest, 100 * report->hfu);
     if (report->tokens > 0 && step > 0) hlo_text_format(text, ", %.4g tokens/s", report->tokens / step);
+}
+
+// How many devices compute a product alike from which on the report says so.
+#define NOTABLE_COPIES 1.5
+
+// Notes of what makes utilisations unusual.
+static void print_share_of_work(const EmuReport *report, HloText *text) {
+    const double copies = report->mfu > 0 ? report->hfu / report->mfu : 1;
+    const bool is_counted = report->recomputed_flops_per_device <= 0 && report->num_devices > 1;
+    if (is_counted && copies >= NOTABLE_COPIES && copies <= (double)report->num_devices * 1.01)
+        hlo_text_format(text, "note: each product is computed by %.3g of the %lld devices alike\n", copies,
+                        (long long)report->num_devices);
+    if (report->mfu > 1 || report->hfu > 1)
+        hlo_text_string(
+            text, "note: the utilisation is of the peak for bf16; products of narrower types have a higher one\n");
 }
 
 // Notes at the end report the model's assumptions: loops counted once, calls counted by their arrays.
@@ -399,6 +415,7 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
             text,
             "note: the program names no scopes, so its utilisation is that of the hardware (HFU), with what is "
             "recomputed; for MFU lower it with as_text(debug_info=True)\n");
+    print_share_of_work(report, text);
     if (report->unknown_trip_counts)
         hlo_text_format(text, "note: %lld loop%s of unknown length counted once\n",
                         (long long)report->unknown_trip_counts, report->unknown_trip_counts == 1 ? "" : "s");

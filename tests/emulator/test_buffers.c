@@ -295,3 +295,49 @@ Test(buffers, temporaries_are_where_results_will_be) {
         hlo_text_free(&text);
     }
 }
+
+#define PAIR "(s32[], f32[512,512], f32[4,512,512], f32[4,512,512])"
+#define PAIR_GETS                                                                                            \
+    " s = " PAIR                                                                                             \
+    " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[512,512] get-tuple-element(s), "      \
+    "index=1\n a = f32[4,512,512] get-tuple-element(s), index=2\n b = f32[4,512,512] get-tuple-element(s), " \
+    "index=3\n zero = s32[] constant(0)\n one = s32[] constant(1)\n next = s32[] add(i,one)\n"
+
+// bug: only the first of the stacks that begin as one array of zeros had an owner. The loop makes the others.
+Test(buffers, bug_stacks_that_a_loop_makes_had_no_owner) {
+    EmuReport *report = simulated(
+        "HloModule m\n" CONDITION("more") CONDITION(
+            "again") "fill {\n" PAIR_GETS
+                     " y = f32[512,512] dot(x,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                     " ys = f32[1,512,512] reshape(y)\n c = f32[4,512,512] dynamic-update-slice(a,ys,i,zero,zero)\n"
+                     " t = f32[512,512] tanh(y)\n ts = f32[1,512,512] reshape(t)\n"
+                     " d = f32[4,512,512] dynamic-update-slice(b,ts,i,zero,zero)\n ROOT r = " PAIR
+                     " tuple(next,t,c,d) }\n"
+                     "use {\n" PAIR_GETS
+                     " as = f32[1,512,512] dynamic-slice(a,i,zero,zero), dynamic_slice_sizes={1,512,512}\n"
+                     " bs = f32[1,512,512] dynamic-slice(b,i,zero,zero), dynamic_slice_sizes={1,512,512}\n"
+                     " p = f32[512,512] reshape(as)\n q = f32[512,512] reshape(bs)\n"
+                     " v = f32[512,512] dot(p,q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                     " w = f32[512,512] dot(v,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                     " ROOT r = " PAIR
+                     " tuple(next,w,a,b) }\n"
+                     "ENTRY main {\n x = f32[512,512] parameter(0)\n zero = s32[] constant(0)\n z = f32[] constant(0)\n"
+                     " stack = f32[4,512,512] broadcast(z), dimensions={}\n begin = " PAIR
+                     " tuple(zero,x,stack,stack)\n"
+                     " first = " PAIR
+                     " while(begin), condition=more, body=fill\n"
+                     " x1 = f32[512,512] get-tuple-element(first), index=1\n"
+                     " a1 = f32[4,512,512] get-tuple-element(first), index=2\n"
+                     " b1 = f32[4,512,512] get-tuple-element(first), index=3\n middle = " PAIR
+                     " tuple(zero,x1,a1,b1)\n"
+                     " second = " PAIR
+                     " while(middle), condition=again, body=use\n"
+                     " ROOT g = f32[512,512] get-tuple-element(second), index=1\n}\n",
+        "v5p-8");
+    int64_t stacks = 0;
+    for (int64_t i = 0; i < report->buffer_count; i++)
+        if (report->buffers[i].bytes == 4 * 512 * 512 * 4)
+            stacks += strstr(report->buffers[i].role, "saved by the loop first for the loop second") != NULL;
+    cr_expect_eq(stacks, 2);
+    emu_report_free(report);
+}

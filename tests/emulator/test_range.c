@@ -130,3 +130,28 @@ Test(emulator_range, bug_numbers_from_a_thousand_on_had_an_exponent) {
         hlo_text_free(&text);
     }
 }
+
+// bug: both branches of a conditional were parts of the range, more than all of the step in sum, and the shorter one
+// was listed as if it ran.
+Test(emulator_range, bug_branches_that_are_not_taken_were_part_of_the_step) {
+    EmuReport *report = simulated(
+        "HloModule t\nlong { a = f32[2048,2048] parameter(0)\n ROOT b = f32[2048,2048] dot(a,a), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n"
+        "short { a = f32[2048,2048] parameter(0)\n ROOT s = f32[2048,2048] sine(a) }\n"
+        "ENTRY e { k = s32[] parameter(0)\n a = f32[2048,2048] parameter(1)\n"
+        " ROOT r = f32[2048,2048] conditional(k,a,a), branch_computations={long,short} }",
+        "tpu7x-2");
+    int64_t rows = 0, here = 0;
+    bool sine_is_shorter = false;
+    for (int64_t i = 0; i < report->op_count; i++)
+        if (!strcmp(report->ops[i].opcode, "sine")) sine_is_shorter = report->ops[i].in_shorter_branch;
+    const double sines = share_of(report, "elementwise functions", &rows, &here);
+    const double products = share_of(report, "matrix products", &rows, &here);
+    cr_expect((sines == 0) == sine_is_shorter, "%g", sines);
+    cr_expect((products == 0) == !sine_is_shorter, "%g", products);
+    HloText summary = {0};
+    emu_report_write_summary(report, &summary);
+    cr_expect_not_null(strstr(summary.data, "in a branch that the step does not take"), "%s", summary.data);
+    hlo_text_free(&summary);
+    emu_report_free(report);
+}

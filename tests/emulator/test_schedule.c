@@ -477,6 +477,39 @@ Test(emulator_schedule, recomputed_products_are_no_model_work) {
     hlo_module_free(module);
 }
 
+// The summary of a program of four devices that is `text`, before it was partitioned, too.
+static void expect_note(const char *text, const char *note) {
+    HloModule *module = parse(text);
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    HloText summary = {0};
+    cr_assert_null(emu_topology_parse("v5e-4", &topology));
+    cr_assert_null(emu_simulate(module, topology, &(EmuOptions){.whole = module}, &report));
+    emu_report_write_summary(report, &summary);
+    cr_expect_not_null(strstr(summary.data, note), "%s", summary.data);
+    hlo_text_free(&summary);
+    emu_report_free(report);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
+
+#define PRODUCT(type, result, devices)                                          \
+    "HloModule m, num_partitions=" devices "\nENTRY e { x = " type              \
+    "[4096,4096] parameter(0)\n"                                                \
+    " ROOT a = " result                                                         \
+    "[4096,4096] dot(x,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}," \
+    " metadata={op_name=\"jit(f)/dot_general\"} }"
+
+// bug: four devices that all compute the whole product had a low utilisation without a word.
+Test(emulator_schedule, bug_products_that_devices_repeat_were_not_mentioned) {
+    expect_note(PRODUCT("bf16", "bf16", "4"), "each product is computed by 4 of the 4 devices alike");
+}
+
+// bug: products of int8 had a utilisation of 145 % without a word.
+Test(emulator_schedule, bug_utilisation_above_the_peak_was_not_explained) {
+    expect_note(PRODUCT("s8", "s32", "1"), "the utilisation is of the peak for bf16");
+}
+
 // ---- transfers beside each other
 
 // Simulates the program of one device as it is, but for halves of its collectives.
