@@ -6,6 +6,8 @@
 //
 // JAX donates whole arguments of the function. One that nearly all of whose bytes have new values is worth it.
 #include <assert.h>
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "advice/internal.h"
@@ -17,24 +19,85 @@ typedef struct Donation {
     HloArena *arena;
     const SpmdBoundary *boundary;
     bool *is_donated;    // by flattened parameter: in the program as it is
-    bool *is_updated;    // by flattened parameter: a result is its new value
+    bool *is_updated;    // by flattened parameter: a result replaces it
     const char **roots;  // by flattened parameter: the function's argument that it is a part of
 } Donation;
+
+// Whether a name has the form of an argument of a Python function, not the mangled one of a part of it (params_0_).
+static bool is_identifier(const char *name) {
+    const size_t length = strlen(name);
+    if (!length || name[length - 1] == '_' || (*name >= '0' && *name <= '9')) return false;
+    for (const char *at = name; *at; at++)
+        if (!isalnum((unsigned char)*at) && *at != '_') return false;
+    return true;
+}
+
+// Whether a root is "args[1]", an argument that has a number alone.
+static bool is_numbered(const char *root) {
+    const size_t digits = !strncmp(root, "args[", 5) ? strspn(root + 5, "0123456789") : 0;
+    return digits > 0 && !strcmp(root + 5 + digits, "]");
+}
 
 // "params" of params['layers'][0] and of params__layers__, as JAX's HLO text has it; "args[1]" of args[1]['x'].
 static const char *root_of(HloArena *arena, const char *name) {
     const char *mangled = strstr(name, "__");
     size_t length = strcspn(name, "[.");
     if (name[length] != '[' && mangled > name && name[length - 1] == '_') length = (size_t)(mangled - name);
-    if (length == 4 && !memcmp(name, "args", 4) && name[4] == '[') length += strcspn(name + length, "]") + 1;
-    return hlo_arena_string(arena, name, length);
+    if (!strncmp(name, "args[", 5) || !strncmp(name, "kwargs[", 7)) {
+        length += strcspn(name + length, "]");
+        length += name[length] == ']';
+    }
+    return hlo_arena_string(arena, name, length ? length : strlen(name));
+}
+
+// A parameter and the results that are computed from it element by element.
+typedef struct Reach {
+    int64_t leaf;
+    HloInt64Vector results;
+    bool is_donated;
+} Reach;
+
+// Donated parameters first, then those that reach the fewest results: gradients reach the new weights and the new
+// moments, old moments both too, an old weight the new one alone.
+static int compare_reaches(const void *left, const void *right) {
+    const Reach *a = left, *b = right;
+    if (a->is_donated != b->is_donated) return a->is_donated ? -1 : 1;
+    if (a->results.count != b->results.count) return a->results.count < b->results.count ? -1 : 1;
+    return (a->leaf > b->leaf) - (a->leaf < b->leaf);
+}
+
+// Finds the parameters whose memory a result can take, each result that of one: a sum of two arrays replaces one of
+// them.
+static void find_updated(Donation *donation) {
+    const SpmdBoundary *boundary = donation->boundary;
+    const int64_t count = boundary->parameter_count;
+    Reach *reaches = HLO_ARENA_NEW(donation->arena, Reach, count + 1);
+    int64_t *sources = HLO_ARENA_NEW(donation->arena, int64_t, boundary->result_count + 1);
+    bool *is_taken = HLO_ARENA_NEW(donation->arena, bool, boundary->result_count + 1);
+    for (int64_t p = 0; p < count; p++) reaches[p] = (Reach){.leaf = p, .is_donated = donation->is_donated[p]};
+    for (int64_t r = 0; r < boundary->result_count; r++) {
+        const HloInt64Vector leaves = advice_updated_leaves(&donation->request->facts, r);
+        sources[r] = leaves.count;
+        for (int64_t i = 0; i < leaves.count; i++)
+            if (boundary->results[r].global->type == boundary->parameters[leaves.items[i]].global->type)
+                hlo_vector_push(donation->arena, &reaches[leaves.items[i]].results, r);
+    }
+    qsort(reaches, (size_t)count, sizeof(*reaches), compare_reaches);
+    for (int64_t p = 0; p < count; p++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < reaches[p].results.count; i++) {
+            const int64_t r = reaches[p].results.items[i];
+            if (!is_taken[r] && (best < 0 || sources[r] < sources[best])) best = r;
+        }
+        if (best < 0) continue;
+        is_taken[best] = true;
+        donation->is_updated[reaches[p].leaf] = true;
+    }
 }
 
 static void read_program(Donation *donation) {
-    const AdviceRequest *request = donation->request;
-    const HloModule *module = request->module;
-    const SpmdBoundary *boundary = donation->boundary;
-    const int64_t count = boundary->parameter_count;
+    const HloModule *module = donation->request->module;
+    const int64_t count = donation->boundary->parameter_count;
     donation->is_donated = HLO_ARENA_NEW(donation->arena, bool, count + 1);
     donation->is_updated = HLO_ARENA_NEW(donation->arena, bool, count + 1);
     donation->roots = HLO_ARENA_NEW(donation->arena, const char *, count + 1);
@@ -42,10 +105,7 @@ static void read_program(Donation *donation) {
         if (module->aliases.items[i].operand < count) donation->is_donated[module->aliases.items[i].operand] = true;
     for (int64_t i = 0; i < module->donor_count; i++)
         if (module->donors[i].parameter < count) donation->is_donated[module->donors[i].parameter] = true;
-    for (int64_t r = 0; r < boundary->result_count; r++) {
-        const HloInt64Vector leaves = advice_updated_leaves(&request->facts, r);
-        for (int64_t i = 0; i < leaves.count; i++) donation->is_updated[leaves.items[i]] = true;
-    }
+    find_updated(donation);
     for (int64_t p = 0; p < count; p++)
         donation->roots[p] = root_of(donation->arena, advice_parameter_name(donation->arena, module, p));
 }
@@ -89,15 +149,14 @@ static void add_donors(const Donation *donation, const HloStringVector *roots, H
     module->donor_count = donors.count;
 }
 
-// "donate params and moments, …: jax.jit(…, donate_argnames=('params', 'moments'))".
+// "donate params and moments, so that …: jax.jit(…, donate_argnames=('params', 'moments'))".
 static const char *words_of(const Donation *donation, const HloStringVector *roots) {
     HloText text = {0};
     bool by_number = true, by_name = true;
     const int64_t named = roots->count <= MOST_NAMED ? roots->count : MOST_NAMED - 1;
     for (int64_t i = 0; i < roots->count; i++) {
-        const bool is_number = !strncmp(roots->items[i], "args[", 5);
-        by_number &= is_number;
-        by_name &= !is_number && roots->items[i][strlen(roots->items[i]) - 1] != '_';  // params_0_
+        by_number &= is_numbered(roots->items[i]);
+        by_name &= is_identifier(roots->items[i]);
     }
     for (int64_t p = 0; p < donation->boundary->parameter_count; p++)
         by_name &= *spmd_argument_name(donation->request->module->entry->parameters.items[p]) != 0;
@@ -105,7 +164,7 @@ static const char *words_of(const Donation *donation, const HloStringVector *roo
     for (int64_t i = 0; i < named; i++)
         hlo_text_format(&text, "%s%s", !i ? "" : i + 1 < roots->count ? ", " : " and ", roots->items[i]);
     if (named < roots->count) hlo_text_format(&text, " and %lld more", (long long)(roots->count - named));
-    hlo_text_string(&text, ", whose new values are results and take their memory then");
+    hlo_text_string(&text, ", so that the new values reuse the memory of the old");
     if (by_number || by_name) {
         hlo_text_format(&text, ": jax.jit(..., donate_%s=(", by_number ? "argnums" : "argnames");
         for (int64_t i = 0; i < roots->count; i++) {

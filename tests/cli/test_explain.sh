@@ -164,3 +164,20 @@ one, got = json.load(open('kept.json'))['donation'], json.load(open('given.json'
 assert (got['step_seconds'], got['hbm_peak_bytes']) == (one['step_seconds'], one['hbm_peak_bytes']), (one, got['hbm_peak_bytes'])"
 exits 0 "explain: a donated program" meshlo explain given.hlo --on v5e-1 --json
 json "'donation' not in j" "explain: what is donated is not suggested"
+sum_of() { # NAMES OF BOTH PARAMETERS
+    cat <<HLO
+HloModule sum
+ENTRY main {
+  a = f32[1024,1024] parameter(0), metadata={op_name="$1"}
+  b = f32[1024,1024] parameter(1), metadata={op_name="$2"}
+  ROOT r = f32[1024,1024] add(a, b)
+}
+HLO
+}
+sum_of params gradients >sum.hlo
+exits 0 "bug: both sides of a sum were said to be replaced" meshlo explain sum.hlo --on v5e-1
+says out "donate_argnames=('params',))" "bug: both sides of a sum were said to be replaced: one is"
+sum_of "['x']" "args[" >sum.hlo
+exits 0 "bug: an argument without a name was donated" meshlo explain sum.hlo --on v5e-1
+says out "donate ['x'], so" "bug: an argument without a name was donated: what it is called"
+check "bug: an argument without a name was donated: no words of JAX" sh -c '! grep -q jax out'
