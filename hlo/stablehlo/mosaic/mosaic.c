@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 #include "hlo/stablehlo/bytecode/reader.h"
@@ -20,7 +21,6 @@
 #include "hlo/stablehlo/mosaic/windows.h"
 
 enum {
-    MOST_AXES = 16,         // of a grid
     MOST_VISITS = 1 << 8,   // of a grouped product that are walked one by one; more are alike
     MOST_CARRIED = 64,      // values that a loop carries on
     MOST_POINTS = 1 << 16,  // of the grid that are walked one by one
@@ -57,11 +57,11 @@ typedef struct Counter {
     const MlirBlock *body;   // of the kernel
     int64_t rank;            // of the grid
     int64_t dynamic_bounds;  // operands that come before those of the kernel
-    int64_t bounds[MOST_AXES];
-    int64_t point[MOST_AXES];
-    int32_t point_slots[MOST_AXES];
-    bool varies[MOST_AXES];   // whether a branch depends on this axis
-    bool unknown[MOST_AXES];  // bounds that depend on data
+    int64_t bounds[MOSAIC_MOST_AXES];
+    int64_t point[MOSAIC_MOST_AXES];
+    int32_t point_slots[MOSAIC_MOST_AXES];
+    bool varies[MOSAIC_MOST_AXES];   // whether a branch depends on this axis
+    bool unknown[MOSAIC_MOST_AXES];  // bounds that depend on data
     HLO_VECTOR(const MlirOperation *) loads;
     bool is_visit;             // the walk is in a loop over visits
     bool multiplies;           // the kernel has products
@@ -199,7 +199,8 @@ static void describe_tables(Counter *counter, const MlirOperation *operation, co
     for (int64_t i = 0; i < shape->rank && i + 1 < operation->operand_count; i++) {
         int64_t factor;
         const MosaicSlot *load = mosaic_addressed_by(&counter->scalars, operation->operands[i + 1], &factor);
-        if (load) counter->scalars.slots.items[load->operands[0]].table_values = (shape->dims[i] - 1) / factor + 1;
+        if (load && shape->dims[i] > 0)  // an open size is negative
+            counter->scalars.slots.items[load->operands[0]].table_values = (shape->dims[i] - 1) / factor + 1;
     }
 }
 
@@ -460,7 +461,8 @@ static uint64_t equal_along(Counter *counter, const MlirValue *value, int depth)
         uint64_t result = 0;
         for (int64_t i = 0; i < shape->rank; i++)
             if (i < added || (from->dims[i - added] == 1 && shape->dims[i] != 1)) result |= (uint64_t)1 << i;
-        return result | (added < 0 ? 0 : equal_along(counter, operation->operands[0], depth + 1) << added);
+        return result |
+               (added < 0 || added >= 64 ? 0 : equal_along(counter, operation->operands[0], depth + 1) << added);
     }
     if (strncmp(name, "arith.", 6) != 0 && strncmp(name, "math.", 5) != 0) return 0;
     uint64_t result = all;
@@ -479,7 +481,7 @@ static void add_transfer(Counter *counter, MosaicWork *work, const HloShape *blo
 }
 
 // Adds the blocks that the grid moves.
-static void add_windows(Counter *counter, const MosaicGrid *grid, MosaicWork *work) {
+static void add_windows(Counter *counter, MosaicGrid *grid, MosaicWork *work) {
     for (int64_t i = counter->rank; i < counter->body->argument_count - counter->scratch_operands; i++) {
         const HloShape *block = mosaic_shape(counter->body->arguments[i]);
         const double changes = block ? mosaic_window_changes(counter->arena, grid, i) : 0;
@@ -598,8 +600,8 @@ HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const 
     HLO_TRY(mlir_read_kernel_file(arena, bytes, length, &top));
     const MlirOperation *kernel = find_kernel(top, &bounds);
     HLO_FAIL_IF(!kernel, HLO_INVALID_ARGUMENT, "the bytecode holds no kernel");
-    HLO_FAIL_IF(bounds && bounds->ints.count > MOST_AXES, HLO_INVALID_ARGUMENT, "a grid of more than %d axes",
-                MOST_AXES);
+    HLO_FAIL_IF(bounds && bounds->ints.count > MOSAIC_MOST_AXES, HLO_INVALID_ARGUMENT, "a grid of more than %d axes",
+                MOSAIC_MOST_AXES);
     Counter *counter = HLO_ARENA_NEW(arena, Counter, 1);
     *counter =
         (Counter){.arena = arena, .is_complete = true, .moves_are_complete = true, .visits_each = 1, .grid_weight = 1};
@@ -610,7 +612,8 @@ HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const 
                                        .shape_count = shape_count};
     counter->body = &kernel->regions[0].blocks[0];
     const MlirAttribute *scratch = mlir_attribute(kernel, "scratch_operands");
-    counter->scratch_operands = scratch && scratch->kind == MLIR_INTEGER ? scratch->integer : 0;
+    const int64_t wanted = scratch && scratch->kind == MLIR_INTEGER ? scratch->integer : 0;
+    counter->scratch_operands = hlo_smaller(hlo_larger(wanted, 0), counter->body->argument_count);
     read_bounds(counter, bounds);
     declare_arguments(counter);
     Nodes nodes = {0};
@@ -618,6 +621,7 @@ HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const 
     find_most_visits(counter);
     bound_unknown(counter);
     find_axes(counter, &nodes);
+    counter->is_complete = counter->is_complete && counter->steps <= MOST_STEPS;
     counter->steps = 0;
     walk_grid(counter, &nodes);
     work->is_complete = counter->is_complete && counter->steps <= MOST_STEPS;
@@ -626,12 +630,12 @@ HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length, const 
     counter->steps = 0;
     int64_t capacity = 0;
     collect(counter, &nodes, work, &capacity);
-    const MosaicGrid grid = {.top = top,
-                             .kernel = kernel,
-                             .bounds = counter->bounds,
-                             .rank = counter->rank,
-                             .weight = counter->grid_weight,
-                             .of_kernel = &counter->scalars};
+    MosaicGrid grid = {.top = top,
+                       .kernel = kernel,
+                       .bounds = counter->bounds,
+                       .rank = counter->rank,
+                       .weight = counter->grid_weight,
+                       .of_kernel = &counter->scalars};
     add_windows(counter, &grid, work);
     return HLO_SUCCESS;
 }

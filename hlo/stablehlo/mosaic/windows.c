@@ -5,9 +5,10 @@
 #include <string.h>
 
 enum {
-    MOST_AXES = 16,         // of a grid
     MOST_INDICES = 16,      // of a block
     MOST_POINTS = 1 << 14,  // of the grid that are walked for a window
+    // Points, scalars and operations of all windows together: a bound on the time that hostile input takes.
+    MOST_STEPS = 1 << 25,
 };
 
 const MosaicSlot *mosaic_addressed_by(MosaicScalars *scalars, const MlirValue *address, int64_t *factor) {
@@ -85,13 +86,14 @@ static double share_inside(const HloShape *whole, HloInts block, int64_t i, int6
 
 // Walks the grid, the last axis fastest, and counts the blocks that are moved, those at an edge in part; -1 if a number
 // of a block is not known.
-static double count_changes(MosaicScalars *scalars, const MosaicGrid *grid, const MlirBlock *function,
+static double count_changes(MosaicScalars *scalars, MosaicGrid *grid, const MlirBlock *function,
                             const MlirOperation *last, const HloShape *whole, HloInts block) {
-    int64_t bounds[MOST_AXES], point[MOST_AXES] = {0}, before[MOST_INDICES] = {0};
+    int64_t bounds[MOSAIC_MOST_AXES], point[MOSAIC_MOST_AXES] = {0}, before[MOST_INDICES] = {0};
     const double weight = shorten(grid, bounds);
     double changes = 0;
     for (bool more = weight > 0, is_first = true; more; is_first = false) {
         bool is_other = is_first;
+        if (++grid->steps + scalars->steps > MOST_STEPS) return -1;
         double inside = 1;
         for (int64_t i = 0; i < last->operand_count; i++) {
             int64_t index;
@@ -111,24 +113,17 @@ static double count_changes(MosaicScalars *scalars, const MosaicGrid *grid, cons
     return weight * changes;
 }
 
-double mosaic_window_changes(HloArena *arena, const MosaicGrid *grid, int64_t argument) {
-    assert(arena && grid && argument >= grid->rank && grid->rank <= MOST_AXES);
-    const MlirAttribute *windows = mlir_attribute(grid->kernel, "window_params");
-    const MlirAttribute *tables = mlir_attribute(grid->kernel, "scalar_prefetch");
-    const int64_t table_count = tables && tables->kind == MLIR_INTEGER ? tables->integer : 0;
-    const int64_t number = argument - grid->rank - table_count;
-    if (!windows || windows->kind != MLIR_ARRAY || number < 0 || number >= windows->count) return 0;
-    const MlirAttribute *name = member(windows->items[number], "transform_indices");
-    const MlirAttribute *block = member(windows->items[number], "window_bounds");
-    if (!name || name->kind != MLIR_SYMBOL || !block || block->kind != MLIR_INTS) return 0;
-    const MlirBlock *function = function_named(grid, name->string);
-    if (!function || function->argument_count < grid->rank) return -1;
+// The blocks of a window that move, with scalars of their own for the function that maps points to them.
+static double count_window(HloArena *arena, MosaicGrid *grid, int64_t argument, const MlirBlock *function,
+                           HloInts block) {
     MosaicScalars scalars = {.arena = arena,
                              .operands = grid->of_kernel->operands,
                              .operand_count = grid->of_kernel->operand_count,
                              .shapes = grid->of_kernel->shapes,
                              .shape_count = grid->of_kernel->shape_count,
                              .first_operand = grid->of_kernel->first_operand};
+    grid->steps += function->operation_count;
+    if (grid->steps > MOST_STEPS) return -1;
     const MlirOperation *last = read_function(&scalars, grid, function);
     if (!last || last->operand_count > MOST_INDICES) return -1;
     const int64_t operand = argument + scalars.first_operand;
@@ -137,9 +132,30 @@ double mosaic_window_changes(HloArena *arena, const MosaicGrid *grid, int64_t ar
     for (int64_t i = 0; i < last->operand_count; i++) {
         int64_t factor;
         const MosaicSlot *load = mosaic_addressed_by(&scalars, last->operands[i], &factor);
-        const int64_t size = load && i < block->ints.count ? block->ints.items[i] : 0;
-        if (size > 0 && whole && i < whole->rank)
+        const int64_t size = load && i < block.count ? block.items[i] : 0;
+        if (size > 0 && whole && i < whole->rank && whole->dims[i] > 0)
             scalars.slots.items[load->operands[0]].table_values = (whole->dims[i] - 1) / size + 1;
     }
-    return count_changes(&scalars, grid, function, last, whole, block->ints);
+    const double changes = count_changes(&scalars, grid, function, last, whole, block);
+    grid->steps += scalars.steps;
+    return changes;
+}
+
+double mosaic_window_changes(HloArena *arena, MosaicGrid *grid, int64_t argument) {
+    assert(arena && grid && argument >= grid->rank && grid->rank <= MOSAIC_MOST_AXES);
+    const MlirAttribute *windows = mlir_attribute(grid->kernel, "window_params");
+    const MlirAttribute *tables = mlir_attribute(grid->kernel, "scalar_prefetch");
+    const int64_t table_count = tables && tables->kind == MLIR_INTEGER ? tables->integer : 0;
+    if (!windows || windows->kind != MLIR_ARRAY || table_count < 0) return 0;
+    const int64_t number = argument - grid->rank - table_count;
+    if (number < 0 || number >= windows->count) return 0;
+    const MlirAttribute *name = member(windows->items[number], "transform_indices");
+    const MlirAttribute *block = member(windows->items[number], "window_bounds");
+    if (!name || name->kind != MLIR_SYMBOL || !block || block->kind != MLIR_INTS) return 0;
+    const MlirBlock *function = function_named(grid, name->string);
+    if (!function || function->argument_count < grid->rank) return -1;
+    const HloArenaMark mark = hlo_arena_mark(arena);
+    const double changes = count_window(arena, grid, argument, function, block->ints);
+    hlo_arena_reset(arena, mark);
+    return changes;
 }

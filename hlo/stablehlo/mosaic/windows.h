@@ -7,6 +7,9 @@
 
 #include "hlo/stablehlo/mosaic/scalars.h"
 
+// Axes of a grid.
+#define MOSAIC_MOST_AXES 16
+
 // A grid and what its kernel is called with.
 typedef struct MosaicGrid {
     const MlirOperation *top;     // the module with the kernel and the functions
@@ -15,13 +18,15 @@ typedef struct MosaicGrid {
     int64_t rank;
     double weight;                   // runs of the whole grid that one stands for
     const MosaicScalars *of_kernel;  // the scalars of the kernel, for its operands and tables
+    int64_t steps;                   // that its windows have taken so far: 0 before the first
 } MosaicGrid;
 
 // The load of a table that depends on data from which an address or the number of a block is computed, and by what it
 // is multiplied; NULL if there is none. The pointer is valid until the next slot is made.
 const MosaicSlot *mosaic_addressed_by(MosaicScalars *scalars, const MlirValue *address, int64_t *factor);
 // How many blocks of argument `argument` of the kernel move while its grid is walked, those at the edge of the array in
-// part; -1 if that is not known, 0 if the argument has no window. Memory errors jump to hlo_protect().
-double mosaic_window_changes(HloArena *arena, const MosaicGrid *grid, int64_t argument);
+// part; -1 if that is not known, or too much to find out, 0 if the argument has no window. Memory errors jump to
+// hlo_protect().
+double mosaic_window_changes(HloArena *arena, MosaicGrid *grid, int64_t argument);
 
 #endif
