@@ -320,9 +320,9 @@ static void permute_to(Search *search, const SpmdSharding *now, SpmdSharding *af
 }
 
 // Tries three candidates: one dimension aligned, all of them aligned, and all with the leaving axes put where one
-// all-to-all can take them. Partial and manual axes keep their positions: their devices hold
-// different data. The cost is a whole shard, although devices whose tile does not change send nothing: a permute takes
-// as long as its longest message.
+// all-to-all can take them. Partial and manual axes keep their positions: their devices hold different data. The cost
+// is a whole shard, although devices whose tile does not change send nothing: a permute takes as long as its longest
+// message.
 static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet fixed = partial | now->manual;
     const int64_t bytes = local_bytes(search, now);

@@ -6,8 +6,7 @@
 //        alone: what a program is given claims an axis before what it returns, as the batch before the gradient of a
 //        weight that is sharded along the dimension that the product with the batch sums over
 //     2  conflicts are resolved: lists of one dimension in favour of the larger array, dimensions that want the same
-//     axis
-//        by what follows from them (contest.h)
+//        axis by what follows from them (contest.h)
 //     3  also summed and windowed dimensions
 //     4  broadcast from operand to result too
 // After the last one, loops that go along a sharded dimension get their arrays sharded along another one where that

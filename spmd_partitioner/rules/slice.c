@@ -393,8 +393,8 @@ static bool is_sent(SpmdPartitioner *partitioner, int32_t p, int64_t along, cons
 }
 
 // Plans the moves along a sharded dimension: every device sends from its shards of all parts, one after the other, but
-// for those that are not sent. NULL if the moves cannot be planned. `first` is where the part begins in the
-// result; `cut.base` where its shard begins in the array that every device sends from.
+// for those that are not sent. NULL if the moves cannot be planned. `first` is where the part begins in the result;
+// `cut.base` where its shard begins in the array that every device sends from.
 static SpmdMoves *plan_parts(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdAxes *axes) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
     int64_t shards = spmd_axes_product(partitioner->mesh, axes);
@@ -433,9 +433,8 @@ static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *r
 }
 
 // Returns this device's `size` elements of an array that starts at `first` of the result: it is there whole, or is made
-// so, and is sliced.
-// `at` is clamped, so that devices whose shard the part does not reach get padding, which choose_by_position() leaves
-// out.
+// so, and is sliced. The start is clamped, so that devices whose shard the part does not reach get padding, which
+// choose_by_position() leaves out.
 static HloInstruction *extract_part(SpmdPartitioner *partitioner, const Windowed *windowed, int32_t part, int64_t along,
                                     int64_t first, int64_t size) {
     assert(along >= 0 && size >= 0);
