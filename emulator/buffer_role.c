@@ -102,14 +102,22 @@ static const HloInstruction *reader_of(const HloInstruction *loop, int64_t index
     return NULL;
 }
 
+// The element of a loop's state that is leaf number `leaf` of it; -1 if that is a part of an element, or -1.
+static int64_t element_of_leaf(const HloShape *state, int64_t leaf) {
+    int64_t begin = 0;
+    for (int64_t i = 0; i < state->element_count; i++) {
+        if (begin == leaf && hlo_shape_is_array(state->elements[i])) return i;
+        begin += hlo_shape_leaf_count(state->elements[i]);
+    }
+    return -1;
+}
+
 // What a loop makes of an array in its state, which begins as this buffer, or which the loop makes; NULL if the array
 // is not there.
 static const char *stack_role(HloArena *arena, const EmuBuffer *buffer) {
     const HloInstruction *value = buffer->instruction;
-    int64_t index = buffer->leaf;
-    const bool is_loop = hlo_is(value, HLO_OP_WHILE) && index >= 0 && index < value->shape->element_count &&
-                         hlo_shape_is_array(value->shape->elements[index]);
-    const HloInstruction *loop = is_loop ? value : loop_with(value, &index);
+    int64_t index = hlo_is(value, HLO_OP_WHILE) ? element_of_leaf(value->shape, buffer->leaf) : -1;
+    const HloInstruction *loop = index >= 0 ? value : loop_with(value, &index);
     if (!loop || hlo_loop_element_is_invariant(loop, index)) return NULL;
     const HloInstruction *reader = reader_of(loop, index);
     if (reader)

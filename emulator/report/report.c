@@ -302,7 +302,7 @@ static void print_alike(const EmuReport *report, const Alike *alike, HloText *te
     hlo_text_string(text, op->name);
     if (alike->count > 1) hlo_text_format(text, " and %lld alike", (long long)(alike->count - 1));
     hlo_text_format(text, " (%s), bound by %s%s%s%s\n", op->opcode, emu_bound_name(op->bound),
-                    op->in_shorter_branch ? ", in a branch that the step does not take" : "", *op->source ? ", " : "",
+                    op->in_shorter_branch ? ", in a shorter branch, which does not count" : "", *op->source ? ", " : "",
                     op->source);
 }
 
@@ -354,11 +354,12 @@ static void print_share_of_work(const EmuReport *report, HloText *text) {
     const double copies = report->mfu > 0 ? report->hfu / report->mfu : 1;
     const bool is_counted = report->recomputed_flops_per_device <= 0 && report->num_devices > 1;
     if (is_counted && copies >= NOTABLE_COPIES && copies <= (double)report->num_devices * 1.01)
-        hlo_text_format(text, "note: each product is computed by %.3g of the %lld devices alike\n", copies,
-                        (long long)report->num_devices);
+        hlo_text_format(text, "note: on average %.3g of the %lld devices compute the same products, which count once\n",
+                        copies, (long long)report->num_devices);
     if (report->mfu > 1 || report->hfu > 1)
         hlo_text_string(
-            text, "note: the utilisation is of the peak for bf16; products of narrower types have a higher one\n");
+            text,
+            "note: utilisation is relative to the peak for bf16; products of narrower types have a higher peak\n");
 }
 
 // Notes at the end report the model's assumptions: loops counted once, calls counted by their arrays.

@@ -502,12 +502,12 @@ static void expect_note(const char *text, const char *note) {
 
 // bug: four devices that all compute the whole product had a low utilisation without a word.
 Test(emulator_schedule, bug_products_that_devices_repeat_were_not_mentioned) {
-    expect_note(PRODUCT("bf16", "bf16", "4"), "each product is computed by 4 of the 4 devices alike");
+    expect_note(PRODUCT("bf16", "bf16", "4"), "on average 4 of the 4 devices compute the same products");
 }
 
 // bug: products of int8 had a utilisation of 145 % without a word.
 Test(emulator_schedule, bug_utilisation_above_the_peak_was_not_explained) {
-    expect_note(PRODUCT("s8", "s32", "1"), "the utilisation is of the peak for bf16");
+    expect_note(PRODUCT("s8", "s32", "1"), "utilisation is relative to the peak for bf16");
 }
 
 // ---- transfers beside each other
