@@ -25,6 +25,7 @@
 typedef struct Sum {
     const EmuChip *chip;
     EmuKernelCosts costs;
+    EmuBodies *bodies;
     EmuCost cost;
     double largest_product;  // multiplications of the largest matrix product, for the ramp
 } Sum;
@@ -151,7 +152,7 @@ static bool add_body(Sum *sum, const HloInstruction *call, bool is_stated) {
     if (is_stated && sum->costs == EMU_KERNEL_COSTS_STATED) return false;
     EmuCost counted = {0};
     bool is_complete;
-    if (!emu_call_body(sum->chip, call, &counted, &is_complete)) return false;
+    if (!emu_call_body(sum->chip, call, sum->bodies, &counted, &is_complete)) return false;
     if (is_stated && !is_complete) return false;
     add_kernel(sum, &counted, EMU_CALL_BODY);
     return true;
@@ -364,9 +365,10 @@ static bool is_nothing(const EmuKernel *kernel) {
 // A roofline: matrix unit, vector unit and memory work in parallel, and the slowest dominates. On chips where that was
 // measured (ramp_dimension in chips.def), memory and matrix time of small products overlap only in part: the ramp adds
 // the share of the shorter one that does not overlap.
-EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs, const bool *resident) {
-    assert(chip && kernel);
-    Sum sum = {.chip = chip, .costs = costs};
+EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs, const bool *resident,
+                        EmuBodies *bodies) {
+    assert(chip && kernel && bodies);
+    Sum sum = {.chip = chip, .costs = costs, .bodies = bodies};
     if (is_nothing(kernel)) return sum.cost;
     for (int64_t i = 0; i < kernel->member_count; i++) add_member(&sum, kernel->members[i]);
     EmuCost *cost = &sum.cost;

@@ -56,10 +56,16 @@ typedef enum EmuKernelCosts {
     EMU_KERNEL_COSTS_STATED,  // what it states, else its own program
 } EmuKernelCosts;
 
+// Makes an empty set of the bodies of kernels that users wrote, each with the work that was counted in it: a body is
+// decoded and walked once, however often its call is priced, and however many calls have it with the same constants and
+// shapes. The set is for one chip, whose rate of products may change in between. It grows in `arena`, and the programs
+// whose calls are looked up must live as long. Memory errors jump to hlo_protect(). One thread at a time.
+HLO_EXPORT EmuBodies *emu_bodies_new(HloArena *arena);
+
 // The cost of a kernel on one device of a slice with chips like `chip`. `resident` tells by instruction id which arrays
-// are in VMEM, besides those whose layouts say so; NULL: none.
+// are in VMEM, besides those whose layouts say so; NULL: none. `bodies` keeps the work of users' kernels.
 HLO_EXPORT EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs,
-                                   const bool *resident);
+                                   const bool *resident, EmuBodies *bodies);
 
 // The sizes of a matrix product for the systolic arrays.
 typedef struct EmuProduct {
@@ -103,8 +109,9 @@ typedef struct EmuCallEstimate {
 HLO_EXPORT bool emu_call_estimate(const HloInstruction *call, EmuCallEstimate *estimate);
 // Adds the work of a Mosaic kernel, counted from its own program, to `cost`: products, instructions of the vector and
 // the transcendental unit, and transfers. False if it has no program that can be read; *is_complete tells whether all
-// of its control flow is known.
-HLO_EXPORT bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuCost *cost, bool *is_complete);
+// of its control flow is known. The body is looked up in `bodies` first.
+HLO_EXPORT bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuBodies *bodies, EmuCost *cost,
+                              bool *is_complete);
 // Adds the work of an operation of a kernel on vectors: `elements` (padded) of what `opcode` computes.
 HLO_EXPORT void emu_kernel_vector_work(const EmuChip *chip, HloOpcode opcode, double elements, EmuCost *cost);
 // Whether a custom call only carries an annotation: it takes no time.

@@ -9,6 +9,7 @@
 #include "emulator/layout/layout.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/json.h"
+#include "hlo/base/map.h"
 #include "hlo/eval/known.h"
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/custom_call.h"
@@ -156,10 +157,8 @@ static void add_operation(const EmuChip *chip, const MosaicOperation *operation,
 }
 
 // The bytes of a kernel's program in the configuration of its call.
-static unsigned char *program_of(HloArena *arena, const HloInstruction *call, size_t *size) {
-    const char *config = call->backend_config;
+static unsigned char *program_of(HloArena *arena, const char *config, size_t *size) {
     HloJsonValue *root = NULL;
-    if (call->opcode != HLO_OP_CUSTOM_CALL || !config || !strstr(config, "custom_call_config")) return NULL;
     HloStatus status = hlo_json_parse(arena, "backend_config", config, strlen(config), &root);
     hlo_status_free(status);  // a configuration that is not JSON holds no program
     const HloJsonValue *body = status ? NULL : hlo_json_get(hlo_json_get(root, "custom_call_config"), "body");
@@ -167,45 +166,129 @@ static unsigned char *program_of(HloArena *arena, const HloInstruction *call, si
     return mosaic_decode_base64(arena, body->string, body->length, size);
 }
 
+// ---- bodies that were counted
+
+// A body, with what decides its work besides the configuration of the call, and the work.
+typedef struct Body {
+    struct Body *next;            // with the same configuration
+    const HloLiteral **operands;  // NULL: not constant
+    const HloShape **shapes;      // of the operands, then of the results
+    int64_t operand_count, shape_count;
+    bool is_read, is_complete;
+    EmuCost cost;  // with systolic arrays that reach their peak
+} Body;
+
+struct EmuBodies {
+    HloArena *arena;
+    HloStringMap by_configuration;
+};
+
+EmuBodies *emu_bodies_new(HloArena *arena) {
+    EmuBodies *bodies = HLO_ARENA_NEW(arena, EmuBodies, 1);
+    bodies->arena = arena;
+    return bodies;
+}
+
+// The body of a call, not counted yet.
+static Body body_of_call(HloArena *arena, const HloInstruction *call) {
+    const HloShape *result = call->shape;
+    const bool has_several = hlo_shape_is_tuple(result);
+    const int64_t operands = call->operand_count, results = has_several ? result->element_count : 1;
+    Body body = {.operands = HLO_ARENA_NEW(arena, const HloLiteral *, operands),
+                 .shapes = HLO_ARENA_NEW(arena, const HloShape *, operands + results),
+                 .operand_count = operands,
+                 .shape_count = operands + results};
+    for (int64_t i = 0; i < operands; i++) body.operands[i] = constant_of(arena, call->operands[i]);
+    for (int64_t i = 0; i < operands; i++) body.shapes[i] = call->operands[i]->shape;
+    for (int64_t i = 0; i < results; i++) body.shapes[operands + i] = has_several ? result->elements[i] : result;
+    return body;
+}
+
+static bool same_operand(const HloLiteral *a, const HloLiteral *b) {
+    return a && b ? hlo_literal_equal(a, b) : a == b;
+}
+
+static bool same_work(const Body *a, const Body *b) {
+    if (a->operand_count != b->operand_count || a->shape_count != b->shape_count) return false;
+    for (int64_t i = 0; i < a->shape_count; i++)
+        if (!hlo_shape_equal(a->shapes[i], b->shapes[i], HLO_COMPARE_ALL)) return false;
+    for (int64_t i = 0; i < a->operand_count; i++)
+        if (!same_operand(a->operands[i], b->operands[i])) return false;
+    return true;
+}
+
+// Keeps a body. Its operands were computed in memory that is given back.
+static const Body *keep_body(EmuBodies *bodies, const char *config, const Body *body) {
+    Body *kept = HLO_ARENA_NEW(bodies->arena, Body, 1);
+    *kept = *body;
+    kept->operands = HLO_ARENA_NEW(bodies->arena, const HloLiteral *, body->operand_count);
+    kept->shapes = HLO_ARENA_NEW(bodies->arena, const HloShape *, body->shape_count);
+    for (int64_t i = 0; i < body->operand_count; i++)
+        if (body->operands[i]) kept->operands[i] = hlo_literal_copy_to_arena(bodies->arena, body->operands[i]);
+    for (int64_t i = 0; i < body->shape_count; i++) kept->shapes[i] = body->shapes[i];
+    kept->next = hlo_string_map_set(bodies->arena, &bodies->by_configuration, config, strlen(config), kept);
+    return kept;
+}
+
+// Counts the work of a body. A program that cannot be read (another version, or damaged) leaves the call to its
+// estimate. A body without any work is a placeholder, for programs that are only timed.
+static void count_body(HloArena *arena, const EmuChip *chip, const char *config, Body *body) {
+    size_t size;
+    MosaicWork work = {0};
+    const unsigned char *bytes = program_of(arena, config, &size);
+    HloStatus status = bytes ? mosaic_count(arena, bytes, size, body->operands, body->operand_count, body->shapes,
+                                            body->shape_count, &work)
+                             : NULL;
+    body->is_read = bytes && !status && (work.operation_count > 0 || !work.is_complete);
+    body->is_complete = body->is_read && work.is_complete;
+    hlo_status_free(status);
+    if (!body->is_read) return;
+    EmuChip peak = *chip;
+    peak.mxu_efficiency = 1;
+    for (int64_t i = 0; i < work.operation_count; i++) add_operation(&peak, &work.operations[i], &body->cost);
+    for (int64_t i = 0; work.moves_are_complete && i < work.transfer_count; i++)
+        body->cost.moved_bytes += work.transfers[i].count * (double)emu_padded_bytes(chip, work.transfers[i].block);
+}
+
 // The arguments of emu_call_body() for the part that may run out of memory.
 typedef struct BodyCall {
     HloArena *arena;
+    const EmuChip *chip;
     const HloInstruction *call;
-    MosaicWork work;
+    EmuBodies *bodies;
+    const Body *body;
 } BodyCall;
 
-static HloStatus count_body(void *argument) {
-    BodyCall *body = argument;
-    size_t size;
-    const unsigned char *bytes = program_of(body->arena, body->call, &size);
-    HLO_FAIL_IF(!bytes, HLO_INVALID_ARGUMENT, "no program");
-    const HloLiteral **operands = HLO_ARENA_NEW(body->arena, const HloLiteral *, body->call->operand_count);
-    for (int32_t i = 0; i < body->call->operand_count; i++)
-        operands[i] = constant_of(body->arena, body->call->operands[i]);
-    const HloShape *result = body->call->shape;
-    const bool has_several = hlo_shape_is_tuple(result);
-    const int64_t operand_count = body->call->operand_count, results = has_several ? result->element_count : 1;
-    const HloShape **shapes = HLO_ARENA_NEW(body->arena, const HloShape *, operand_count + results);
-    for (int64_t i = 0; i < operand_count; i++) shapes[i] = body->call->operands[i]->shape;
-    for (int64_t i = 0; i < results; i++) shapes[operand_count + i] = has_several ? result->elements[i] : result;
-    return mosaic_count(body->arena, bytes, size, operands, operand_count, shapes, operand_count + results,
-                        &body->work);
+static HloStatus find_body(void *argument) {
+    BodyCall *find = argument;
+    const char *config = find->call->backend_config;
+    Body body = body_of_call(find->arena, find->call);
+    find->body = hlo_string_map_get(&find->bodies->by_configuration, config, strlen(config));
+    while (find->body && !same_work(find->body, &body)) find->body = find->body->next;
+    if (find->body) return NULL;
+    count_body(find->arena, find->chip, config, &body);
+    find->body = keep_body(find->bodies, config, &body);
+    return NULL;
 }
 
-bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuCost *cost, bool *is_complete) {
-    assert(chip && call && cost && is_complete);
-    BodyCall body = {.arena = hlo_arena_new(), .call = call};
-    HloStatus status = body.arena ? hlo_protect(count_body, &body) : NULL;
-    // A body without any work is a placeholder, for programs that are only timed.
-    const bool is_read = body.arena && !status && (body.work.operation_count > 0 || !body.work.is_complete);
-    // A program that cannot be read (another version, or damaged) leaves the call to its estimate.
+bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuBodies *bodies, EmuCost *cost,
+                   bool *is_complete) {
+    assert(chip && call && bodies && cost && is_complete);
+    const char *config = call->backend_config;
+    *is_complete = false;
+    if (call->opcode != HLO_OP_CUSTOM_CALL || !config || !strstr(config, "custom_call_config")) return false;
+    BodyCall find = {.arena = hlo_arena_new(), .chip = chip, .call = call, .bodies = bodies};
+    HloStatus status = find.arena ? hlo_protect(find_body, &find) : NULL;
+    const Body *body = status ? NULL : find.body;
     hlo_status_free(status);
-    for (int64_t i = 0; is_read && i < body.work.operation_count; i++)
-        add_operation(chip, &body.work.operations[i], cost);
-    for (int64_t i = 0; is_read && body.work.moves_are_complete && i < body.work.transfer_count; i++)
-        cost->moved_bytes +=
-            body.work.transfers[i].count * (double)emu_padded_bytes(chip, body.work.transfers[i].block);
-    *is_complete = is_read && body.work.is_complete;
-    hlo_arena_free(body.arena);
-    return is_read;
+    hlo_arena_free(find.arena);
+    if (!body || !body->is_read) return false;
+    cost->matrix_flops += body->cost.matrix_flops;
+    cost->other_flops += body->cost.other_flops;
+    cost->vector_operations += body->cost.vector_operations;
+    cost->transcendental_operations += body->cost.transcendental_operations;
+    cost->matrix_seconds += body->cost.matrix_seconds / chip->mxu_efficiency;
+    cost->moved_bytes += body->cost.moved_bytes;
+    *is_complete = body->is_complete;
+    return true;
 }

@@ -22,6 +22,9 @@ typedef struct EmuKernel {
     double seconds, matrix_seconds;  // about, for scheduling; set by emu_plan_estimate()
 } EmuKernel;
 
+// The bodies of kernels that users wrote (cost.h).
+typedef struct EmuBodies EmuBodies;
+
 // The kernels of a computation in the order in which they run. FREE instructions are not in any of them.
 typedef struct EmuPlan {
     const HloComputation *computation;
@@ -56,8 +59,8 @@ HLO_EXPORT EmuPlan *emu_plan_list_schedule(HloArena *arena, HloArena *scratch, c
                                            const int32_t *kernel_of);
 
 // Estimates the time of each kernel, and that of the systolic arrays in it; that of loops, branches and calls is
-// infinite.
-HLO_EXPORT void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip);
+// infinite. `bodies` keeps the work of users' kernels (cost.h).
+HLO_EXPORT void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip, EmuBodies *bodies);
 
 // The same order with starts and dones that are side by side moved apart, so that transfers run beside kernels: results
 // larger than their operands start `ahead` times as early as the transfer takes. `kernel_of` numbers `plan`.

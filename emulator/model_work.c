@@ -17,6 +17,7 @@ typedef struct Count {
     HloArena *scratch;
     const EmuChip *chip;
     EmuKernelCosts costs;
+    EmuBodies *bodies;
     double *of;  // by computation id
     bool *is_needed;
     bool is_known;
@@ -45,7 +46,7 @@ static double count_instruction(Count *count, HloInstruction *instruction) {
     const EmuOpClass kind = emu_instruction_class(instruction);
     const bool works =
         kind == EMU_OP_MATRIX || hlo_is(instruction, HLO_OP_FUSION) || hlo_is(instruction, HLO_OP_CUSTOM_CALL);
-    return works ? emu_kernel_cost(count->chip, &kernel, count->costs, NULL).matrix_flops : 0;
+    return works ? emu_kernel_cost(count->chip, &kernel, count->costs, NULL, count->bodies).matrix_flops : 0;
 }
 
 // Counts what the result of a computation needs.
@@ -63,10 +64,11 @@ static void count_computation(Count *count, const HloComputation *computation) {
 }
 
 bool emu_model_flops(HloArena *scratch, const EmuChip *chip, const HloModule *whole, EmuKernelCosts costs,
-                     double *flops) {
+                     EmuBodies *bodies, double *flops) {
     Count count = {.scratch = scratch,
                    .chip = chip,
                    .costs = costs,
+                   .bodies = bodies,
                    .of = HLO_ARENA_NEW(scratch, double, whole->computation_limit),
                    .is_needed = HLO_ARENA_NEW(scratch, bool, whole->instruction_limit),
                    .is_known = true};

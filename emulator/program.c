@@ -26,6 +26,7 @@ EmuProgram *emu_program_new(HloArena *arena, HloArena *scratch, const HloModule 
     program->position_of = HLO_ARENA_NEW(arena, int64_t, module->instruction_limit);
     program->resident = HLO_ARENA_NEW(arena, bool, module->instruction_limit);
     program->known = HLO_ARENA_NEW(arena, EmuKnownCost *, module->instruction_limit);
+    program->bodies = emu_bodies_new(arena);
     program->copies = HLO_ARENA_NEW(arena, EmuCopies, module->instruction_limit);
     program->temp_peaks = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
     program->vmem_bytes = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
@@ -68,18 +69,19 @@ EmuCost emu_program_kernel_cost(EmuProgram *program, const EmuKernel *kernel, Em
     EmuKnownCost **known = &program->known[kernel->members[0]->id];
     uint64_t resident;
     if (!list_resident(program, kernel, &resident))
-        return emu_kernel_cost(&program->chip, kernel, costs, program->resident);
+        return emu_kernel_cost(&program->chip, kernel, costs, program->resident, program->bodies);
     const EmuKnownCost *same = *known;
     if (same && same->members == kernel->members && same->member_count == kernel->member_count &&
         same->root_count == kernel->root_count && same->costs == costs && same->resident == resident)
         return same->cost;
     if (!*known) *known = HLO_ARENA_NEW(program->arena, EmuKnownCost, 1);
-    **known = (EmuKnownCost){.members = kernel->members,
-                             .member_count = kernel->member_count,
-                             .root_count = kernel->root_count,
-                             .costs = costs,
-                             .resident = resident,
-                             .cost = emu_kernel_cost(&program->chip, kernel, costs, program->resident)};
+    **known =
+        (EmuKnownCost){.members = kernel->members,
+                       .member_count = kernel->member_count,
+                       .root_count = kernel->root_count,
+                       .costs = costs,
+                       .resident = resident,
+                       .cost = emu_kernel_cost(&program->chip, kernel, costs, program->resident, program->bodies)};
     return (*known)->cost;
 }
 
@@ -147,7 +149,7 @@ EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation
     EmuPlan *walked = *plan =
         emu_plan(program->arena, program->scratch, computation, chip, program->spares_memory[computation->id],
                  program->position_of, program->kernel_of);
-    emu_plan_estimate(walked, chip);
+    emu_plan_estimate(walked, chip, program->bodies);
     if (!may_reorder(program, walked)) return walked;
     EmuPlan *listed = emu_plan_list_schedule(program->arena, program->scratch, walked, chip, program->kernel_of);
     if (!listed || !has_transfers(walked)) return best_order(program, walked, listed);

@@ -37,6 +37,7 @@ typedef struct EmuProgram {
     int64_t *position_of;  // by instruction id: position in the order of its plan that was analysed last (memory.c)
     bool *resident;        // by instruction id: the array is in VMEM (memory.c) and its use costs no HBM traffic
     EmuKnownCost **known;  // by instruction id, of a kernel; NULL: not computed
+    EmuBodies *bodies;     // of the kernels that users wrote
     EmuCopies *copies;     // by instruction id, of a kernel (memory.c)
     int64_t *vmem_bytes;   // by computation id: the most bytes of VMEM that its arrays take at a time (memory.c)
     bool **carried;        // by computation id, of a loop: which leaves of its state are in VMEM; NULL: none (memory.c)

@@ -933,7 +933,8 @@ static double find_model_flops(Simulation *simulation, const EmuOptions *options
     double flops;
     if (options && options->model_flops > 0) return options->model_flops / (double)participants;
     if (options && options->whole &&
-        emu_model_flops(scratch, &simulation->program->topology->chip, options->whole, options->kernel_costs, &flops))
+        emu_model_flops(scratch, &simulation->program->topology->chip, options->whole, options->kernel_costs,
+                        simulation->program->bodies, &flops))
         return flops / (double)simulation->module->num_partitions;
     return report->matrix_flops_per_device - report->recomputed_flops_per_device;
 }

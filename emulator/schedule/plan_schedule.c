@@ -395,12 +395,12 @@ static int64_t place_update(Mover *mover, int64_t start, int64_t done, int64_t u
     return place;
 }
 
-void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip) {
+void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip, EmuBodies *bodies) {
     for (int64_t k = 0; k < plan->kernel_count; k++) {
         EmuKernel *kernel = &plan->kernels[k];
         if (kernel->kind == EMU_OP_CONTROL) kernel->seconds = HUGE_VAL;
         if (kernel->kind >= EMU_OP_CONTROL) continue;
-        const EmuCost cost = emu_kernel_cost(chip, kernel, EMU_KERNEL_COSTS_BODY, NULL);
+        const EmuCost cost = emu_kernel_cost(chip, kernel, EMU_KERNEL_COSTS_BODY, NULL, bodies);
         kernel->seconds = (double)cost.picoseconds * 1e-12;
         kernel->matrix_seconds = cost.matrix_seconds;
     }

@@ -258,6 +258,33 @@ Test(emulator_kernels, known_counts_are_exact) {
                     "constant({1,0,0,2,0,1,1,1,1})", 2);
 }
 
+// The work of a body is kept for calls with the same body. Those whose counts differ have work of their own: three
+// times the first five of nine entries (two visits), all nine (six), and five of a table that is not known (five).
+Test(emulator_kernels, calls_of_one_body_share_work_only_with_equal_counts) {
+    static const char *const operands[] = {"five,t,x,y", "five,copied,x,y", "five,computed,x,y", "nine,t,x,y",
+                                           "five,u,x,y"};
+    static char text[32768];
+    int length = snprintf(text, sizeof text,
+                          "HloModule m\nENTRY e { five = s32[] constant(5)\n nine = s32[] constant(9)\n t = s32[9] "
+                          "constant({1,0,0,2,0,1,1,1,1})\n copied = s32[9] copy(t)\n other = s32[9] "
+                          "constant({1,0,0,2,0,1,1,1,1})\n computed = s32[9] add(other, other)\n u = s32[9] "
+                          "parameter(2)\n x = bf16[256,512] parameter(0)\n y = bf16[512,256] parameter(1)\n");
+    for (size_t i = 0; i < HLO_COUNT_OF(operands); i++)
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           " k%zu = f32[256,256] custom-call(%s), custom_call_target=\"tpu_custom_call\", "
+                           "backend_config=\"{\\\"custom_call_config\\\":{\\\"body\\\":\\\"%s\\\"}}\"\n",
+                           i, operands[i], GRID_BODY);
+    length += snprintf(text + length, sizeof text - (size_t)length,
+                       " ROOT r = (f32[256,256], f32[256,256], f32[256,256], f32[256,256], f32[256,256]) "
+                       "tuple(k0,k1,k2,k3,k4) }");
+    cr_assert_lt(length, (int)sizeof text);
+    EmuReport *report = report_of(text);
+    cr_expect_eq(report->body_calls, 5);
+    cr_expect_eq(report->matrix_flops_per_device, (2 + 2 + 2 + 6 + 5) * 2.0 * 256 * 256 * 512, "%g products",
+                 report->matrix_flops_per_device / (2.0 * 256 * 256 * 512));
+    emu_report_free(report);
+}
+
 // Without a table that bounds it, the work is what the author states.
 Test(emulator_kernels, unbounded_counts_leave_the_stated_work) {
     EmuReport *report = price(LOOP_BODY, "n = s32[1] parameter(2)", "constant({1,1,1,1,1,1,1,1,1})");
