@@ -307,40 +307,9 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
                            1);
 }
 
-// Whether a step takes axes from a dimension that one of the steps before it gives axes to, or gives axes to one that
-// they come from.
-static bool step_follows(const SpmdStep *steps, int32_t count, const SpmdStep *step) {
-    for (int32_t i = 0; i < count; i++)
-        if (steps[i].target == step->dim || steps[i].dim == step->target) return true;
-    return false;
-}
-
-// How many steps from `steps` on, up to `count`, move axes from some dimensions to others that divide evenly: one
-// exchange among all of their devices sends less than one after the other. Axes of one dimension may come to another in
-// another order.
-static int32_t steps_together(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *steps,
-                              int32_t count) {
-    if (steps->kind != SPMD_STEP_ALL_TO_ALL) return 1;
-    const int64_t rank = local->hlo->shape->rank;
-    int64_t *joined = hlo_arena_copy(partitioner->arena, local->hlo->shape->dims, (size_t)rank * sizeof(*joined));
-    int64_t *left = hlo_arena_copy(partitioner->arena, local->hlo->shape->dims, (size_t)rank * sizeof(*left));
-    int32_t together = 0;
-    for (; together < count; together++) {
-        const SpmdStep *step = &steps[together];
-        if (step->kind != SPMD_STEP_ALL_TO_ALL || step_follows(steps, together, step)) break;
-        const int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
-        const int64_t part = local_size(partitioner, local, step->after, step->target);
-        joined[step->dim] *= group;
-        if (part * group != left[step->target] ||
-            joined[step->dim] != local_size(partitioner, local, step->after, step->dim))
-            break;
-        left[step->target] = part;
-    }
-    return together;
-}
-
-// Exchanges for `count` all-to-all steps, which steps_together() has found. Of axes that come from one dimension, those
-// that a later step moves are major to those of an earlier one, so that its parts come first in the order of devices:
+// Exchanges for `count` all-to-all steps, which spmd_steps_together() has found. Of axes that come from one dimension,
+// those that a later step moves are major to those of an earlier one, so that its parts come first in the order of
+// devices:
 //
 //     f32[s,m,n], axes b and a of dimension 0 to dimensions 2 and 1: reshape f32[s,a,m/a,b,n/b],
 //     transpose f32[b,a,s,m/a,n/b], all-to-all over b and a of f32[b*a,s,m/a,n/b], reshape f32[b*a*s,m/a,n/b]
@@ -501,13 +470,9 @@ SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const Sp
     assert(local.hlo && path);
     for (int32_t i = 0, together; i < path->count; i += together) {
         const SpmdStep *step = &path->steps[i];
-        together = steps_together(partitioner, &local, step, path->count - i);
-        if (together > 1) {
-            local.hlo = run_all_to_alls(partitioner, &local, step, together, reason);
-        } else {
-            local.hlo = run_step(partitioner, &local, step, reason);
-            together = 1;
-        }
+        together = spmd_steps_together(partitioner->mesh, local.global, local.sharding, step, path->count - i);
+        local.hlo = together > 1 ? run_all_to_alls(partitioner, &local, step, together, reason)
+                                 : run_step(partitioner, &local, step, reason);
         local.sharding = path->steps[i + together - 1].after;
         local.partial = path->steps[i + together - 1].partial;
     }

@@ -360,19 +360,69 @@ static bool at_goal(const Search *search, const State *state) {
     return !(state->partial & ~search->keep) && spmd_sharding_equal(state->sharding, search->to);
 }
 
+// Whether a step takes axes from a dimension that one of the steps before it gives axes to, or gives axes to one that
+// they come from.
+static bool step_follows(const SpmdStep *steps, int32_t count, const SpmdStep *step) {
+    for (int32_t i = 0; i < count; i++)
+        if (steps[i].target == step->dim || steps[i].dim == step->target) return true;
+    return false;
+}
+
+int32_t spmd_steps_together(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
+                            const SpmdStep *steps, int32_t count) {
+    assert(mesh && global && from && steps && count > 0);
+    int32_t together = 0;
+    for (const SpmdSharding *before = from; together < count; together++) {
+        const SpmdStep *step = &steps[together];
+        if (step->kind != SPMD_STEP_ALL_TO_ALL || step_follows(steps, together, step)) break;
+        const int64_t group = spmd_axes_product(mesh, &step->axes);
+        const int64_t given = spmd_axes_product(mesh, &before->dims[step->dim]);
+        const int64_t taken = spmd_axes_product(mesh, &step->after->dims[step->target]);
+        const int64_t size = global->dims[step->target];
+        const bool splits = group * spmd_shard_size(size, taken) == spmd_shard_size(size, taken / group);
+        const int64_t source = global->dims[step->dim];
+        const bool joins = group * spmd_shard_size(source, given) == spmd_shard_size(source, given / group);
+        if (!splits || !joins) break;
+        before = step->after;
+    }
+    return together ? together : 1;
+}
+
+// What the steps of a path send: all-to-alls that are made as one send less than one after the other. `states` are
+// those before each step, and the last one.
+static void price_path(const Search *search, const int32_t *states, SpmdPath *path) {
+    for (int32_t i = 0, together; i < path->count; i += together) {
+        const State *before = &search->states.items[states[i]];
+        together =
+            spmd_steps_together(search->mesh, search->global, before->sharding, &path->steps[i], path->count - i);
+        const State *after = &search->states.items[states[i + together]];
+        int64_t bytes = after->bytes - before->bytes, cost = after->cost - before->cost;
+        if (together > 1) {
+            SpmdAxes axes = {0};
+            for (int32_t k = 0; k < together; k++) spmd_axes_append(&axes, &path->steps[i + k].axes);
+            bytes = ring(local_bytes(search, before->sharding), spmd_axes_product(search->mesh, &axes));
+            cost = spmd_transfer_cost(search->costs, SPMD_TRANSFER_EXCHANGE, spmd_axes_set(&axes), bytes, true);
+        }
+        path->bytes = spmd_add_bytes(path->bytes, bytes);
+        path->cost = spmd_add_bytes(path->cost, cost);
+    }
+    if (!search->costs || !search->costs->machine) path->cost = path->bytes;
+}
+
 // The steps from the start to a state.
 static SpmdPath path_to(const Search *search, int32_t goal) {
     assert(goal >= 0 && goal < search->states.count); /* a state that was reached */
     SpmdPath path = {0};
     for (int32_t i = goal; search->states.items[i].parent >= 0; i = search->states.items[i].parent) path.count++;
     SpmdStep *steps = HLO_ARENA_NEW(search->arena, SpmdStep, path.count + 1);
+    int32_t *states = HLO_ARENA_NEW(search->arena, int32_t, path.count + 1);
     int32_t at = path.count;
-    for (int32_t i = goal; search->states.items[i].parent >= 0; i = search->states.items[i].parent) {
+    for (int32_t i = goal; at > 0; i = search->states.items[i].parent) {
+        states[at] = i;
         steps[--at] = search->states.items[i].step;
     }
-    path.steps = steps;
-    path.bytes = search->states.items[goal].bytes;
-    path.cost = search->costs && search->costs->machine ? search->states.items[goal].cost : path.bytes;
+    path.steps = steps;  // state 0 is the start
+    price_path(search, states, &path);
     return path;
 }
 

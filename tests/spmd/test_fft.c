@@ -53,6 +53,10 @@ static const SentBytes plans[] = {
      3 * 8 * 8},
     {"a cube by pencils", TRANSFORM("4", "c64[4,8,8]", "[2,2,1]<=[4]", "c64[4,8,8]", "[1,2,2]<=[4]", "FFT", "4,8,8"),
      2 * 32 * 8},
+    // The second exchange moves both axes at once, and the third takes one of them away.
+    {"a cube by rows and columns",
+     TRANSFORM("8", "c64[16,16,16]", "[4,2,1]<=[8]", "c64[16,16,16]", "[4,2,1]<=[8]", "FFT", "16,16,16"),
+     (384 + 448 + 256) * 8},
     // The result stays by columns, where the product takes it.
     {"a plane, filtered, and back",
      "HloModule m, num_partitions=4\nENTRY e {\n p = c64[16,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"

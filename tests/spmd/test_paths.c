@@ -63,3 +63,28 @@ Test(spmd_paths, a_path_that_is_kept_is_the_one_that_a_search_gives) {
     hlo_arena_free(arena);
     hlo_arena_free(kept);
 }
+
+// Two axes of one dimension go to two others in one exchange among all devices, which sends less than two.
+Test(spmd_paths, all_to_alls_that_are_made_as_one_are_priced_as_one) {
+    HloArena *arena = hlo_arena_new();
+    const SpmdMeshAxis axes[] = {{"x", 2}, {"y", 4}};
+    const SpmdMesh *mesh;
+    cr_assert_null(spmd_mesh_new(arena, axes, 2, &mesh));
+    const int64_t even[kRank] = {8, 8, 8}, uneven[kRank] = {8, 8, 7};
+    SpmdSharding *from = spmd_sharding_new(arena, kRank, 0), *to = spmd_sharding_new(arena, kRank, 0);
+    for (int32_t atom = 0; atom < 3; atom++) {
+        spmd_axes_push(&from->dims[0], atom);
+        spmd_axes_push(&to->dims[atom ? 1 : 2], atom);
+    }
+    const SpmdPath one =
+        spmd_reshard_plan(arena, NULL, mesh, hlo_shape_array(arena, HLO_F32, even, kRank), from, 0, to, 0);
+    cr_assert_eq(one.count, 2);
+    cr_assert_eq(one.bytes, 64 * 4 / 8 * 7);
+    cr_assert_eq(one.cost, one.bytes);
+    const HloShape *shape = hlo_shape_array(arena, HLO_F32, uneven, kRank);
+    const SpmdPath two = spmd_reshard_plan(arena, NULL, mesh, shape, from, 0, to, 0);
+    for (int32_t i = 0; i < two.count; i++)
+        cr_assert_eq(spmd_steps_together(mesh, shape, i ? two.steps[i - 1].after : from, &two.steps[i], two.count - i),
+                     1);
+    hlo_arena_free(arena);
+}
