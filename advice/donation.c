@@ -14,13 +14,24 @@
 
 enum { MOST_NAMED = 4 };
 
+typedef HLO_VECTOR(HloDonor) DonorVector;
+
+// An argument of the function, of which parameters are parts.
+typedef struct Argument {
+    const char *name;
+    double bytes, updated;  // of all parts, and of those that a result replaces and that are not donated
+} Argument;
+
+typedef HLO_VECTOR(Argument *) ArgumentVector;
+
 typedef struct Donation {
     AdviceRequest *request;
     HloArena *arena;
     const SpmdBoundary *boundary;
-    bool *is_donated;    // by flattened parameter: in the program as it is
-    bool *is_updated;    // by flattened parameter: a result replaces it
-    const char **roots;  // by flattened parameter: the function's argument that it is a part of
+    bool *is_donated;       // by flattened parameter: in the program as it is
+    bool *is_updated;       // by flattened parameter: a result replaces it
+    Argument **arguments;   // by flattened parameter: of which it is a part
+    ArgumentVector listed;  // these, each once
 } Donation;
 
 // Whether a name has the form of an argument of a Python function, not the mangled one of a part of it (params_0_).
@@ -95,58 +106,63 @@ static void find_updated(Donation *donation) {
     }
 }
 
+// Finds the arguments in the order of their first parts.
+static void find_arguments(Donation *donation) {
+    const SpmdBoundary *boundary = donation->boundary;
+    HloStringMap by_name = {0};
+    donation->arguments = HLO_ARENA_NEW(donation->arena, Argument *, boundary->parameter_count + 1);
+    for (int64_t p = 0; p < boundary->parameter_count; p++) {
+        const double bytes = (double)hlo_shape_bytes(boundary->parameters[p].local);
+        const char *name =
+            root_of(donation->arena, advice_parameter_name(donation->arena, donation->request->module, p));
+        Argument *argument = hlo_string_map_get(&by_name, name, strlen(name));
+        if (!argument) {
+            argument = HLO_ARENA_NEW(donation->arena, Argument, 1);
+            argument->name = name;
+            hlo_string_map_set(donation->arena, &by_name, name, strlen(name), argument);
+            hlo_vector_push(donation->arena, &donation->listed, argument);
+        }
+        argument->bytes += bytes;
+        if (donation->is_updated[p] && !donation->is_donated[p]) argument->updated += bytes;
+        donation->arguments[p] = argument;
+    }
+}
+
 static void read_program(Donation *donation) {
     const HloModule *module = donation->request->module;
     const int64_t count = donation->boundary->parameter_count;
     donation->is_donated = HLO_ARENA_NEW(donation->arena, bool, count + 1);
     donation->is_updated = HLO_ARENA_NEW(donation->arena, bool, count + 1);
-    donation->roots = HLO_ARENA_NEW(donation->arena, const char *, count + 1);
     for (int64_t i = 0; i < module->aliases.count; i++)
         if (module->aliases.items[i].operand < count) donation->is_donated[module->aliases.items[i].operand] = true;
     for (int64_t i = 0; i < module->donor_count; i++)
         if (module->donors[i].parameter < count) donation->is_donated[module->donors[i].parameter] = true;
     find_updated(donation);
-    for (int64_t p = 0; p < count; p++)
-        donation->roots[p] = root_of(donation->arena, advice_parameter_name(donation->arena, module, p));
+    find_arguments(donation);
 }
 
-// Whether an argument of the function is worth donating: nearly all of it has new values, and is not donated yet.
-static bool is_worth(const Donation *donation, const char *root) {
+// Whether an argument is worth donating: results replace nearly all of it, and it is not donated yet.
+static bool is_worth(const Argument *argument) {
     const double kNearlyAll = 0.9;
-    double all = 0, updated = 0;
-    for (int64_t p = 0; p < donation->boundary->parameter_count; p++) {
-        const double bytes = (double)hlo_shape_bytes(donation->boundary->parameters[p].local);
-        if (strcmp(donation->roots[p], root) != 0) continue;
-        all += bytes;
-        if (donation->is_updated[p] && !donation->is_donated[p]) updated += bytes;
-    }
-    return updated > 0 && updated >= kNearlyAll * all;
+    return argument->updated > 0 && argument->updated >= kNearlyAll * argument->bytes;
 }
 
-// Lists the arguments that are worth it, each once.
-static HloStringVector list_roots(const Donation *donation) {
-    HloStringVector roots = {0};
-    for (int64_t p = 0; p < donation->boundary->parameter_count; p++) {
-        bool known = !donation->is_updated[p];
-        for (int64_t i = 0; i < roots.count && !known; i++) known = !strcmp(roots.items[i], donation->roots[p]);
-        if (!known && is_worth(donation, donation->roots[p]))
-            hlo_vector_push(donation->arena, &roots, donation->roots[p]);
-    }
-    return roots;
+// The names of the arguments that are worth it.
+static HloStringVector list_worthy(const Donation *donation) {
+    HloStringVector names = {0};
+    for (int64_t i = 0; i < donation->listed.count; i++)
+        if (is_worth(donation->listed.items[i]))
+            hlo_vector_push(donation->arena, &names, donation->listed.items[i]->name);
+    return names;
 }
 
-// Declares the donors of these arguments.
-static void add_donors(const Donation *donation, const HloStringVector *roots, HloModule *module) {
-    HLO_VECTOR(HloDonor) donors = {0};
-    for (int64_t i = 0; i < module->donor_count; i++) hlo_vector_push(module->arena, &donors, module->donors[i]);
-    for (int64_t p = 0; p < donation->boundary->parameter_count; p++) {
-        bool is_listed = false;
-        for (int64_t i = 0; i < roots->count; i++) is_listed |= !strcmp(roots->items[i], donation->roots[p]);
-        if (is_listed && donation->is_updated[p] && !donation->is_donated[p])
-            hlo_vector_push(module->arena, &donors, ((HloDonor){.parameter = p}));
-    }
-    module->donors = donors.items;
-    module->donor_count = donors.count;
+// The donors of the program, and of the arguments that are worth it.
+static void list_donors(const Donation *donation, DonorVector *donors) {
+    const HloModule *module = donation->request->module;
+    for (int64_t i = 0; i < module->donor_count; i++) hlo_vector_push(donation->arena, donors, module->donors[i]);
+    for (int64_t p = 0; p < donation->boundary->parameter_count; p++)
+        if (is_worth(donation->arguments[p]) && donation->is_updated[p] && !donation->is_donated[p])
+            hlo_vector_push(donation->arena, donors, ((HloDonor){.parameter = p}));
 }
 
 // "donate params and moments, so that …: jax.jit(…, donate_argnames=('params', 'moments'))".
@@ -181,16 +197,20 @@ static const char *words_of(const Donation *donation, const HloStringVector *roo
 }
 
 // Compiles and times a copy of the program with these donors.
-static HloStatus try_donors(const Donation *donation, const HloStringVector *roots) {
+static HloStatus try_donors(const Donation *donation) {
     AdviceRequest *request = donation->request;
     CompileOptions compile = *request->compile;
+    DonorVector donors = {0};
+    list_donors(donation, &donors);
     HloModule *copy = hlo_module_clone(request->module);
     HLO_FAIL_IF(!copy, HLO_RESOURCE_EXHAUSTED, "no memory for a copy of the program");
     const EmuOptions emulation = {.device_assignment = request->options->device_assignment,
                                   .device_assignment_count = request->options->device_assignment_count};
     compile.is_verified = true;
     compile.dump = (CompileDump){0};
-    add_donors(donation, roots, copy);
+    // They outlive the copy, in which nothing is allocated: an error of memory would leave it behind.
+    copy->donors = donors.items;
+    copy->donor_count = donors.count;
     HloStatus status = advice_trial_run(copy, &compile, request->options->topology, &emulation, &request->trial);
     hlo_module_free(copy);
     return status;
@@ -205,9 +225,9 @@ HloStatus advice_suggest_donation(AdviceRequest *request) {
         donation.boundary->parameter_count != request->module->entry->parameters.count)
         return HLO_SUCCESS;
     read_program(&donation);
-    const HloStringVector roots = list_roots(&donation);
+    const HloStringVector roots = list_worthy(&donation);
     if (!roots.count) return HLO_SUCCESS;
-    HloStatus status = try_donors(&donation, &roots);
+    HloStatus status = try_donors(&donation);
     if (!status) {
         const EmuReport *emulated = request->trial.report;
         const AdviceSuggestion suggestion = {
