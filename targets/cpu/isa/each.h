@@ -14,15 +14,19 @@
 #define CPU_ISA_EACH(X, ...)
 #endif
 
+// Returns the best of these sets, or baseline, among some features.
+CpuFeatures cpu_isa_set(CpuFeatures features);
+
 // Declares the tables of a topic, one for each set, and the function that returns the one for the best set among some
 // features: cpu_<name>_<set> and cpu_isa_<name>().
 #define CPU_ISA_TABLE_(set, SET, Type, name) extern const Type cpu_##name##_##set;
-#define CPU_ISA_IF_BETTER_(set, SET, name) (features) >= CPU_FEATURES_##SET ? &(cpu_##name##_##set):
+#define CPU_ISA_IF_BETTER_(set, SET, name) best >= CPU_FEATURES_##SET ? &(cpu_##name##_##set):
 #define CPU_ISA_TABLES(Type, name)                                               \
     extern const Type cpu_##name##_baseline;                                     \
     CPU_ISA_EACH(CPU_ISA_TABLE_, Type, name)                                     \
     static inline const Type *cpu_isa_##name(CpuFeatures features) {             \
-        (void)features;                                                          \
+        const CpuFeatures best = cpu_isa_set(features);                          \
+        (void)best;                                                              \
         return CPU_ISA_EACH(CPU_ISA_IF_BETTER_, name) & (cpu_##name##_baseline); \
     }
 

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choices of kernels that depend on more than the order of instruction sets; CPU_ISA_TABLES() makes the others.
+// The choice of an instruction set, and of kernels that depend on more than the order of sets. CPU_ISA_TABLES() makes
+// the other choices from these; a test that models instructions replaces this file.
 #include "targets/cpu/isa/isa.h"
 
 #include "targets/cpu/isa/fft.h"
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/tiles.h"
+
+#define RETURN_IF_BETTER(set, SET, ...) \
+    if (features >= CPU_FEATURES_##SET) return CPU_FEATURES_##SET;
+CpuFeatures cpu_isa_set(CpuFeatures features) {
+    CPU_ISA_EACH(RETURN_IF_BETTER, )
+    (void)features;
+    return CPU_FEATURES_BASELINE;
+}
+#undef RETURN_IF_BETTER
 
 const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, CpuGemmElement element) {
     switch (element) {
