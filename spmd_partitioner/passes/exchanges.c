@@ -13,7 +13,6 @@
 // must be faster by the machine's own times.
 #include <assert.h>
 
-#include "hlo/analysis/cost.h"
 #include "spmd_partitioner/costs.h"
 #include "spmd_partitioner/passes/passes.h"
 
@@ -43,9 +42,7 @@ typedef struct Exchanges {
     HloModule *module;
     HloArena *scratch;
     const SpmdCosts *costs;
-    double *flops;    // by id of an instruction that was there before: of a product
-    int64_t *places;  // likewise: its place in its computation
-    int64_t limit;    // of these ids
+    SpmdSnapshot snapshot;
     int64_t next_channel;
     HloInstruction *before;  // new instructions are made before this one
     HloIntMap cuts;          // by array, dimension and part: the number of what was made of parts
@@ -53,10 +50,6 @@ typedef struct Exchanges {
 } Exchanges;
 
 // ---- regions
-
-static bool was_there(const Exchanges *exchanges, const HloInstruction *at) {
-    return at->id < exchanges->limit;
-}
 
 static Node *find_node(const Region *region, const HloInstruction *at) {
     for (int64_t i = 0; i < region->nodes.count; i++)
@@ -122,8 +115,8 @@ static bool is_exchange(const HloInstruction *at) {
 }
 
 static bool may_cut(const Exchanges *exchanges, const HloInstruction *at) {
-    return was_there(exchanges, at) && hlo_shape_is_array(at->shape) && !hlo_shape_is_dynamic(at->shape) &&
-           !at->control_predecessors.count && !at->control_successors.count;
+    return spmd_was_there(&exchanges->snapshot, at) && hlo_shape_is_array(at->shape) &&
+           !hlo_shape_is_dynamic(at->shape) && !at->control_predecessors.count && !at->control_successors.count;
 }
 
 // Whether a value is computed from another one, or so much is between them that it may be.
@@ -136,7 +129,9 @@ static bool depends_on(const Exchanges *exchanges, HloInstruction *value, const 
     for (int64_t next = 0; next < pending.count && !depends; next++) {
         const HloInstruction *at = pending.items[next];
         depends = at == on || pending.count > MOST_LOOKED_AT;
-        if (was_there(exchanges, at) && exchanges->places[at->id] < exchanges->places[on->id]) continue;
+        if (spmd_was_there(&exchanges->snapshot, at) &&
+            exchanges->snapshot.places[at->id] < exchanges->snapshot.places[on->id])
+            continue;
         for (int64_t i = 0; i < at->operand_count + at->control_predecessors.count; i++) {
             HloInstruction *need =
                 i < at->operand_count ? at->operands[i] : at->control_predecessors.items[i - at->operand_count];
@@ -234,7 +229,8 @@ static bool finish_region(const Exchanges *exchanges, Region *region) {
     for (int64_t i = 1; i < region->nodes.count; i++) {
         const Node node = nodes[i];
         int64_t at = i;
-        for (; at > 0 && exchanges->places[nodes[at - 1].at->id] > exchanges->places[node.at->id]; at--)
+        for (; at > 0 && exchanges->snapshot.places[nodes[at - 1].at->id] > exchanges->snapshot.places[node.at->id];
+             at--)
             nodes[at] = nodes[at - 1];
         nodes[at] = node;
     }
@@ -448,7 +444,7 @@ static double product_seconds(const Exchanges *exchanges, const Node *node, int6
         const double read = (double)hlo_shape_bytes(node->at->operands[i]->shape);
         bytes += operand_dim(node->at, i, node->dim) < 0 ? read : read / (double)parts;
     }
-    const double computed = exchanges->flops[node->at->id] / machine->flops_per_second / (double)parts;
+    const double computed = exchanges->snapshot.flops[node->at->id] / machine->flops_per_second / (double)parts;
     const double moved = bytes / machine->memory_bytes_per_second;
     return machine->kernel_seconds + (computed > moved ? computed : moved);
 }
@@ -557,30 +553,12 @@ static void cut_computation(Exchanges *exchanges, HloComputation *computation) {
     if (changed) hlo_computation_sort(computation);
 }
 
-static HloStatus measure(Exchanges *exchanges) {
-    const HloModule *module = exchanges->module;
-    HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
-    HLO_FAIL_IF(!analysis, HLO_RESOURCE_EXHAUSTED, "out of memory");
-    exchanges->limit = module->instruction_limit;
-    exchanges->flops = HLO_ARENA_NEW(exchanges->scratch, double, exchanges->limit);
-    exchanges->places = HLO_ARENA_NEW(exchanges->scratch, int64_t, exchanges->limit);
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        int64_t place = 0;
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            exchanges->places[at->id] = place++;
-            if (hlo_is(at, HLO_OP_DOT)) exchanges->flops[at->id] = hlo_cost_of_instruction(analysis, at).flops;
-        }
-    }
-    hlo_cost_analysis_free(analysis);
-    return HLO_SUCCESS;
-}
-
 HloStatus spmd_part_exchanges(HloModule *module, const SpmdCosts *costs, HloArena *scratch) {
     assert(module->entry && costs);
     if (!costs->machine) return HLO_SUCCESS;
     Exchanges exchanges = {
         .module = module, .scratch = scratch, .costs = costs, .next_channel = hlo_module_next_channel(module)};
-    HLO_TRY(measure(&exchanges));
+    HLO_TRY(spmd_take_snapshot(module, scratch, &exchanges.snapshot));
     for (int64_t c = 0; c < module->computations.count; c++) cut_computation(&exchanges, module->computations.items[c]);
     return HLO_SUCCESS;
 }

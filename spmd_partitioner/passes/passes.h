@@ -53,6 +53,17 @@ HLO_NODISCARD HloStatus spmd_number_devices(HloModule *module, const SpmdDeviceO
 // arrive in time. RESOURCE_EXHAUSTED when memory is short.
 HLO_NODISCARD HloStatus spmd_make_async(HloModule *module, HloArena *scratch);
 
+// What was there before a pass: its instructions have smaller ids than those that the pass makes.
+typedef struct SpmdSnapshot {
+    int64_t limit;    // of the ids
+    int64_t *places;  // by id: the place of an instruction in its computation
+    double *flops;    // by id: of a product
+} SpmdSnapshot;
+// Takes the snapshot of a module, in `scratch`. RESOURCE_EXHAUSTED when memory is short.
+HLO_NODISCARD HloStatus spmd_take_snapshot(const HloModule *module, HloArena *scratch, SpmdSnapshot *snapshot);
+// Whether an instruction was there.
+bool spmd_was_there(const SpmdSnapshot *snapshot, const HloInstruction *at);
+
 // The largest share of the time of transfers and products, one after the other, that parts of them may take. The rest
 // is a margin for what the times leave out: other work may already hide a part of the transfers.
 #define SPMD_PARTS_PAY 0.95

@@ -22,7 +22,6 @@
 // faster by the machine's own times.
 #include <assert.h>
 
-#include "hlo/analysis/cost.h"
 #include "spmd_partitioner/costs.h"
 #include "spmd_partitioner/passes/passes.h"
 #include "spmd_partitioner/sharding.h"
@@ -36,9 +35,7 @@ typedef struct Windows {
     HloModule *module;
     HloArena *scratch;
     const SpmdCosts *costs;
-    double *flops;    // by id of an instruction that was there before: of a product
-    int64_t *places;  // likewise: its place in its computation
-    int64_t limit;    // of these ids
+    SpmdSnapshot snapshot;
     int64_t next_channel;
 } Windows;
 
@@ -411,15 +408,11 @@ typedef struct Product {
 
 typedef HLO_VECTOR(Product) ProductVector;
 
-// Whether the instruction was there before this pass: products of parts multiply other gathered arrays too.
-static bool was_there(const Windows *windows, const HloInstruction *at) {
-    return at->id < windows->limit;
-}
-
-// Reads a user of a gathered array; false if it is no product of the program that can be computed of parts.
+// Reads a user of a gathered array; false if it is no product that can be computed of parts. It must have been there
+// before this pass: products of parts multiply other gathered arrays too.
 static bool read_product(const Windows *windows, const HloInstruction *gather, int64_t user, Product *product) {
     *product = (Product){.dot = gather->users.items[user]};
-    return was_there(windows, product->dot) && multiplies_parts(product->dot, gather, &product->use);
+    return spmd_was_there(&windows->snapshot, product->dot) && multiplies_parts(product->dot, gather, &product->use);
 }
 
 // The products of a gathered array that can be computed together with the first of them in the list: what they multiply
@@ -429,14 +422,16 @@ static ProductVector products_beside(const Windows *windows, const HloInstructio
     Product first = {.dot = NULL}, found;
     for (int64_t i = 0; i < gather->users.count; i++) {
         if (!read_product(windows, gather, i, &found)) continue;
-        if (!first.dot || windows->places[found.dot->id] < windows->places[first.dot->id]) first = found;
+        if (!first.dot || windows->snapshot.places[found.dot->id] < windows->snapshot.places[first.dot->id])
+            first = found;
     }
     if (!first.dot) return products;
     hlo_vector_push(windows->scratch, &products, first);
     for (int64_t i = 0; i < gather->users.count; i++) {
         if (!read_product(windows, gather, i, &found) || found.dot == first.dot) continue;
         const HloInstruction *other = found.dot->operands[!found.use.side];
-        if (was_there(windows, other) && windows->places[other->id] < windows->places[first.dot->id])
+        if (spmd_was_there(&windows->snapshot, other) &&
+            windows->snapshot.places[other->id] < windows->snapshot.places[first.dot->id])
             hlo_vector_push(windows->scratch, &products, found);
     }
     return products;
@@ -478,7 +473,7 @@ static bool gather_pays(Ring *ring, HloInstruction *gather, const ProductVector 
     double flops = 0, bytes = 0;
     for (int64_t i = 0; i < products->count; i++) {
         const Product *product = &products->items[i];
-        flops += ring->windows->flops[product->dot->id];
+        flops += ring->windows->snapshot.flops[product->dot->id];
         bytes += bytes_of(ring, product->dot, &product->use);
     }
     return pays(ring, gather->operands[0], flops, bytes, gather_seconds);
@@ -650,7 +645,7 @@ static bool scatter_pays(Ring *ring, const Sum *sum) {
     double flops = 0, bytes = 2 * (double)hlo_shape_bytes(shape) * (double)ring->parts;
     for (int64_t i = 0; i < sum->count; i++) {
         const Summand *summand = &sum->items[i];
-        flops += ring->windows->flops[summand->dot->id];
+        flops += ring->windows->snapshot.flops[summand->dot->id];
         bytes += (double)hlo_shape_bytes(summand->dot->operands[summand->side]->shape) +
                  (double)hlo_shape_bytes(summand->dot->operands[!summand->side]->shape) * (double)ring->parts;
     }
@@ -670,7 +665,7 @@ static bool window_scatter(Windows *windows, HloInstruction *scatter) {
         !read_ring(windows, scatter, &ring))
         return false;
     for (int64_t i = 0; i < sum.count; i++)
-        if (!was_there(windows, sum.items[i].dot)) return false;  // made of parts already
+        if (!spmd_was_there(&windows->snapshot, sum.items[i].dot)) return false;  // made of parts already
     ring.before = scatter;
     ring.halved = find_halved(&ring, &sum, along);
     if (!scatter_pays(&ring, &sum)) return false;
@@ -681,24 +676,6 @@ static bool window_scatter(Windows *windows, HloInstruction *scatter) {
 }
 
 // ---- the pass
-
-static HloStatus measure(Windows *windows) {
-    const HloModule *module = windows->module;
-    HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
-    HLO_FAIL_IF(!analysis, HLO_RESOURCE_EXHAUSTED, "out of memory");
-    windows->limit = module->instruction_limit;
-    windows->flops = HLO_ARENA_NEW(windows->scratch, double, windows->limit);
-    windows->places = HLO_ARENA_NEW(windows->scratch, int64_t, windows->limit);
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        int64_t place = 0;
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            windows->places[at->id] = place++;
-            if (hlo_is(at, HLO_OP_DOT)) windows->flops[at->id] = hlo_cost_of_instruction(analysis, at).flops;
-        }
-    }
-    hlo_cost_analysis_free(analysis);
-    return HLO_SUCCESS;
-}
 
 static void window_computation(Windows *windows, HloComputation *computation) {
     HloInstructionVector found = {0};
@@ -719,7 +696,7 @@ HloStatus spmd_window_products(HloModule *module, const SpmdCosts *costs, HloAre
     if (!costs->machine) return HLO_SUCCESS;
     Windows windows = {
         .module = module, .scratch = scratch, .costs = costs, .next_channel = hlo_module_next_channel(module)};
-    HLO_TRY(measure(&windows));
+    HLO_TRY(spmd_take_snapshot(module, scratch, &windows.snapshot));
     for (int64_t c = 0; c < module->computations.count; c++)
         window_computation(&windows, module->computations.items[c]);
     return HLO_SUCCESS;
