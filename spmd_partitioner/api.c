@@ -159,15 +159,14 @@ static void complete_layouts(HloModule *module) {
                 at->shape = hlo_shape_with_default_layout(module->arena, at->shape);
 }
 
-// What is done for transfers on a machine, and for those beside products.
-static HloStatus finish_transfers(Request *request) {
+// What is done for transfers beside products.
+static HloStatus overlap(Request *request) {
     const SpmdOptions *options = request->options;
-    if (options->no_optimize) return HLO_SUCCESS;
+    if (options->no_optimize || (!options->overlaps && !options->async)) return HLO_SUCCESS;
     if (options->overlaps) {
         HLO_TRY(spmd_window_products(request->result, &request->costs, request->arena));
         HLO_TRY(spmd_part_exchanges(request->result, &request->costs, request->arena));
     }
-    spmd_stage_collectives(request->result, &request->costs, request->arena);
     if (options->async) HLO_TRY(spmd_make_async(request->result, request->arena));
     complete_layouts(request->result);
     return HLO_SUCCESS;
@@ -210,7 +209,7 @@ static HloStatus run_partition(void *argument) {
     // Before transfers overlap: this adds up all of them.
     if (request->costs.machine)
         request->seconds = spmd_program_seconds(&request->costs, request->result, request->arena);
-    return finish_transfers(request);
+    return overlap(request);
 }
 
 // Annotates a copy; computations stay as they are.

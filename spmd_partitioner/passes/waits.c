@@ -59,8 +59,7 @@ static bool only_leaves(const HloInstruction *at, int32_t *budget) {
     for (int64_t i = 0; i < at->users.count; i++) {
         const HloInstruction *user = at->users.items[i];
         const bool passes = hlo_op_is(user->opcode, HLO_OP_IS_REARRANGES | HLO_OP_IS_ELEMENTWISE) ||
-                            hlo_is(user, HLO_OP_TUPLE) || hlo_is(user, HLO_OP_DYNAMIC_UPDATE_SLICE) ||
-                            hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT);
+                            hlo_is(user, HLO_OP_TUPLE) || hlo_is(user, HLO_OP_DYNAMIC_UPDATE_SLICE);
         if (!passes || !only_leaves(user, budget)) return false;
         if (hlo_is(user, HLO_OP_TUPLE) && hlo_instruction_is_root(user) && !is_handed_on(user, at, budget))
             return false;
