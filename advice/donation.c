@@ -208,7 +208,7 @@ static HloStatus try_donors(const Donation *donation) {
                                   .device_assignment_count = request->options->device_assignment_count};
     compile.is_verified = true;
     compile.dump = (CompileDump){0};
-    // They outlive the copy, in which nothing is allocated: an error of memory would leave it behind.
+    // They are in the report's arena: if the copy had to allocate them and memory ran out, it would leak.
     copy->donors = donors.items;
     copy->donor_count = donors.count;
     HloStatus status = advice_trial_run(copy, &compile, request->options->topology, &emulation, &request->trial);

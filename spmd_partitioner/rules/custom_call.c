@@ -35,7 +35,7 @@ static void same_dims(SpmdRule *rule, int32_t dims, int64_t along) {
 }
 
 // Decompositions of batches of matrices. The right-hand sides of a triangular solve are independent of each other too:
-// columns, or rows where the triangle stands on the right.
+// columns, or rows where the triangle is on the right.
 static void batched_rule(SpmdRule *rule, const HloInstruction *op) {
     const int32_t rank = rule->operand_count ? rule->tensors[0].shape->rank : 0, result = spmd_rule_result(rule, 0);
     same_dims(rule, rank - 2, -1);

@@ -65,7 +65,7 @@ typedef struct Counter {
     HLO_VECTOR(const MlirOperation *) loads;
     bool is_visit;             // the walk is in a loop over visits
     bool multiplies;           // the kernel has products
-    double visits_each;        // that a visit of the walk stands for
+    double visits_each;        // that a visit of the walk represents
     double grid_weight;        // the same, if the visits are an axis of the grid
     int64_t scratch_operands;  // arguments at the end that are memory of the chip
     int64_t steps;

@@ -65,7 +65,7 @@ static const MlirOperation *read_function(MosaicScalars *scalars, const MosaicGr
 }
 
 // A grid with too many points is walked in part: its outer axes, over which the rest repeats, are shortened. Returns
-// the runs that one stands for.
+// how many runs of the whole each run of the part represents.
 static double shorten(const MosaicGrid *grid, int64_t *bounds) {
     double weight = grid->weight;
     for (int64_t i = grid->rank - 1, points = 1; i >= 0; i--) {

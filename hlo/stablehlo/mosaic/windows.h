@@ -16,7 +16,7 @@ typedef struct MosaicGrid {
     const MlirOperation *kernel;  // the function with the windows as an attribute
     const int64_t *bounds;
     int64_t rank;
-    double weight;                   // runs of the whole grid that one stands for
+    double weight;                   // runs of the whole grid that each walked run represents
     const MosaicScalars *of_kernel;  // the scalars of the kernel, for its operands and tables
     int64_t steps;                   // that its windows have taken so far: 0 before the first
 } MosaicGrid;

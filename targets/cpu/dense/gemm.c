@@ -194,7 +194,7 @@ static void find_starts(Block *block, int64_t rows, const char *packed_a, int64_
     }
 }
 
-// ---- one block, continued
+// ---- rows and panels of a block
 
 // Multiplies rows [m0, m0 + rows) with columns [j0, j1) of the packed block of b.
 static void multiply_rows(Block *block, int64_t m0, int64_t rows, int64_t j0, int64_t j1, char *packed_a) {
