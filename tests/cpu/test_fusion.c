@@ -113,6 +113,22 @@ Test(fusion, gathers_take_their_indices_and_masks) {
                  0);
 }
 
+// A product whose left side is a range of rows for each group, and zeros elsewhere, makes no copies of the rows.
+Test(fusion, products_take_ranges_of_rows) {
+    expect_loops(
+        "HloModule m\nENTRY e { x = f32[40,24] parameter(0)  w = f32[3,24,20] parameter(1)\n"
+        " first = s32[3] parameter(2)  end = s32[3] parameter(3)\n"
+        " firsts = s32[3,40,24] broadcast(first), dimensions={0}  ends = s32[3,40,24] broadcast(end), dimensions={0}\n"
+        " rows = s32[3,40,24] iota(), iota_dimension=1\n"
+        " below = pred[3,40,24] compare(firsts, rows), direction=LE\n"
+        " above = pred[3,40,24] compare(rows, ends), direction=LT  in = pred[3,40,24] and(below, above)\n"
+        " zero = f32[] constant(0)  zeros = f32[3,40,24] broadcast(zero), dimensions={}\n"
+        " copies = f32[3,40,24] broadcast(x), dimensions={1,2}\n"
+        " left = f32[3,40,24] select(in, copies, zeros)\n"
+        " ROOT r = f32[40,20] dot(left, w), lhs_contracting_dims={2,0}, rhs_contracting_dims={1,0} }",
+        0);
+}
+
 // Rolls are read inside of the loop that adds them; those of which there would be too many parts are not.
 Test(fusion, loops_read_pieces) {
     expect_loops(

@@ -37,6 +37,11 @@ typedef struct CpuView {
     const int64_t *strides;  // in elements of the array's own memory
 } CpuView;
 
+// The rows of one side of a product that are not zeros, one range of them for each group.
+typedef struct CpuRowRanges {
+    int64_t group, row;  // dimensions of the view of that side
+} CpuRowRanges;
+
 typedef enum CpuNodeState {
     CPU_NODE_NORMAL,
     CPU_NODE_UNFUSABLE,  // must not be fused with anything
@@ -59,6 +64,9 @@ struct CpuNode {
     bool elementwise_map;  // comes from the inlined computation of a map: the instruction's own shape is a scalar's
     int32_t order;         // position among all nodes
     const CpuView *views;  // of a dot: left side, right side, result; else NULL
+    // Of a dot whose left side has zeros outside of ranges of rows, or NULL. The view then repeats the rows for each
+    // group (stride 0); the ranges' first rows and their ends are two more operands.
+    const CpuRowRanges *ranges;
     // Of a gather: the constant that is written in place of the slices whose mask is false, or NULL. The mask, one
     // predicate for each index vector, is then the last operand.
     const CpuArray *fill;
@@ -99,10 +107,11 @@ HLO_NODISCARD HloStatus cpu_program_build(HloArena *arena, const HloModule *modu
 
 // Rewrites the graph before fusion. Transposes before and after dots become strides of the dot, and widenings of narrow
 // floats before them disappear, as products of any float types are summed in f32. (`tpu_numerics`: only where both
-// sides are widened, because f32 operands are rounded there.) A gather by index vectors that are concatenated for it
-// reads the parts of the concatenation: its operands are then the array and one array of indices per component. Gathers
-// and scatters count negative indices from the end themselves (CpuNode.wraps), and the indices are read in any shape; a
-// gather writes a constant in place of slices that are masked (CpuNode.fill).
+// sides are widened, because f32 operands are rounded there.) A left side that is a selection of rows, one range for
+// each group, and of zeros elsewhere is read without the selection (CpuNode.ranges). A gather by index vectors that are
+// concatenated for it reads the parts of the concatenation: its operands are then the array and one array of indices
+// per component. Gathers and scatters count negative indices from the end themselves (CpuNode.wraps), and the indices
+// are read in any shape; a gather writes a constant in place of slices that are masked (CpuNode.fill).
 void cpu_program_simplify(CpuProgram *program, bool tpu_numerics);
 
 // Adds a new array of this shape.

@@ -7,6 +7,9 @@
 // use counts of arrays that a dot no longer reads are decremented (use_count), and unused nodes are dropped at the end
 // of the region. A pass over HLO could not do this, because a dot has no strides there.
 //
+// JAX writes a product of ragged groups of rows, each with a matrix of its own, as one product with a copy of the rows
+// for each group, zeros outside of the group: the product gets the ranges of the groups instead.
+//
 // What JAX writes around the gather of x[i] and the scatter of x.at[i] also becomes part of these: i < 0 ? i + n : i,
 // and, for jnp.take, a constant in place of what lies outside.
 #include "targets/cpu/graph/graph.h"
@@ -149,7 +152,7 @@ static void split_indices(CpuProgram *program, CpuNode *gather) {
     vectors->live = false;
 }
 
-// ---- indices and masks
+// ---- expressions
 
 // Counts one use less of the array; drops the nodes of expressions that nothing uses then.
 static void drop_use(CpuArray *array) {
@@ -159,7 +162,9 @@ static void drop_use(CpuArray *array) {
     switch (node->opcode) {
         case HLO_OP_SELECT:
         case HLO_OP_COMPARE:
+        case HLO_OP_AND:
         case HLO_OP_ADD:
+        case HLO_OP_IOTA:
         case HLO_OP_BROADCAST:
         case HLO_OP_RESHAPE:
         case HLO_OP_CONSTANT: break;
@@ -192,6 +197,115 @@ static bool tests_below_zero(const CpuNode *test, const CpuArray *integers) {
     return test && test->opcode == HLO_OP_COMPARE && test->operands[0] == integers && is_splat(test->operands[1], 0) &&
            HLO_ATTRIBUTES(test->instruction, Compare)->direction == HLO_ComparisonDirection_LT;
 }
+
+// ---- ranges of rows
+
+// Returns the node if the array is its result, and not a view.
+static const CpuNode *made_by(const CpuArray *array, HloOpcode opcode) {
+    const CpuNode *node = array->view ? NULL : array->producer;
+    return node && node->opcode == opcode && node->state == CPU_NODE_NORMAL ? node : NULL;
+}
+
+static HloInts dimensions_of(const CpuNode *node) {
+    return HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
+}
+
+// Whether the elements are their own indices along one dimension, *row.
+static bool is_row_numbers(const CpuArray *array, int64_t *row) {
+    const CpuNode *broadcast = made_by(array, HLO_OP_BROADCAST);
+    const CpuArray *inner = broadcast ? broadcast->operands[0] : array;
+    const CpuNode *iota = made_by(inner, HLO_OP_IOTA);
+    if (!iota || hlo_type_bytes(array->shape->type) < 4 || !hlo_type_is_integer(array->shape->type)) return false;
+    *row = HLO_ATTRIBUTES(iota->instruction, Iota)->dimension;
+    if (broadcast) *row = dimensions_of(broadcast).items[*row];
+    return true;
+}
+
+// Returns the bounds, one for each index along *group, if the predicates compare these with row numbers along *row, in
+// this direction if the bounds are first, else in the other one; else NULL.
+static CpuArray *find_bounds(const CpuArray *predicates, int32_t bounds_first, int32_t rows_first,
+                             CpuRowRanges *dimensions) {
+    const CpuNode *compare = made_by(predicates, HLO_OP_COMPARE);
+    if (!compare) return NULL;
+    const int32_t direction = HLO_ATTRIBUTES(compare->instruction, Compare)->direction;
+    for (int bounds = 0; bounds < 2; bounds++) {
+        const CpuNode *broadcast = made_by(compare->operands[bounds], HLO_OP_BROADCAST);
+        if (direction != (bounds ? rows_first : bounds_first) || !broadcast ||
+            broadcast->operands[0]->shape->rank != 1 ||
+            !is_row_numbers(compare->operands[1 - bounds], &dimensions->row))
+            continue;
+        dimensions->group = dimensions_of(broadcast).items[0];
+        return broadcast->operands[0];
+    }
+    return NULL;
+}
+
+// Finds first <= row and row < end, joined in any order.
+static bool find_ranges(const CpuArray *predicates, CpuRowRanges *dimensions, CpuArray *bounds[2]) {
+    const CpuNode *both = made_by(predicates, HLO_OP_AND);
+    for (int first = 0; both && first < 2; first++) {
+        CpuRowRanges ends = {0, 0};
+        bounds[0] =
+            find_bounds(both->operands[first], HLO_ComparisonDirection_LE, HLO_ComparisonDirection_GE, dimensions);
+        bounds[1] =
+            find_bounds(both->operands[1 - first], HLO_ComparisonDirection_GT, HLO_ComparisonDirection_LT, &ends);
+        if (bounds[0] && bounds[1])
+            return dimensions->group == ends.group && dimensions->row == ends.row &&
+                   dimensions->group != dimensions->row;
+    }
+    return false;
+}
+
+// Whether the dot sums over the groups and one more dimension, and has kernels, and enough work that a copy of the left
+// side would pay: such a copy is made where zeros matter, as they do beside infinities.
+static bool takes_ranges(const CpuNode *dot, const CpuRowRanges *dimensions) {
+    enum { kLeastUses = 8 };
+    const HloDotAttributes *attributes = HLO_ATTRIBUTES(dot->instruction, Dot);
+    const CpuArray *left = dot->operands[0], *right = dot->operands[1], *result = dot->results[0];
+    double multiplications = (double)result->elements;
+    for (int64_t i = 0; i < attributes->lhs_contracting.count; i++)
+        multiplications *= (double)left->shape->dims[attributes->lhs_contracting.items[i]];
+    for (int i = 0; i < 3; i++) {
+        const HloType type = (i == 0 ? left : i == 1 ? right : result)->shape->type;
+        if (type != HLO_F32 && type != HLO_F64 && type != HLO_BF16 && type != HLO_F16) return false;
+    }
+    return attributes->lhs_contracting.count == 2 && hlo_ints_contain(attributes->lhs_contracting, dimensions->group) &&
+           !hlo_ints_contain(attributes->lhs_contracting, dimensions->row) &&
+           !hlo_ints_contain(attributes->lhs_batch, dimensions->row) &&
+           multiplications >= kLeastUses * ((double)left->elements + (double)right->elements);
+}
+
+// Lets the dot multiply the rows of each group with the group's matrix only, if its left side is select(the row is in
+// the group's range, rows, 0).
+static void fold_ranges(CpuProgram *program, CpuNode *dot, CpuView *views) {
+    CpuArray *left = dot->operands[0], *bounds[2];
+    CpuNode *select = left->producer;
+    CpuRowRanges dimensions = {0, 0};
+    if (!made_by(left, HLO_OP_SELECT) || select->parent != dot->parent || left->use_count != 1 ||
+        views[0].dims != left->shape->dims || !find_ranges(select->operands[0], &dimensions, bounds) ||
+        !takes_ranges(dot, &dimensions))
+        return;
+    const CpuNode *repeated = made_by(select->operands[1], HLO_OP_BROADCAST);
+    const CpuArray *zero = splat_of(select->operands[2]);
+    if (!repeated || !zero || !hlo_literal_is_zero(zero->literal)) return;
+    const HloInts kept = dimensions_of(repeated);
+    if (hlo_ints_contain(kept, dimensions.group)) return;
+    CpuArray *rows = repeated->operands[0];
+    const CpuView inner = row_major_view(program->arena, rows->shape);
+    int64_t *strides = HLO_ARENA_NEW(program->arena, int64_t, views[0].rank);
+    for (int64_t i = 0; i < kept.count; i++) strides[kept.items[i]] = inner.strides[i];
+    views[0].strides = strides;
+    dot->operands = hlo_arena_copy(program->arena, (CpuArray *[]){rows, dot->operands[1], bounds[0], bounds[1]},
+                                   4 * sizeof(CpuArray *));
+    dot->operand_count = 4;
+    dot->ranges = hlo_arena_copy(program->arena, &dimensions, sizeof dimensions);
+    rows->use_count++;
+    bounds[0]->use_count++;
+    bounds[1]->use_count++;
+    drop_use(left);
+}
+
+// ---- indices
 
 // Returns i if the array is i < 0 ? i + n : i, and sets *wrap to n; else NULL.
 static CpuArray *unwrapped(const CpuNode *reader, CpuArray *array, int64_t *wrap) {
@@ -313,6 +427,7 @@ static void simplify_region(CpuProgram *program, CpuRegion *region, bool tpu_num
             fold_operand(program, node, views, 1, widenings);
             views[2] = row_major_view(program->arena, node->results[0]->shape);
             node->views = views;
+            fold_ranges(program, node, views);
         }
         if (node->opcode == HLO_OP_GATHER && node->operand_count == 2) {
             split_indices(program, node);

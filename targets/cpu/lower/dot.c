@@ -17,6 +17,7 @@
 // Numerics: on a TPU f32 operands are rounded to bf16 (one pass; `high` three, `highest` six), products with a single
 // row or column stay in f32 (docs/accuracy.md).
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "targets/cpu/dense/matmul.h"
@@ -232,7 +233,9 @@ static void fill_matmul(CpuMatmul *matmul, CpuDotDim batch, CpuDotDim m, CpuDotD
 
 // Lowers a product whose contracting dimensions cannot be merged, or of a type without a kernel, as a reduction over
 // the product of two loads. It is slower, but works for any form of dot.
-static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuPrecision precision, CpuStep *step) {
+static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const DotRoles roles = sort_roles(lowering->arena, HLO_ATTRIBUTES(node->instruction, Dot), node->views);
+    const CpuPrecision precision = precision_of(lowering, node, roles.m.count == 0 || roles.n.count == 0);
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
     HloStatus status;
@@ -329,18 +332,11 @@ static bool plan_packing(HloArena *arena, const CpuNode *node, HloDotAttributes 
     return true;
 }
 
-// Views are NULL if an operand is not laid out by plain strides; the node is then lowered again after its operands have
-// been stored (retry).
-HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    assert(node->operand_count == 2 && node->result_count == 1);
-    HloDotAttributes dot = *HLO_ATTRIBUTES(node->instruction, Dot);
-    if (!node->views) {
-        node->state = CPU_NODE_FALLBACK;
-        lowering->retry = true;
-        return HLO_SUCCESS;
-    }
+// Plans the products of a dot; returns NULL if it has no form as products. *packed: run_packed_dot() runs it.
+static CpuDotKernel *plan_dot(const CpuLowering *lowering, const CpuNode *node, const CpuView *of, bool *packed) {
     HloArena *arena = lowering->arena;
-    CpuView views[3] = {node->views[0], node->views[1], node->views[2]};
+    HloDotAttributes dot = *HLO_ATTRIBUTES(node->instruction, Dot);
+    CpuView views[3] = {of[0], of[1], of[2]};
     DotRoles roles = sort_roles(arena, &dot, views);
     // The chip's compiler ignores dimensions of size 1.
     const CpuPrecision precision = precision_of(lowering, node, roles.m.count == 0 || roles.n.count == 0);
@@ -348,9 +344,9 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
                               node->results[0]->shape->type};
     const bool products = has_kernel(types[0]) && has_kernel(types[1]) && has_kernel(types[2]);
     CpuDotPacking packing[2] = {{0}, {0}};
-    const bool packed = products && roles.k.count > 1 && plan_packing(arena, node, &dot, views, packing);
-    if (packed) roles = sort_roles(arena, &dot, views);
-    if (!products || roles.k.count > 1) return lower_as_loop(lowering, node, precision, step);
+    *packed = products && roles.k.count > 1 && plan_packing(arena, node, &dot, views, packing);
+    if (*packed) roles = sort_roles(arena, &dot, views);
+    if (!products || roles.k.count > 1) return NULL;
     CpuDotKernel *kernel = HLO_ARENA_NEW(arena, CpuDotKernel, 1);
     memcpy(kernel->packing, packing, sizeof packing);
     kernel->outer = HLO_ARENA_NEW(arena, CpuDotDim, roles.batch.count + roles.m.count + roles.n.count);
@@ -364,11 +360,29 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     kernel->swapped = kernel->m.size > 1 && kernel->matmul.out_m_stride == 1 && kernel->matmul.out_n_stride != 1;
     if (kernel->swapped) swap_sides(&kernel->matmul);
     for (int i = 0; i < 3; i++) kernel->widths[i] = hlo_type_bytes(types[i]);
+    return kernel;
+}
+
+static HloStatus lower_ranges(CpuLowering *lowering, CpuNode *node, CpuStep *step);
+
+// Views are NULL if an operand is not laid out by plain strides; the node is then lowered again after its operands have
+// been stored (retry).
+HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == (node->ranges ? 4 : 2) && node->result_count == 1);
+    if (node->ranges) return lower_ranges(lowering, node, step);
+    if (!node->views) {
+        node->state = CPU_NODE_FALLBACK;
+        lowering->retry = true;
+        return HLO_SUCCESS;
+    }
+    bool packed;
+    CpuDotKernel *kernel = plan_dot(lowering, node, node->views, &packed);
+    if (!kernel) return lower_as_loop(lowering, node, step);
     cpu_step_kernel(lowering, node, step, packed ? run_packed_dot : run_dot, kernel);
     if (kernel->outer_count == 0 && !packed)
-        kernel->small = cpu_matmul_plan_small(arena, lowering->features, &kernel->matmul);
+        kernel->small = cpu_matmul_plan_small(lowering->arena, lowering->features, &kernel->matmul);
     if (kernel->small) {
-        CpuSmallProduct *product = HLO_ARENA_NEW(arena, CpuSmallProduct, 1);
+        CpuSmallProduct *product = HLO_ARENA_NEW(lowering->arena, CpuSmallProduct, 1);
         *product = (CpuSmallProduct){kernel->small, kernel->swapped};
         step->small = run_small_dot;
         step->product = product;
@@ -410,6 +424,19 @@ static void encode_zero(CpuPool *pool, HloType type, unsigned char zero[16]) {
     if (cpu_is_widened(kernels, type)) cpu_narrow(kernels, type, zero, kZero, 1);
 }
 
+// Multiplies the steps from `from` to before `to` with what belongs to group g.
+static HloStatus run_group(const RaggedKernel *kernel, const char *const sides[2], int64_t g, int64_t from, int64_t to,
+                           char *out, CpuPool *pool) {
+    assert(0 <= from && from <= to && to <= kernel->steps);
+    if (from == to) return HLO_SUCCESS;
+    CpuMatmul matmul = kernel->dot.matmul;
+    *(kernel->contracting ? &matmul.k : &matmul.m) = to - from;
+    int64_t offset[3];
+    for (int i = 0; i < 3; i++)
+        offset[i] = (g * kernel->group_strides[i] + from * kernel->ragged_strides[i]) * kernel->dot.widths[i];
+    return run_products(&kernel->dot, &matmul, sides[0] + offset[0], sides[1] + offset[1], out + offset[2], pool);
+}
+
 // Runs the groups of one list. Sizes may sum to anything, even to negative values: `start` saturates.
 static HloStatus run_groups(const RaggedKernel *kernel, const char *const sides[2], const void *sizes, int64_t list,
                             char *out, CpuPool *pool) {
@@ -421,24 +448,22 @@ static HloStatus run_groups(const RaggedKernel *kernel, const char *const sides[
         if (__builtin_add_overflow(start, size, &end)) end = size < 0 ? INT64_MIN : INT64_MAX;
         const int64_t from = within(start, kernel->steps), to = within(end, kernel->steps);
         start = end;
-        if (from >= to) continue;
-        CpuMatmul matmul = kernel->dot.matmul;
-        *(kernel->contracting ? &matmul.k : &matmul.m) = to - from;
-        int64_t offset[3];
-        for (int i = 0; i < 3; i++)
-            offset[i] = (g * kernel->group_strides[i] + from * kernel->ragged_strides[i]) * kernel->dot.widths[i];
-        HLO_TRY(run_products(&kernel->dot, &matmul, sides[0] + offset[0], sides[1] + offset[1], out + offset[2], pool));
+        if (from < to) HLO_TRY(run_group(kernel, sides, g, from, to, out, pool));
     }
     return HLO_SUCCESS;
+}
+
+static void zero_result(const RaggedKernel *kernel, void *out, CpuPool *pool) {
+    unsigned char zero[16];
+    const HloType type = kernel->dot.matmul.out_type;
+    encode_zero(pool, type, zero);
+    cpu_fill(pool, out, zero, kernel->out_bytes / hlo_type_bytes(type), hlo_type_bytes(type));
 }
 
 // Rows outside all groups are zeros, by the definition of ragged_dot.
 static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *pool) {
     const RaggedKernel *kernel = data;
-    unsigned char zero[16];
-    const HloType type = kernel->dot.matmul.out_type;
-    encode_zero(pool, type, zero);
-    cpu_fill(pool, arguments[3], zero, kernel->out_bytes / hlo_type_bytes(type), hlo_type_bytes(type));
+    zero_result(kernel, arguments[3], pool);
     int64_t lists = 1;
     for (int64_t d = 0; d < kernel->list_rank; d++) lists *= kernel->lists[d].size;
     for (int64_t list = 0; list < lists; list++) {
@@ -606,5 +631,192 @@ HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *st
     cpu_step_kernel(lowering, node, step, run_ragged, kernel);
     step->cost = (double)node->results[0]->elements *
                  (double)(node->operands[0]->shape->dims[node->operands[0]->shape->rank - 1] / 16 + 1);
+    return HLO_SUCCESS;
+}
+
+// ---- dots of ranges of rows
+
+// The product sum over g and k of (row in range g ? left[row, k] : 0) * right[g, k, column]. Zeros add nothing unless
+// the right side has infinities or NaNs, and ranges are usually apart: each then is a product of its own. Otherwise the
+// left side is copied for each group.
+typedef struct RangesKernel {
+    RaggedKernel ragged;
+    CpuDotKernel *whole;  // of the copied left side
+    bool packed;
+    HloType types[2], bounds_type;
+    int64_t right_elements;
+    int rank;  // of the copy
+    int64_t row;
+    const int64_t *sizes, *from, *to;  // of one group: strides in elements of the left side and of its copy
+    int64_t group_stride, bytes;       // of the copy
+} RangesKernel;
+
+enum { kFiniteGrain = 1 << 16 };
+
+typedef struct FiniteCheck {
+    const void *data;
+    HloType type;
+    _Atomic(bool) infinite;
+} FiniteCheck;
+
+// Numbers that round to infinity when a TPU's product rounds them to bf16 count as infinite.
+#define FIND_INFINITE(T, magnitude, least)                      \
+    for (int64_t i = begin; i < end; i++) {                     \
+        T bits;                                                 \
+        memcpy(&bits, (const T *)check->data + i, sizeof bits); \
+        any |= (bits & (T)(magnitude)) >= (T)(least);           \
+    }
+static void find_infinite_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end);
+    FiniteCheck *check = argument;
+    bool any = false;
+    (void)worker;
+    if (check->type == HLO_BF16)
+        FIND_INFINITE(uint16_t, 0x7fff, 0x7f80)
+    else if (check->type == HLO_F16)
+        FIND_INFINITE(uint16_t, 0x7fff, 0x7c00)
+    else if (check->type == HLO_F32)
+        FIND_INFINITE(uint32_t, INT32_MAX, 0x7f7f8000)
+    else
+        FIND_INFINITE(uint64_t, INT64_MAX, UINT64_C(0x7ff) << 52)
+    if (any) atomic_store_explicit(&check->infinite, true, memory_order_relaxed);
+}
+#undef FIND_INFINITE
+
+static bool is_finite(CpuPool *pool, HloType type, const void *data, int64_t elements) {
+    FiniteCheck check = {.data = data, .type = type};
+    cpu_pool_parallel_for_grain(pool, elements, kFiniteGrain, find_infinite_task, &check);
+    return !atomic_load_explicit(&check.infinite, memory_order_relaxed);
+}
+
+// Returns the range of group g, within the rows.
+static void range_of(const RangesKernel *kernel, void *const *arguments, int64_t g, int64_t *from, int64_t *to) {
+    *from = within(cpu_read_integer(arguments[2], kernel->bounds_type, g), kernel->ragged.steps);
+    *to = within(cpu_read_integer(arguments[3], kernel->bounds_type, g), kernel->ragged.steps);
+    if (*to < *from) *to = *from;
+}
+
+// Whether no row is in two ranges. *all: every row is in one.
+static bool ranges_are_apart(const RangesKernel *kernel, void *const *arguments, bool *all) {
+    int64_t covered = 0, rows = 0;
+    for (int64_t g = 0; g < kernel->ragged.groups; g++) {
+        int64_t from, to;
+        range_of(kernel, arguments, g, &from, &to);
+        if (from == to) continue;
+        if (from < covered) return false;
+        covered = to;
+        rows += to - from;
+    }
+    *all = rows == kernel->ragged.steps;
+    return true;
+}
+
+// Copies the left side for each group, between zeros, and multiplies the copy.
+static HloStatus run_copied(const RangesKernel *kernel, void *const *arguments, CpuPool *pool) {
+    const int width = hlo_type_bytes(kernel->types[0]);
+    char *copy = cpu_pool_scratch_take(pool, (size_t)kernel->bytes);
+    HLO_FAIL_IF(!copy, HLO_RESOURCE_EXHAUSTED, "no memory to copy %lld bytes of a product's operand",
+                (long long)kernel->bytes);
+    cpu_fill(pool, copy, &(uint64_t){0}, kernel->bytes / width, width);
+    int64_t sizes[CPU_KERNEL_RANK_LIMIT];
+    memcpy(sizes, kernel->sizes, sizeof(int64_t) * (size_t)kernel->rank);
+    for (int64_t g = 0; g < kernel->ragged.groups; g++) {
+        int64_t from, to;
+        range_of(kernel, arguments, g, &from, &to);
+        sizes[kernel->row] = to - from;
+        if (from < to)
+            cpu_copy_strided(pool, kernel->rank, sizes, width,
+                             copy + (g * kernel->group_stride + from * kernel->to[kernel->row]) * width, kernel->to,
+                             (const char *)arguments[0] + from * kernel->from[kernel->row] * width, kernel->from);
+    }
+    void *const operands[] = {copy, arguments[1], arguments[4]};
+    const HloStatus status = (kernel->packed ? run_packed_dot : run_dot)(kernel->whole, operands, pool);
+    cpu_pool_scratch_give(pool, copy);
+    return status;
+}
+
+// Looks at a part of the right side before each group's product, so that it is read from memory once.
+static HloStatus run_ranges(const void *data, void *const *arguments, CpuPool *pool) {
+    const RangesKernel *kernel = data;
+    const char *const sides[] = {arguments[0], arguments[1]};
+    const int64_t groups = kernel->ragged.groups;
+    bool all;
+    if (!ranges_are_apart(kernel, arguments, &all)) return run_copied(kernel, arguments, pool);
+    if (!all) zero_result(&kernel->ragged, arguments[4], pool);
+    for (int64_t g = 0; g < groups; g++) {
+        const int64_t begin = kernel->right_elements / groups * g,
+                      end = g + 1 < groups ? kernel->right_elements / groups * (g + 1) : kernel->right_elements;
+        int64_t from, to;
+        if (!is_finite(pool, kernel->types[1], sides[1] + begin * kernel->ragged.dot.widths[1], end - begin))
+            return run_copied(kernel, arguments, pool);
+        range_of(kernel, arguments, g, &from, &to);
+        HLO_TRY(run_group(&kernel->ragged, sides, g, from, to, arguments[4], pool));
+    }
+    return HLO_SUCCESS;
+}
+
+// Plans the copy of the left side.
+static CpuView plan_copy(HloArena *arena, const CpuNode *node, RangesKernel *kernel) {
+    const CpuView *left = &node->views[0];
+    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, 4 * left->rank), *to = sizes + left->rank, *from = to + left->rank,
+            *strides = from + left->rank, elements = 1;
+    for (int64_t d = left->rank; d-- > 0; elements *= left->dims[d]) {
+        strides[d] = to[d] = elements;
+        from[d] = left->strides[d];
+        sizes[d] = left->dims[d];
+    }
+    sizes[node->ranges->group] = 1;
+    kernel->rank = (int)left->rank;
+    kernel->row = node->ranges->row;
+    kernel->sizes = sizes;
+    kernel->from = from;
+    kernel->to = to;
+    kernel->group_stride = to[node->ranges->group];
+    kernel->bytes = elements * hlo_type_bytes(kernel->types[0]);
+    return (CpuView){left->rank, left->dims, strides};
+}
+
+// Describes the dot without its groups as a ragged dot's, whose rows are those of the left side.
+static bool plan_ragged(const CpuLowering *lowering, const CpuNode *node, RaggedKernel *kernel) {
+    HloArena *arena = lowering->arena;
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
+    const int64_t group = node->ranges->group, row = node->ranges->row;
+    CpuView views[3] = {without_dimension(arena, node->views[0], group), node->views[1], node->views[2]};
+    int64_t *lists = HLO_ARENA_NEW(arena, int64_t, 2), at = 0;
+    while (dot->lhs_contracting.items[at] != group) at++;
+    lists[0] = row - (row > group);
+    lists[1] = dot->rhs_contracting.items[at];
+    HloDotAttributes ragged = *dot;
+    ragged.lhs_batch = without(arena, dot->lhs_batch, group);
+    ragged.lhs_contracting = without(arena, dot->lhs_contracting, group);
+    ragged.lhs_ragged = (HloInts){&lists[0], 1};
+    ragged.rhs_group = (HloInts){&lists[1], 1};
+    kernel->groups = node->views[0].dims[group];
+    kernel->out_bytes = node->results[0]->bytes;
+    const HloDotAttributes rest = take_ragged(arena, &ragged, views, kernel);
+    DotRoles roles = sort_roles(arena, &rest, views);
+    kernel->dot.outer = HLO_ARENA_NEW(arena, CpuDotDim, roles.batch.count + roles.m.count + roles.n.count + 1);
+    kernel->dot.matmul = (CpuMatmul){.lhs_type = node->operands[0]->shape->type,
+                                     .rhs_type = node->operands[1]->shape->type,
+                                     .out_type = node->results[0]->shape->type,
+                                     .precision = precision_of(lowering, node, roles.n.count == 0)};
+    kernel->dot.widths[CPU_DOT_LEFT] = hlo_type_bytes(kernel->dot.matmul.lhs_type);
+    kernel->dot.widths[CPU_DOT_RIGHT] = hlo_type_bytes(kernel->dot.matmul.rhs_type);
+    kernel->dot.widths[CPU_DOT_OUT] = hlo_type_bytes(kernel->dot.matmul.out_type);
+    return fill_ragged(kernel, &roles);
+}
+
+// graph/simplify.c has ascertained that both forms exist.
+static HloStatus lower_ranges(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    RangesKernel *kernel = HLO_ARENA_NEW(lowering->arena, RangesKernel, 1);
+    for (int i = 0; i < 2; i++) kernel->types[i] = node->operands[i]->shape->type;
+    kernel->bounds_type = node->operands[2]->shape->type;
+    kernel->right_elements = node->operands[1]->elements;
+    const CpuView views[3] = {plan_copy(lowering->arena, node, kernel), node->views[1], node->views[2]};
+    kernel->whole = plan_dot(lowering, node, views, &kernel->packed);
+    const bool fits = plan_ragged(lowering, node, &kernel->ragged);
+    HLO_FAIL_IF(!kernel->whole || !fits, HLO_INTERNAL, "a product of ranges of rows has no kernel");
+    cpu_step_kernel(lowering, node, step, run_ranges, kernel);
+    step->cost = (double)node->results[0]->elements * (double)(kernel->ragged.dot.matmul.k / 16 + 1);
     return HLO_SUCCESS;
 }
