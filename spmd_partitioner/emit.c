@@ -268,6 +268,11 @@ HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruc
     assert(size >= 0 && size <= shape->dims[dim]); /* inside of the array */
     assert(index->shape->rank == 0);               /* one place along one dimension */
     if (size == shape->dims[dim]) return operand;
+    if (hlo_is(index, HLO_OP_CONSTANT)) {
+        const int64_t last = shape->dims[dim] - size, at = hlo_literal_get_int64(hlo_constant_literal(index), 0);
+        const int64_t start = at < 0 ? 0 : at > last ? last : at;
+        return spmd_emit_slice(partitioner, operand, dim, start, start + size, 1);
+    }
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, shape->rank + 1);
     operands[0] = operand;
     HloInstruction *zero = shape->rank > 1 ? spmd_emit_scalar(partitioner, index->shape->type, 0) : NULL;

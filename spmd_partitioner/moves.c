@@ -257,7 +257,11 @@ typedef struct Round {
 static Round round_of(SpmdPartitioner *partitioner, const SpmdMoves *moves, int64_t number, int64_t length) {
     int64_t *table = HLO_ARENA_NEW(partitioner->arena, int64_t, 5 * moves->positions), n = moves->positions;
     Round round = {table, table + n, table + 2 * n, table + 3 * n, table + 4 * n};
-    for (int64_t i = 0; i < n; i++) round.sources[i] = -1;
+    for (int64_t i = 0; i < n; i++) {
+        round.sources[i] = -1;
+        round.starts[i] = -1;
+    }
+    int64_t any_start = 0;
     for (int64_t i = 0; i < moves->items.count; i++) {
         const SpmdMove *move = &moves->items.items[i];
         if (move->round != number) continue;
@@ -265,12 +269,15 @@ static Round round_of(SpmdPartitioner *partitioner, const SpmdMoves *moves, int6
         int64_t start = move->source;
         if (start + moves->sizes[number] > length) start = length - moves->sizes[number];
         assert(start >= 0); /* no move is longer than the array that it comes from */
-        round.starts[move->from] = start;
+        round.starts[move->from] = any_start = start;
         round.sources[move->to] = move->from;
         round.shifts[move->to] = move->target - (move->source - start);
         round.first[move->to] = move->target;
         round.end[move->to] = move->target + move->size;
     }
+    // Positions that send nothing do as one that sends: where all begin at one element, it is a constant.
+    for (int64_t i = 0; i < n; i++)
+        if (round.starts[i] < 0) round.starts[i] = any_start;
     return round;
 }
 

@@ -26,6 +26,7 @@ SpmdExchange spmd_exchange_of(const HloInstruction *at) {
 HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch) {
     HLO_TRY(spmd_merge_collectives(module, scratch));
     spmd_narrow_collectives(module, scratch);
+    if (spmd_trace_permutes(module, scratch)) HLO_TRY(spmd_merge_collectives(module, scratch));
     spmd_share_permutes(module, scratch);
     // Two loops over the same weights gather them once.
     if (spmd_hoist_collectives(module, scratch)) HLO_TRY(spmd_merge_collectives(module, scratch));

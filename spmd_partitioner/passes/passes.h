@@ -14,6 +14,9 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
 HLO_NODISCARD HloStatus spmd_merge_collectives(HloModule *module, HloArena *scratch);
 // Sends arrays before they are converted to a wider type, or after they are converted to a narrower one.
 void spmd_narrow_collectives(HloModule *module, HloArena *scratch);
+// Has permutes send elements of the arrays that they come from, not of those that pads, concatenations, slices and sums
+// with zeros put them into. True if any permute changed.
+bool spmd_trace_permutes(HloModule *module, HloArena *scratch);
 // Sends what several permutes with the same pairs take of one array once.
 void spmd_share_permutes(HloModule *module, HloArena *scratch);
 // Moves collectives of loop-invariant arrays out of loops; the result is carried along. True if there were any.

@@ -49,6 +49,75 @@ CaseTest(const int *number, shifts, plans) {
     expect_bytes(&programs[*number]);
 }
 
+// ---- associative scans, as JAX writes them
+
+typedef struct Scan {
+    HloText text;
+    int64_t names, columns;
+} Scan;
+
+// Appends an instruction with `rows` rows; its name.
+static int64_t write_row_op(Scan *scan, int64_t rows, const char *format, ...) {
+    hlo_text_format(&scan->text, " v%lld = f32[%lld,%lld] ", (long long)++scan->names, (long long)rows,
+                    (long long)scan->columns);
+    va_list arguments;
+    va_start(arguments, format);
+    hlo_text_format_list(&scan->text, format, arguments);
+    va_end(arguments);
+    hlo_text_string(&scan->text, "\n");
+    return scan->names;
+}
+
+static long long write_slice(Scan *scan, int64_t of, int64_t start, int64_t limit, int64_t stride) {
+    return write_row_op(scan, (limit - start + stride - 1) / stride, "slice(v%lld), slice={[%lld:%lld:%lld],[0:%lld]}",
+                        (long long)of, (long long)start, (long long)limit, (long long)stride, (long long)scan->columns);
+}
+
+// The running maxima of the rows of `of`: those of pairs of rows, and between them each combined with the next row.
+static long long write_scan(Scan *scan, int64_t of, int64_t rows) {
+    if (rows < 2) return of;
+    const int64_t half = rows / 2, others = rows - half;
+    const long long first = write_slice(scan, of, 0, rows - 1, 2), second = write_slice(scan, of, 1, rows, 2);
+    const long long odd = write_scan(scan, write_row_op(scan, half, "maximum(v%lld, v%lld)", first, second), half);
+    long long even = write_slice(scan, of, 0, 1, 1);
+    if (others > 1) {
+        const long long before = write_slice(scan, odd, 0, others - 1, 1), next = write_slice(scan, of, 2, rows, 2);
+        const long long more = write_row_op(scan, others - 1, "maximum(v%lld, v%lld)", before, next);
+        even = write_row_op(scan, others, "concatenate(v%lld, v%lld), dimensions={0}", even, more);
+    }
+    const int is_odd = rows % 2;
+    const long long spread = write_row_op(scan, rows, "pad(v%lld, z), padding=0_%d_1x0_0", even, !is_odd);
+    const long long between = write_row_op(scan, rows, "pad(v%lld, z), padding=1_%d_1x0_0", odd, is_odd);
+    return write_row_op(scan, rows, "add(v%lld, v%lld)", spread, between);
+}
+
+static const struct {
+    const char *name, *devices;
+    int64_t rows, columns, bytes;
+} scans[] = {
+    // The last row of each shard is the same in all levels that have two rows a shard, or more.
+    {"levels", "[4,1]", 64, 3, 6 * 3 * 4},          {"six more levels", "[4,1]", 4096, 3, 6 * 3 * 4},
+    {"levels, uneven", "[4,1]", 60, 3, 17 * 3 * 4}, {"levels, two axes", "[2,2]", 64, 6, 5 * 3 * 4},
+    {"levels of size one", "[4,1]", 64, 1, 5 * 4},
+};
+
+CaseList(shifts, scans) {
+    return cases_numbered(HLO_COUNT_OF(scans));
+}
+
+CaseTest(const int *number, shifts, scans) {
+    Scan scan = {.names = 0, .columns = scans[*number].columns};
+    hlo_text_format(&scan.text,
+                    "HloModule m, num_partitions=4\nENTRY e {\n v0 = f32[%lld,%lld] parameter(0), "
+                    "sharding={devices=%s<=[4]}\n z = f32[] constant(0)\n",
+                    (long long)scans[*number].rows, (long long)scan.columns, scans[*number].devices);
+    const long long made = write_scan(&scan, 0, scans[*number].rows);
+    hlo_text_format(&scan.text, " ROOT t = f32[%lld,%lld] negate(v%lld), sharding={devices=%s<=[4]}\n}\n",
+                    (long long)scans[*number].rows, (long long)scan.columns, made, scans[*number].devices);
+    expect_bytes(&(SentBytes){scans[*number].name, scan.text.data, scans[*number].bytes});
+    hlo_text_free(&scan.text);
+}
+
 // ---- random ones
 
 // Appends the rotation of an array by `by` elements along a dimension; its name.
