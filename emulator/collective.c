@@ -16,7 +16,8 @@
 // Over several slices the members of the same rank exchange over the data centre's network first (gather) or last
 // (scatter). All-to-alls and permutes follow the routes of their pairs. Latency is counted by steps and hops,
 // separately from the bytes. Nothing is kept between collectives except the tables of EmuNetwork, which are all zero
-// again when a stage ends, and the finished transfers that it remembers.
+// again when a stage ends, and what it remembers: the loads of the links (link_loads.h), which are functions of the
+// bytes, and the finished transfers.
 #include "emulator/collective.h"
 
 #include <assert.h>
@@ -25,11 +26,10 @@
 
 #include "emulator/amount.h"
 #include "emulator/collective_groups.h"
+#include "emulator/link_loads.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 #include "hlo/ir/transfer.h"
-
-typedef HLO_VECTOR(EmuLinkBytes) LinkBytesVector;
 
 // The number of members of an irregular group whose routes are followed one by one.
 #define MAX_ROUTED_SENDERS 1024
@@ -40,13 +40,18 @@ typedef enum RingKind {
     RING_SCATTER,  // sums on the way; uses the same links in the opposite direction
 } RingKind;
 
-// A collective while it is timed.
+// What the time of a collective is made of, whatever its bytes.
+typedef struct Course {
+    EmuLoads *loads;  // of the links
+    int64_t latency;  // picoseconds
+    int64_t group_size, group_count;
+} Course;
+
+// A collective whose course is found.
 typedef struct Timing {
     EmuNetwork *network;
-    EmuTransfer *transfer;
-    LinkBytesVector links;
-    double seconds;   // the stages so far, by their busiest links
-    int64_t latency;  // picoseconds
+    EmuLoads *loads;
+    Course *course;
 } Timing;
 
 // The two tables have one entry per link and are all zero between stages.
@@ -60,113 +65,95 @@ EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const 
     network->partition_count = partition_count;
     network->arena = arena;
     network->faults = faults;
-    network->stage_bytes = HLO_ARENA_NEW(arena, double, emu_link_limit(topology));
+    network->load_numbers = HLO_ARENA_NEW(arena, int32_t, emu_link_limit(topology));
     network->touched = HLO_ARENA_NEW(arena, int64_t, emu_link_limit(topology));
     return network;
 }
 
-// Links with traffic are listed once, so that ending a stage does not have to scan all links of a pod.
-static void load_link(EmuNetwork *network, int64_t link, double bytes) {
-    assert(bytes >= 0 && link >= 0 && link < emu_link_limit(network->topology));
-    if (bytes == 0) return;
-    if (network->stage_bytes[link] == 0) network->touched[network->touched_count++] = link;
-    network->stage_bytes[link] += bytes;
-}
+// The routes between neighbours on the lines of members along one axis of a grid.
+typedef struct AxisRoutes {
+    int64_t size;    // members of a line
+    bool is_closed;  // the last of a line and the first are neighbours
+    HLO_VECTOR(int64_t) links;
+    HLO_VECTOR(int64_t) ways;  // of each link: two for each neighbours on a line, there and back
+    int32_t times;             // that each link is used: lines of different cores have the same links
+} AxisRoutes;
 
-// Puts bytes on every link of the route between two positions. Returns the number of links.
-static int64_t load_route(EmuNetwork *network, int64_t from, int64_t to, double bytes) {
+static void add_way(const EmuNetwork *network, AxisRoutes *routes, int64_t from, int64_t to, int64_t way) {
     int64_t links[EMU_MAX_ROUTE];
     const int64_t count = emu_route(network->topology, from, to, links);
-    for (int64_t i = 0; i < count; i++) load_link(network, links[i], bytes);
-    return count;
-}
-
-// The bytes per second that a transfer achieves on a link, with protocol overhead.
-static double rate_of(const EmuTopology *topology, EmuLinkKind kind) {
-    const double efficiency = kind == EMU_LINK_DCN ? topology->chip.dcn_efficiency : topology->chip.link_efficiency;
-    return emu_link_bytes_per_second(topology, kind) * efficiency;
-}
-
-static EmuLinkKind kind_of(const EmuTopology *topology, int64_t link) {
-    if (link < topology->chip_count * 6) return EMU_LINK_ICI;
-    return link < topology->chip_count * 6 + topology->device_count ? EMU_LINK_PACKAGE : EMU_LINK_DCN;
-}
-
-// Ends a stage: its busiest link determines its time, and its link bytes are added to the transfer.
-static void end_stage(Timing *timing) {
-    EmuNetwork *network = timing->network;
-    double longest = 0;
-    for (int64_t i = 0; i < network->touched_count; i++) {
-        const int64_t link = network->touched[i];
-        const EmuLinkKind kind = kind_of(network->topology, link);
-        const double slowness = network->faults->link_slowness ? network->faults->link_slowness[link] : 1;
-        longest = fmax(longest, network->stage_bytes[link] * slowness / rate_of(network->topology, kind));
-        hlo_vector_push(network->arena, &timing->links, ((EmuLinkBytes){link, network->stage_bytes[link]}));
-        network->stage_bytes[link] = 0;
-    }
-    network->touched_count = 0;
-    timing->seconds += longest;
-}
-
-// Puts the bytes of a ring algorithm on the links between neighbours on one line of members along a grid axis. Each
-// member starts with `block` bytes. A closed ring sends half the data in each direction; on an open line all blocks
-// from one side cross each gap.
-static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, bool closed, RingKind kind,
-                      double block) {
-    assert(count > 0 && block >= 0);
-    if (closed) {
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t next = line[(i + 1) % count];
-            load_route(network, line[i], next, block * (double)(count - 1) / 2);
-            load_route(network, next, line[i], block * (double)(count - 1) / 2);
-        }
-        return;
-    }
-    for (int64_t i = 0; i + 1 < count; i++) {
-        const double below = block * (double)(i + 1), above = block * (double)(count - 1 - i);
-        load_route(network, line[i], line[i + 1], kind == RING_GATHER ? below : above);
-        load_route(network, line[i + 1], line[i], kind == RING_GATHER ? above : below);
+    for (int64_t i = 0; i < count; i++) {
+        hlo_vector_push(network->arena, &routes->links, links[i]);
+        hlo_vector_push(network->arena, &routes->ways, way);
     }
 }
 
-// Loads every line of a grid along one axis. Members of a line are `stride` apart in the grid's row-major order.
-static void load_axis(EmuNetwork *network, const EmuGrid *grid, int axis, RingKind kind, double block) {
-    int64_t stride = 1, line[EMU_MAX_AXIS];
-    const int64_t size = grid->sizes[axis];
+// Adds the routes of the line of members from number `start` of the grid on.
+static void add_line(const EmuNetwork *network, AxisRoutes *routes, const EmuGrid *grid, int64_t start,
+                     int64_t stride) {
+    for (int64_t i = 0; i + !routes->is_closed < routes->size; i++) {
+        const int64_t here = grid->members[start + i * stride];
+        const int64_t next = grid->members[start + (i + 1) % routes->size * stride];
+        add_way(network, routes, here, next, 2 * i);
+        add_way(network, routes, next, here, 2 * i + 1);
+    }
+}
+
+// Follows the routes of an axis. Members of a line are `stride` apart in the grid's row-major order, in which cores are
+// the last axis.
+static AxisRoutes find_routes(const EmuNetwork *network, const EmuGrid *grid, int axis) {
+    const int64_t size = grid->sizes[axis], cores = axis < 3 ? grid->sizes[3] : 1;
+    AxisRoutes routes = {.size = size, .is_closed = grid->closes[axis], .times = (int32_t)cores};
+    int64_t stride = 1;
     assert(size > 0 && size <= EMU_MAX_AXIS);
     for (int later = axis + 1; later < EMU_GRID_AXES; later++) stride *= grid->sizes[later];
-    for (int64_t start = 0; start < grid->count; start++) {
-        if (start / stride % size) continue;
-        for (int64_t i = 0; i < size; i++) line[i] = grid->members[start + i * stride];
-        load_line(network, line, size, grid->closes[axis], kind, block);
+    for (int64_t plane = 0; plane < grid->count; plane += stride * size)
+        for (int64_t line = 0; line < stride; line += cores) add_line(network, &routes, grid, plane + line, stride);
+    return routes;
+}
+
+// Puts the bytes of a ring algorithm on the links of an axis. Each member starts with `block` bytes. A closed ring
+// sends half the data in each direction; on an open line all blocks from one side cross each gap.
+static void load_axis(EmuLoads *loads, const AxisRoutes *routes, RingKind kind, EmuAmount block) {
+    EmuAmount amounts[2 * EMU_MAX_AXIS];
+    const int64_t size = routes->size;
+    for (int64_t i = 0; i < size; i++) {
+        const int64_t below = routes->is_closed ? size - 1 : i + 1, above = routes->is_closed ? size - 1 : size - 1 - i;
+        const int64_t there = kind == RING_GATHER ? below : above, back = kind == RING_GATHER ? above : below;
+        amounts[2 * i] = emu_amount_times(loads, block, (double)there);
+        amounts[2 * i + 1] = emu_amount_times(loads, block, (double)back);
+        for (int way = 0; way < 2 && routes->is_closed; way++)
+            amounts[2 * i + way] = emu_amount_over(loads, amounts[2 * i + way], 2);
     }
+    for (int64_t i = 0; i < routes->links.count; i++)
+        emu_load_link(loads, routes->links.items[i], amounts[routes->ways.items[i]], routes->times);
 }
 
 // Gathers or scatters over the torus axes of a grid. The data is split into as many parts as there are axes, and each
 // part visits the axes in a different order, so that all links work at the same time. `block` is the size that a member
 // holds before a gather or after a scatter.
-static void load_torus(EmuNetwork *network, const EmuGrid *grid, RingKind kind, double block) {
-    assert(block >= 0);
+static void load_torus(EmuLoads *loads, const EmuGrid *grid, const AxisRoutes *routes, RingKind kind, EmuAmount block) {
     int axes[3], count = 0;
     for (int axis = 0; axis < 3; axis++)
         if (grid->sizes[axis] > 1) axes[count++] = axis;
     for (int part = 0; part < count; part++) {
-        double held = block / count;
+        EmuAmount held = emu_amount_over(loads, block, count);
         for (int phase = 0; phase < count; phase++) {
             const int axis = axes[(part + phase) % count];
-            load_axis(network, grid, axis, kind, held);
-            held *= (double)grid->sizes[axis];
+            load_axis(loads, &routes[axis], kind, held);
+            held = emu_amount_times(loads, held, (double)grid->sizes[axis]);
         }
     }
 }
 
 // Loads a ring over the members in their order, in both directions, where each hop follows the routes of the torus.
-static void load_ring(EmuNetwork *network, const int64_t *members, int64_t count, double block) {
+static void load_ring(EmuLoads *loads, const int64_t *members, int64_t count, EmuAmount block) {
+    const EmuAmount all = emu_amount_times(loads, block, (double)(count - 1));
+    const EmuAmount share = emu_amount_times(loads, all, count > 2 ? 0.5 : 1);
     for (int64_t i = 0; i < count; i++) {
         const int64_t next = members[(i + 1) % count];
-        const double share = count > 2 ? 0.5 : 1;
-        load_route(network, members[i], next, block * (double)(count - 1) * share);
-        if (count > 2) load_route(network, next, members[i], block * (double)(count - 1) * share);
+        emu_load_route(loads, members[i], next, share);
+        if (count > 2) emu_load_route(loads, next, members[i], share);
     }
 }
 
@@ -212,127 +199,130 @@ static SplitGroup split_by_slice(EmuNetwork *network, HloInts group) {
 // The level of the network that a stage of a ring collective uses.
 typedef enum StageKind { STAGE_PACKAGE, STAGE_TORUS, STAGE_SLICES } StageKind;
 
+// A group in a slice.
+typedef struct Part {
+    EmuGrid grid;
+    AxisRoutes routes[EMU_GRID_AXES];  // of a grid
+} Part;
+
+// Finds the grid that members of one slice form, and the routes along its axes.
+static Part find_part(EmuNetwork *network, const int64_t *members, int64_t count) {
+    Part part = {.grid = emu_find_grid(network, members, count)};
+    for (int axis = 0; part.grid.is_grid && axis < EMU_GRID_AXES; axis++)
+        if (part.grid.sizes[axis] > 1) part.routes[axis] = find_routes(network, &part.grid, axis);
+    return part;
+}
+
 // Loads one stage of one group. `bytes` is the size of the full array; every member has a share of it before a gather
 // and after a scatter. Gathers go from the outside in (slices, torus, package), scatters in the opposite order; the
 // amounts are the same.
-static void load_stage(Timing *timing, const SplitGroup *split, const EmuGrid *grids, StageKind stage, RingKind kind,
-                       double bytes) {
-    EmuNetwork *network = timing->network;
+static void load_stage(EmuLoads *loads, const SplitGroup *split, const Part *parts, StageKind stage, RingKind kind,
+                       EmuAmount bytes) {
     const int64_t total = split->slices * split->each;
-    const double share = bytes / (double)total;
+    const EmuAmount share = emu_amount_over(loads, bytes, (double)total);
     if (stage == STAGE_SLICES) {
+        const EmuAmount sent = emu_amount_times(loads, share, (double)(split->slices - 1));
         for (int64_t i = 0; split->slices > 1 && i < total; i++)
-            load_route(network, split->members[i], split->members[(i + split->each) % total],
-                       share * (double)(split->slices - 1));
+            emu_load_route(loads, split->members[i], split->members[(i + split->each) % total], sent);
         return;
     }
+    const EmuAmount block = emu_amount_times(loads, share, (double)split->slices);
     for (int64_t s = 0; s < split->slices; s++) {
-        const EmuGrid *grid = &grids[s];
-        const double block = share * (double)split->slices;
+        const EmuGrid *grid = &parts[s].grid;
         if (!grid->is_grid) {
-            if (stage == STAGE_TORUS) load_ring(network, split->members + s * split->each, split->each, block);
+            if (stage == STAGE_TORUS) load_ring(loads, split->members + s * split->each, split->each, block);
         } else if (stage == STAGE_TORUS) {
-            load_torus(network, grid, kind, block);
+            load_torus(loads, grid, parts[s].routes, kind, block);
         } else if (grid->sizes[3] > 1) {
-            load_axis(network, grid, 3, kind, block * (double)(grid->count / grid->sizes[3]));
+            load_axis(loads, &parts[s].routes[3], kind,
+                      emu_amount_times(loads, block, (double)(grid->count / grid->sizes[3])));
         }
     }
 }
 
 // Runs one pass (gather or scatter) of all groups, stage after stage.
-static void ring_pass(Timing *timing, const EmuGroups *groups, const SplitGroup *splits, EmuGrid *const *grids,
-                      RingKind kind, double bytes) {
+static void ring_pass(Timing *timing, const EmuGroups *groups, const SplitGroup *splits, Part *const *parts,
+                      RingKind kind, EmuAmount bytes) {
     for (int stage = 0; stage < 3; stage++) {
         const StageKind which = (StageKind)(kind == RING_SCATTER ? stage : 2 - stage);
-        for (int64_t g = 0; g < groups->count; g++) load_stage(timing, &splits[g], grids[g], which, kind, bytes);
-        end_stage(timing);
+        for (int64_t g = 0; g < groups->count; g++) load_stage(timing->loads, &splits[g], parts[g], which, kind, bytes);
+        emu_loads_end_stage(timing->loads);
     }
     int64_t steps = 0;
     bool slices = false;
     for (int64_t g = 0; g < groups->count; g++) {
-        const int64_t here = ring_steps(&grids[g][0]);
+        const int64_t here = ring_steps(&parts[g][0].grid);
         if (here > steps) steps = here;
         slices = slices || splits[g].slices > 1;
     }
     const EmuChip *chip = &timing->network->topology->chip;
-    timing->latency += steps * chip->collective_step_picoseconds + (slices ? chip->dcn_picoseconds : 0);
+    timing->course->latency += steps * chip->collective_step_picoseconds + (slices ? chip->dcn_picoseconds : 0);
 }
 
-// Times an all-reduce, all-gather, reduce-scatter or broadcast.
-static void time_rings(Timing *timing, const EmuGroups *groups, HloOpcode opcode, double bytes) {
-    assert(bytes >= 0);
+// Times an all-reduce, all-gather, reduce-scatter or broadcast of an array of `bytes`.
+static void time_rings(Timing *timing, const EmuGroups *groups, HloOpcode opcode, EmuAmount bytes) {
     EmuNetwork *network = timing->network;
     SplitGroup *splits = HLO_ARENA_NEW(network->arena, SplitGroup, groups->count);
-    EmuGrid **grids = HLO_ARENA_NEW(network->arena, EmuGrid *, groups->count);
+    Part **parts = HLO_ARENA_NEW(network->arena, Part *, groups->count);
     for (int64_t g = 0; g < groups->count; g++) {
         splits[g] = split_by_slice(network, groups->lists[g]);
         // Slices with unequal shares use one ring over all members, which crosses between slices where necessary.
         const bool uneven = splits[g].slices == 0;
         if (uneven) splits[g] = (SplitGroup){1, groups->lists[g].count, groups->lists[g].items};
-        grids[g] = HLO_ARENA_NEW(network->arena, EmuGrid, splits[g].slices);
+        parts[g] = HLO_ARENA_NEW(network->arena, Part, splits[g].slices);
         for (int64_t s = 0; s < splits[g].slices; s++)
-            grids[g][s] = uneven ? (EmuGrid){.count = splits[g].each}
-                                 : emu_find_grid(network, splits[g].members + s * splits[g].each, splits[g].each);
+            parts[g][s] = uneven ? (Part){.grid = {.count = splits[g].each}}
+                                 : find_part(network, splits[g].members + s * splits[g].each, splits[g].each);
     }
     if (opcode == HLO_OP_ALL_REDUCE || opcode == HLO_OP_REDUCE_SCATTER)
-        ring_pass(timing, groups, splits, grids, RING_SCATTER, bytes);
-    if (opcode != HLO_OP_REDUCE_SCATTER) ring_pass(timing, groups, splits, grids, RING_GATHER, bytes);
+        ring_pass(timing, groups, splits, parts, RING_SCATTER, bytes);
+    if (opcode != HLO_OP_REDUCE_SCATTER) ring_pass(timing, groups, splits, parts, RING_GATHER, bytes);
 }
 
-// Loads an exchange of blocks between all pairs of members along one axis of a grid, for all lines of the axis.
-static int64_t load_exchange_axis(EmuNetwork *network, const EmuGrid *grid, int axis, double block) {
-    int64_t stride = 1, longest = 0;
-    const int64_t size = grid->sizes[axis];
-    for (int later = axis + 1; later < EMU_GRID_AXES; later++) stride *= grid->sizes[later];
-    const double each = block * (double)(grid->count / size);
-    for (int64_t start = 0; start < grid->count; start++) {
-        if (start / stride % size) continue;
-        for (int64_t i = 0; i < size; i++)
-            for (int64_t j = 0; j < size; j++) {
-                if (i == j) continue;
-                const int64_t hops =
-                    load_route(network, grid->members[start + i * stride], grid->members[start + j * stride], each);
-                if (hops > longest) longest = hops;
-            }
-    }
+// Loads an exchange of blocks between `count` members, of which every stride-th sends, pair by pair.
+static int64_t load_pairs(EmuLoads *loads, const int64_t *members, int64_t count, int64_t stride, EmuAmount block) {
+    int64_t longest = 0;
+    for (int64_t i = 0; i < count; i += stride)
+        for (int64_t j = 0; j < count; j++) {
+            const int64_t hops = emu_load_route(loads, members[i], members[j], block);
+            if (hops > longest) longest = hops;
+        }
     return longest;
 }
 
 // Times an all-to-all: every member sends a block to every other. On a grid, routes go axis by axis, so that each axis
-// can be loaded separately; else every pair is routed.
-static void time_exchange(Timing *timing, const EmuGroups *groups, double operand_bytes) {
-    assert(operand_bytes >= 0);
+// can be loaded separately. In a twisted torus the shortest routes do not go axis by axis.
+static void time_exchange(Timing *timing, const EmuGroups *groups) {
     EmuNetwork *network = timing->network;
+    EmuExchange *exchange = emu_exchange_new(timing->loads, network);
     int64_t longest = 0;
     bool slices = false;
     for (int64_t g = 0; g < groups->count; g++) {
         const HloInts group = groups->lists[g];
-        const double block = operand_bytes / (double)group.count;
+        const EmuAmount block = emu_amount_over(timing->loads, EMU_AMOUNT_OPERAND, (double)group.count);
         const SplitGroup split = split_by_slice(network, group);
         EmuGrid grid = {0};
         slices = slices || split.slices != 1;
-        // In a twisted torus the shortest routes do not go axis by axis.
-        if (split.slices == 1 && !network->topology->twisted) grid = emu_find_grid(network, group.items, group.count);
+        const bool by_axes = split.slices == 1 && !network->topology->twisted;
+        if (by_axes) grid = emu_find_grid(network, group.items, group.count);
         int64_t hops = 0;
         for (int axis = 0; grid.is_grid && axis < EMU_GRID_AXES; axis++)
-            hops += load_exchange_axis(network, &grid, axis, block);
+            hops += emu_load_grid_exchange(exchange, &grid, axis, block);
         // In very large groups only every stride-th member is routed; it also sends for the members up to the next one.
         const int64_t stride = group.count / MAX_ROUTED_SENDERS + 1;
-        for (int64_t i = 0; !grid.is_grid && i < group.count; i += stride)
-            for (int64_t j = 0; j < group.count; j++) {
-                const int64_t here = load_route(network, group.items[i], group.items[j], block * (double)stride);
-                if (here > hops) hops = here;
-            }
+        const EmuAmount sent = emu_amount_times(timing->loads, block, (double)stride);
+        if (!grid.is_grid)
+            hops = by_axes ? emu_load_exchange(exchange, group.items, group.count, stride, sent)
+                           : load_pairs(timing->loads, group.items, group.count, stride, sent);
         if (hops > longest) longest = hops;
     }
-    end_stage(timing);
+    emu_loads_end_stage(timing->loads);
     const EmuChip *chip = &network->topology->chip;
-    timing->latency += longest * chip->hop_picoseconds + (slices ? chip->dcn_picoseconds : 0);
+    timing->course->latency += longest * chip->hop_picoseconds + (slices ? chip->dcn_picoseconds : 0);
 }
 
 // Participants of a permute: partitions of each replica with a channel, replicas of each partition without.
-static HloStatus time_permute(Timing *timing, const HloInstruction *collective, double bytes) {
-    assert(bytes >= 0);
+static HloStatus time_permute(Timing *timing, const HloInstruction *collective) {
     EmuNetwork *network = timing->network;
     const HloInstruction *inner = emu_synchronous_instruction(collective);
     static const HloPair NEIGHBOUR = {0, 1};
@@ -362,17 +352,17 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
             const int64_t stride = across ? 1 : network->partition_count, base = across ? copy * numbers : copy;
             const int64_t from = network->places[base + pair.source * stride];
             const int64_t to = network->places[base + pair.target * stride];
-            const int64_t hops = load_route(network, from, to, bytes);
+            const int64_t hops = emu_load_route(timing->loads, from, to, EMU_AMOUNT_OPERAND);
             if (hops > longest) longest = hops;
             slices =
                 slices || network->topology->devices[from].slice_index != network->topology->devices[to].slice_index;
         }
     }
-    timing->transfer->group_size = 2;
-    timing->transfer->group_count = list->count;
-    end_stage(timing);
+    timing->course->group_size = 2;
+    timing->course->group_count = list->count;
+    emu_loads_end_stage(timing->loads);
     const EmuChip *chip = &network->topology->chip;
-    timing->latency += longest * chip->hop_picoseconds + (slices ? chip->dcn_picoseconds : 0);
+    timing->course->latency += longest * chip->hop_picoseconds + (slices ? chip->dcn_picoseconds : 0);
     return HLO_SUCCESS;
 }
 
@@ -406,12 +396,11 @@ int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_siz
 }
 
 // Checks that no link of the transfer begins or ends at a dead chip.
-static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *collective,
-                             const LinkBytesVector *links) {
+static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *collective, const EmuTransfer *transfer) {
     const EmuTopology *topology = network->topology;
     const bool *dead = network->faults->dead_chips;
-    for (int64_t i = 0; dead && i < links->count; i++) {
-        const EmuLink link = emu_link_describe(topology, links->items[i].link);
+    for (int64_t i = 0; dead && i < transfer->link_count; i++) {
+        const EmuLink link = emu_link_describe(topology, transfer->links[i].link);
         const int64_t ends[2] = {link.from, link.to};
         for (int end = 0; end < 2; end++)
             HLO_FAIL_IF(ends[end] >= 0 && dead[emu_topology_chip_of(topology, &topology->devices[ends[end]])],
@@ -424,27 +413,20 @@ static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *co
 // ---------------------------------------------------------------------------------------------------------------------
 // Transfers that are remembered
 
-// What determines the transfer of a collective on a network, except for a power of two in its bytes.
+// What determines the course of a collective on a network.
 typedef struct TransferKey {
     HloOpcode opcode;  // of the synchronous form
     HloGroupMode mode;
     const HloReplicaGroups *groups;  // NULL: of a permute
     bool has_channel;                // of a permute, which then is between partitions
     HloPairs pairs;
-    uint64_t odd_bytes;  // the operand's, divided by 2 as often as they can be
 } TransferKey;
-
-// A transfer that was timed.
-typedef struct TimedTransfer {
-    int power;        // its operand has 2^power * odd_bytes
-    double seconds;   // of its stages
-    int64_t latency;  // picoseconds
-    EmuTransfer transfer;
-} TimedTransfer;
 
 typedef struct RememberedTransfer {
     TransferKey key;
-    HLO_VECTOR(TimedTransfer) timed;  // one for each power that was asked for
+    Course course;                  // without loads: not found yet
+    HloIntMap by_bytes;             // of the operand, to positions in `timed`
+    HLO_VECTOR(EmuTransfer) timed;  // one for each number of bytes that was asked for
 } RememberedTransfer;
 
 // Equal hashes occupy the next numbers.
@@ -460,9 +442,8 @@ void emu_network_remember(EmuNetwork *network, HloArena *arena) {
     network->memo->arena = arena;
 }
 
-// The key of a collective with this many bytes, but for the power of two that is in them.
-static TransferKey key_of(const HloInstruction *collective, uint64_t odd_bytes) {
-    TransferKey key = {.opcode = emu_synchronous_opcode(collective), .odd_bytes = odd_bytes};
+static TransferKey key_of(const HloInstruction *collective) {
+    TransferKey key = {.opcode = emu_synchronous_opcode(collective)};
     if (key.opcode == HLO_OP_COLLECTIVE_PERMUTE) {
         const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(emu_synchronous_instruction(collective), Permute);
         key.has_channel = attributes->channel_id != 0;
@@ -474,14 +455,14 @@ static TransferKey key_of(const HloInstruction *collective, uint64_t odd_bytes) 
 }
 
 static bool same_key(const TransferKey *a, const TransferKey *b) {
-    if (a->opcode != b->opcode || a->mode != b->mode || a->odd_bytes != b->odd_bytes) return false;
+    if (a->opcode != b->opcode || a->mode != b->mode) return false;
     if (a->groups) return hlo_replica_groups_equal(a->groups, b->groups);
     if (a->has_channel != b->has_channel || a->pairs.count != b->pairs.count) return false;
     return !a->pairs.count || !memcmp(a->pairs.items, b->pairs.items, (size_t)a->pairs.count * sizeof(HloPair));
 }
 
 static uint64_t hash_key(const TransferKey *key) {
-    const uint64_t hash = hlo_hash_mix(hlo_hash_mix((uint64_t)key->opcode, (uint64_t)key->mode), key->odd_bytes);
+    const uint64_t hash = hlo_hash_mix((uint64_t)key->opcode, (uint64_t)key->mode);
     if (key->groups) return hlo_hash_mix(hash, hlo_replica_groups_hash(key->groups));
     return hlo_hash_mix(hash, hlo_hash_bytes(key->pairs.items, (size_t)key->pairs.count * sizeof(HloPair)));
 }
@@ -501,91 +482,72 @@ static RememberedTransfer *find_remembered(EmuTransferMemo *memo, const Transfer
     return &memo->transfers.items[memo->transfers.count - 1];
 }
 
-// Times a transfer with 2^n times the bytes of another. Loads and times are products and quotients of the bytes, and
-// their sums, which a power of two scales without any rounding: the result is that of timing it anew.
-static TimedTransfer scaled_transfer(HloArena *arena, const TimedTransfer *other, int power,
-                                     const HloInstruction *collective) {
-    TimedTransfer timed = *other;
-    EmuTransfer *transfer = &timed.transfer;
-    const int more = power - other->power;
-    timed.power = power;
-    timed.seconds = ldexp(other->seconds, more);
-    transfer->bytes_per_device = emu_collective_bytes(collective, transfer->group_size);
-    transfer->picoseconds = emu_add(timed.latency, emu_picoseconds(timed.seconds));
-    transfer->links = HLO_ARENA_NEW(arena, EmuLinkBytes, transfer->link_count);
-    const double factor = ldexp(1, more);
-    for (int64_t i = 0; i < transfer->link_count; i++)
-        transfer->links[i] = (EmuLinkBytes){other->transfer.links[i].link, other->transfer.links[i].bytes * factor};
-    return timed;
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Transfers
 
 // Loads the stages of a collective over groups.
-static void time_groups(Timing *timing, HloOpcode opcode, double operands, const EmuGroups *groups) {
-    EmuTransfer *transfer = timing->transfer;
-    transfer->group_count = groups->count;
+static void time_groups(Timing *timing, HloOpcode opcode, const EmuGroups *groups) {
+    Course *course = timing->course;
+    course->group_count = groups->count;
     for (int64_t g = 0; g < groups->count; g++)
-        if (groups->lists[g].count > transfer->group_size) transfer->group_size = groups->lists[g].count;
+        if (groups->lists[g].count > course->group_size) course->group_size = groups->lists[g].count;
+    EmuAmount bytes = EMU_AMOUNT_OPERAND;
+    if (opcode == HLO_OP_ALL_GATHER) bytes = emu_amount_times(timing->loads, bytes, (double)course->group_size);
     if (opcode == HLO_OP_ALL_TO_ALL || opcode == HLO_OP_RAGGED_ALL_TO_ALL)
-        time_exchange(timing, groups, operands);
+        time_exchange(timing, groups);
     else
-        time_rings(timing, groups, opcode,
-                   opcode == HLO_OP_ALL_GATHER ? operands * (double)transfer->group_size : operands);
-    if (transfer->group_size <= 1) timing->latency = 0;
+        time_rings(timing, groups, opcode, bytes);
+    if (course->group_size <= 1) course->latency = 0;
 }
 
-// Adds up the loads.
-static HloStatus finish_transfer(Timing *timing, const HloInstruction *collective) {
-    EmuTransfer *transfer = timing->transfer;
-    transfer->bytes_per_device = emu_collective_bytes(collective, transfer->group_size);
-    transfer->picoseconds = emu_add(timing->latency, emu_picoseconds(timing->seconds));
-    HLO_TRY(check_alive(timing->network, collective, &timing->links));
-    transfer->links = timing->links.items;
-    transfer->link_count = timing->links.count;
-    return HLO_SUCCESS;
-}
-
-// Times a collective over groups, or a permute.
-static HloStatus time_collective(Timing *timing, const HloInstruction *collective, double operands) {
+// Finds the course of a collective over groups, or of a permute. Its loads are in `arena`.
+static HloStatus find_course(EmuNetwork *network, HloArena *arena, const HloInstruction *collective, Course *course) {
     const HloOpcode opcode = emu_synchronous_opcode(collective);
+    Timing timing = {network, emu_loads_new(arena, network), course};
     EmuGroups groups;
-    timing->latency = timing->network->topology->chip.collective_picoseconds;
+    HloStatus status;
+    *course = (Course){.latency = network->topology->chip.collective_picoseconds};
     if (opcode == HLO_OP_COLLECTIVE_PERMUTE || opcode == HLO_OP_SEND) {
-        HLO_TRY(time_permute(timing, collective, operands));
+        status = time_permute(&timing, collective);
     } else {
-        HLO_TRY(emu_groups_of(timing->network, collective, &groups));
-        time_groups(timing, opcode, operands, &groups);
+        status = emu_groups_of(network, collective, &groups);
+        if (!status) time_groups(&timing, opcode, &groups);
     }
-    return finish_transfer(timing, collective);
+    emu_loads_finish(timing.loads);
+    course->loads = timing.loads;
+    return status;
+}
+
+// Times a collective whose course is known. What its links carry is in `arena`.
+static HloStatus follow_course(const EmuNetwork *network, HloArena *arena, const HloInstruction *collective,
+                               const Course *course, int64_t bytes, EmuTransfer *transfer) {
+    const double seconds = emu_loads_evaluate(course->loads, arena, (double)bytes, transfer);
+    transfer->group_size = course->group_size;
+    transfer->group_count = course->group_count;
+    transfer->bytes_per_device = emu_collective_bytes(collective, course->group_size);
+    transfer->picoseconds = emu_add(course->latency, emu_picoseconds(seconds));
+    return check_alive(network, collective, transfer);
 }
 
 // Finds a transfer that was timed, or times it and remembers it.
 static HloStatus recall_transfer(EmuNetwork *network, const HloInstruction *collective, int64_t bytes,
                                  EmuTransfer *transfer) {
     EmuTransferMemo *memo = network->memo;
-    const int power = bytes ? __builtin_ctzll((uint64_t)bytes) : 0;
-    const TransferKey key = key_of(collective, (uint64_t)bytes >> power);
+    const TransferKey key = key_of(collective);
     RememberedTransfer *entry = find_remembered(memo, &key);
-    for (int64_t i = 0; i < entry->timed.count; i++) {
-        if (entry->timed.items[i].power != power) continue;
-        *transfer = entry->timed.items[i].transfer;
+    const int64_t *known = hlo_int_map_find(&entry->by_bytes, (uint64_t)bytes);
+    if (known) {
+        *transfer = entry->timed.items[*known];
         return HLO_SUCCESS;
     }
-    TimedTransfer timed = {.power = power};
-    if (entry->timed.count) {
-        timed = scaled_transfer(memo->arena, &entry->timed.items[0], power, collective);
-    } else {
-        Timing timing = {.network = network, .transfer = &timed.transfer};
-        HLO_TRY(time_collective(&timing, collective, (double)bytes));
-        timed.seconds = timing.seconds;
-        timed.latency = timing.latency;
-        const size_t size = (size_t)timed.transfer.link_count * sizeof(EmuLinkBytes);
-        if (size) timed.transfer.links = hlo_arena_copy(memo->arena, timed.transfer.links, size);
+    if (!entry->course.loads) {
+        Course course;
+        HLO_TRY(find_course(network, memo->arena, collective, &course));
+        entry->course = course;
     }
-    hlo_vector_push(memo->arena, &entry->timed, timed);
-    *transfer = timed.transfer;
+    HLO_TRY(follow_course(network, memo->arena, collective, &entry->course, bytes, transfer));
+    hlo_int_map_set(memo->arena, &entry->by_bytes, (uint64_t)bytes, entry->timed.count);
+    hlo_vector_push(memo->arena, &entry->timed, *transfer);
     return HLO_SUCCESS;
 }
 
@@ -595,9 +557,10 @@ HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, Em
     assert(network && collective && transfer);
     const HloOpcode opcode = emu_synchronous_opcode(collective);
     const int64_t bytes = operand_bytes(collective);
+    Course course;
     *transfer = (EmuTransfer){0};
     // A send is one of few, and its pairs are written in strings.
     if (network->memo && opcode != HLO_OP_SEND) return recall_transfer(network, collective, bytes, transfer);
-    Timing timing = {.network = network, .transfer = transfer};
-    return time_collective(&timing, collective, (double)bytes);
+    HLO_TRY(find_course(network, network->arena, collective, &course));
+    return follow_course(network, network->arena, collective, &course, bytes, transfer);
 }

@@ -20,8 +20,8 @@ typedef struct EmuNetwork {
     int64_t replica_count;
     int64_t partition_count;
     HloArena *arena;
-    double *stage_bytes;  // by link, zero between stages
-    int64_t *touched;     // links with bytes in this stage
+    int32_t *load_numbers;  // by link, while the loads of a stage are listed; else all zero
+    int64_t *touched;       // links with a load in this stage
     int64_t touched_count;
     const EmuFaults *faults;
     struct EmuTransferMemo *memo;  // transfers that were timed; NULL: none are remembered
@@ -33,14 +33,15 @@ HLO_EXPORT EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topol
                                        int64_t replica_count, int64_t partition_count, const EmuFaults *faults);
 
 // Makes the network remember the transfers of groups, in `arena`, which must outlive it and is not reset meanwhile:
-// equal collectives of many layers are timed once. Memory errors jump to hlo_protect().
+// equal collectives of many layers are timed once, and routes are followed once for all sizes. Memory errors jump to
+// hlo_protect().
 HLO_EXPORT void emu_network_remember(EmuNetwork *network, HloArena *arena);
 
-// The share of one link in a transfer.
-typedef struct EmuLinkBytes {
-    int64_t link;
-    double bytes;
-} EmuLinkBytes;
+// The number of what a link carries in one stage of a transfer: many links carry the same.
+typedef struct EmuLinkLoad {
+    int32_t link;
+    int32_t load;
+} EmuLinkLoad;
 
 // The load that a collective puts on the network.
 typedef struct EmuTransfer {
@@ -48,9 +49,15 @@ typedef struct EmuTransfer {
     int64_t group_count;
     int64_t bytes_per_device;  // sent by one device in a ring algorithm (emu_collective_bytes)
     int64_t picoseconds;
-    EmuLinkBytes *links;  // each link at most once per stage
+    const EmuLinkLoad *links;  // each link at most once per stage
     int64_t link_count;
+    const double *loads;  // bytes by load
 } EmuTransfer;
+
+// The bytes that entry `number` of a transfer's links carries.
+static inline double emu_transfer_link_bytes(const EmuTransfer *transfer, int64_t number) {
+    return transfer->loads[transfer->links[number].load];
+}
 
 // The bytes that one device of a group of `group_size` sends: all-gather and reduce-scatter (g-1)/g of the full array,
 // all-reduce twice that, all-to-all (g-1)/g of its operand, collective-permute and -broadcast the operand.

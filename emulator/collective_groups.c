@@ -17,13 +17,14 @@ static int64_t coordinate(const EmuDevice *device, int axis) {
 static int64_t distinct(const EmuNetwork *network, const int64_t *places, int64_t count, int axis, int64_t *values) {
     assert(count > 0 && axis >= 0 && values);
     bool seen[EMU_MAX_AXIS] = {false};
+    int64_t found = 0, last = 0;
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = coordinate(&network->topology->devices[places[i]], axis);
         assert(at >= 0 && at < EMU_MAX_AXIS);
         seen[at] = true;
+        if (at > last) last = at;
     }
-    int64_t found = 0;
-    for (int64_t at = 0; at < EMU_MAX_AXIS; at++)
+    for (int64_t at = 0; at <= last; at++)
         if (seen[at]) values[found++] = at;
     return found;
 }

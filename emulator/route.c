@@ -14,10 +14,6 @@
 
 #include <assert.h>
 
-int64_t emu_link_limit(const EmuTopology *topology) {
-    return topology->chip_count * 6 + topology->device_count + topology->host_count * 2;
-}
-
 // The position of a chip's first device.
 static int64_t first_place(const EmuTopology *topology, int64_t chip) {
     const int64_t per_slice = emu_topology_slice_chips(topology), slice = chip / per_slice;

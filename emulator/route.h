@@ -23,7 +23,9 @@ typedef struct EmuLink {
 } EmuLink;
 
 // Numbers are below this one.
-HLO_EXPORT int64_t emu_link_limit(const EmuTopology *topology);
+static inline int64_t emu_link_limit(const EmuTopology *topology) {
+    return topology->chip_count * 6 + topology->device_count + topology->host_count * 2;
+}
 // The link from chip `chip` along `axis` (0..2), up (direction 0) or down (1).
 static inline int64_t emu_ici_link(int64_t chip, int64_t axis, int64_t direction) {
     return chip * 6 + axis * 2 + direction;

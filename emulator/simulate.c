@@ -318,7 +318,7 @@ static double busiest_link_bytes(Simulation *simulation, const EmuTransfer *tran
     double most = 0;
     for (int64_t i = 0; i < transfer->link_count; i++) {
         double *bytes = &simulation->transfer_bytes[transfer->links[i].link];
-        *bytes += transfer->links[i].bytes;
+        *bytes += emu_transfer_link_bytes(transfer, i);
         if (*bytes > most) most = *bytes;
     }
     for (int64_t i = 0; i < transfer->link_count; i++) simulation->transfer_bytes[transfer->links[i].link] = 0;
@@ -341,7 +341,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
         occupy(simulation, transfer.links[i].link, start, *end, pipelined);
     const double most = busiest_link_bytes(simulation, &transfer);
     for (int64_t i = 0; i < transfer.link_count; i++)
-        simulation->link_bytes[transfer.links[i].link] += transfer.links[i].bytes * simulation->repeat;
+        simulation->link_bytes[transfer.links[i].link] += emu_transfer_link_bytes(&transfer, i) * simulation->repeat;
     hlo_arena_reset(network->arena, mark);
     const int64_t op = record(simulation, collective, NULL, start, transfer.picoseconds, EMU_BOUND_NETWORK);
     if (op >= 0) {

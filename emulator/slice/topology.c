@@ -66,10 +66,15 @@ static void choose_wrap(const EmuTopologyPlan *plan, bool wrap[3]) {
     }
 }
 
-// The id of a device inside its slice: core, then x, y, z from the fastest to the slowest.
-static int64_t local_id(const EmuTopology *topology, const EmuDevice *device) {
+// The number of a device's chip inside its slice: x, y, z from the fastest to the slowest.
+static int64_t local_chip(const EmuTopology *topology, const EmuDevice *device) {
     const int64_t *c = device->coords, *shape = topology->shape;
-    return device->core_on_chip + topology->devices_per_chip * (c[0] + shape[0] * (c[1] + shape[1] * c[2]));
+    return c[0] + shape[0] * (c[1] + shape[1] * c[2]);
+}
+
+// The id of a device inside its slice: core, then its chip.
+static int64_t local_id(const EmuTopology *topology, const EmuDevice *device) {
+    return device->core_on_chip + topology->devices_per_chip * local_chip(topology, device);
 }
 
 // Appends the devices of one host: z, y, x and core from the slowest to the fastest.
@@ -186,8 +191,7 @@ int64_t emu_topology_find_device(const EmuTopology *topology, int64_t id) {
 
 int64_t emu_topology_chip_of(const EmuTopology *topology, const EmuDevice *device) {
     if (!emu_topology_is_tpu(topology)) return device->id;
-    return local_id(topology, device) / topology->devices_per_chip +
-           device->slice_index * emu_topology_slice_chips(topology);
+    return local_chip(topology, device) + device->slice_index * emu_topology_slice_chips(topology);
 }
 
 void emu_device_print(const EmuTopology *topology, const EmuDevice *device, HloText *text) {
