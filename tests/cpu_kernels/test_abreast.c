@@ -111,9 +111,60 @@ static void check_solve(const Sizes *s, int form) {
     hlo_free(a), hlo_free(b), hlo_free(all), hlo_free(one);
 }
 
+static void check_qr(const Sizes *s) {
+    const int64_t size = s->rows * s->columns, steps = s->rows < s->columns ? s->rows : s->columns;
+    void *a = new_matrices(s, 0), *all = new_array(s, size), *one = new_array(s, size), *taus = new_array(s, steps),
+         *tau = new_array(s, steps), *q = new_array(s, size), *one_q = new_array(s, size);
+    const bool tall = s->rows >= s->columns;
+    cr_assert_null(cpu_qr(s->pool, s->type, s->count, s->rows, s->columns, all, taus, a));
+    if (tall)
+        cr_assert_null(cpu_householder_product(s->pool, s->type, s->count, s->rows, s->columns, steps, q, all, taus));
+    for (int64_t i = 0; i < s->count; i++) {
+        cr_assert_null(cpu_qr(s->pool, s->type, 1, s->rows, s->columns, one, tau, at(s, a, i * size)));
+        cr_assert(same(s, size, at(s, all, i * size), one) && same(s, steps, at(s, taus, i * steps), tau),
+                  "matrix %lld of %lld of %lld x %lld", (long long)i, (long long)s->count, (long long)s->rows,
+                  (long long)s->columns);
+        if (!tall) continue;
+        cr_assert_null(cpu_householder_product(s->pool, s->type, 1, s->rows, s->columns, steps, one_q, one, tau));
+        cr_assert(same(s, size, at(s, q, i * size), one_q), "product %lld of %lld of %lld x %lld", (long long)i,
+                  (long long)s->count, (long long)s->rows, (long long)s->columns);
+    }
+    hlo_free(a), hlo_free(all), hlo_free(one), hlo_free(taus), hlo_free(tau), hlo_free(q), hlo_free(one_q);
+}
+
+// With vectors and without, values are the same; they are NaN and `info` is set where a matrix is not finite.
+static void check_eigh(const Sizes *s, bool lower) {
+    const int64_t n = s->rows, size = n * n;
+    void *a = new_matrices(s, 1), *all = new_array(s, size), *one = new_array(s, size), *values = new_array(s, n),
+         *value = new_array(s, n), *alone = new_array(s, n);
+    int32_t *info = new_array(s, 1), bad;
+    cr_assert_null(cpu_eigh(s->pool, s->type, s->count, n, lower, true, all, values, info, a));
+    cr_assert_null(cpu_eigh(s->pool, s->type, s->count, n, lower, true, NULL, alone, NULL, a));
+    cr_assert(n > CPU_ABREAST_EIGEN || same(s, n * s->count, values, alone));
+    for (int64_t i = 0; i < s->count; i++) {
+        cr_assert_null(cpu_eigh(s->pool, s->type, 1, n, lower, true, one, value, &bad, at(s, a, i * size)));
+        cr_assert(same(s, size, at(s, all, i * size), one) && same(s, n, at(s, values, i * n), value),
+                  "matrix %lld of %lld of %lld", (long long)i, (long long)s->count, (long long)n);
+        const CpuMatrix matrix = {.type = s->type};
+        cr_assert_eq(bad, info[i]);
+        cr_assert_eq(bad != 0, isnan(creal(cpu_matrix_get(&matrix, value, 0))));
+    }
+    hlo_free(a), hlo_free(all), hlo_free(one), hlo_free(values), hlo_free(value), hlo_free(alone), hlo_free(info);
+}
+
+static void check_qr_and_eigh(Sizes s, size_t i) {
+    enum { kLargest = 17 };
+    if (s.rows > kLargest) return;
+    for (s.columns = s.rows; s.columns > 0; s.columns /= 2) check_qr(&s);
+    s.columns = s.rows + 1;
+    check_qr(&s);
+    s.columns = s.rows;
+    check_eigh(&s, i % 4 < 2);
+}
+
 // Sizes on both sides of the largest, and numbers of matrices that fill vectors and leave some.
 Test(cpu_abreast, matrices_of_a_batch_have_the_bits_of_one, .timeout = 120) {
-    static const int64_t sizes[] = {1, 2, 3, 4, 7, 16, 31, 32, 33}, counts[] = {1, 2, 3, 8, 21, 67},
+    static const int64_t sizes[] = {1, 2, 3, 4, 7, 8, 9, 16, 17, 31, 32, 33}, counts[] = {1, 2, 3, 8, 21, 67},
                          sides[] = {1, 3, 32};
     for (int set = levels_first(); set <= levels_last(); set++) {
         Sizes s = {.pool = NULL};
@@ -126,6 +177,7 @@ Test(cpu_abreast, matrices_of_a_batch_have_the_bits_of_one, .timeout = 120) {
             for (s.columns = s.rows; s.rows <= CPU_ABREAST_ROWS && s.columns > 0; s.columns /= 2) check_lu(&s);
             s.columns = s.rows;
             check_cholesky(&s, i % 4 < 2);
+            check_qr_and_eigh(s, i);
             s.columns = sides[i % HLO_COUNT_OF(sides)];
             for (int form = (int)(i % 5); form < 16; form += 5) check_solve(&s, form);
         }

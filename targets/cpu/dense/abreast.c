@@ -20,10 +20,14 @@ static bool is_worth_it(const CpuAbreastType *kernels, int64_t count) {
     return count > 1 && 4 * count >= kernels->lanes;
 }
 
+const CpuAbreastType *cpu_abreast_any(HloType type, CpuFeatures features) {
+    const CpuAbreastKernels *all = cpu_isa_abreast_kernels(features);
+    return type == HLO_F32 ? &all->f32 : type == HLO_F64 ? &all->f64 : NULL;
+}
+
 const CpuAbreastType *cpu_abreast_kernels(HloType type, CpuFeatures features, int64_t count, int64_t rows,
                                           int64_t columns) {
-    const CpuAbreastKernels *all = cpu_isa_abreast_kernels(features);
-    const CpuAbreastType *kernels = type == HLO_F32 ? &all->f32 : type == HLO_F64 ? &all->f64 : NULL;
+    const CpuAbreastType *kernels = cpu_abreast_any(type, features);
     const bool fits = rows <= CPU_ABREAST_ROWS && columns <= CPU_ABREAST_ROWS;
     return kernels && fits && is_worth_it(kernels, count) ? kernels : NULL;
 }
@@ -33,7 +37,7 @@ static void vector_task(CpuMatrix *matrix, const void *argument, int64_t index) 
     const AbreastBatch *batch = argument;
     const int64_t lanes = batch->kernels->lanes, first = index * lanes,
                   count = hlo_smaller(lanes, batch->count - first);
-    if (is_worth_it(batch->kernels, count)) {
+    if (!batch->alone || is_worth_it(batch->kernels, count)) {
         batch->together(matrix, batch->kernels, batch->job, first, count);
         return;
     }
@@ -55,15 +59,25 @@ size_t cpu_abreast_bytes(const CpuAbreastType *kernels, HloType type, int64_t si
     return cpu_work_bytes(size * kernels->lanes, (size_t)hlo_type_bytes(type));
 }
 
+// Fills the lanes from `count` on with the first one.
+#define REPEAT(T, S)                                                                 \
+    static void repeat_##S(int64_t size, int64_t lanes, int64_t count, T *a) {       \
+        for (int64_t i = 0; i < size; i++)                                           \
+            for (int64_t l = count; l < lanes; l++) a[i * lanes + l] = a[i * lanes]; \
+    }
+REPEAT(float, f32)
+REPEAT(double, f64)
+
 void *cpu_abreast_load(CpuMatrix *matrix, const CpuAbreastType *kernels, int64_t size, const void *from, int64_t first,
                        int64_t count) {
     const int64_t lanes = kernels->lanes;
     assert(count > 0 && count <= lanes);
     void *a = cpu_matrix_work(matrix, size * lanes, (size_t)matrix->width);
     matrix->vector->turn(count, size, a, lanes, cpu_matrix_at(matrix, from, first * size), size);
-    for (int64_t i = 0; i < size && count < lanes; i++)
-        for (int64_t l = count; l < lanes; l++)
-            memcpy(cpu_matrix_at(matrix, a, i * lanes + l), cpu_matrix_at(matrix, a, i * lanes), (size_t)matrix->width);
+    if (matrix->type == HLO_F32)
+        repeat_f32(size, lanes, count, a);
+    else
+        repeat_f64(size, lanes, count, a);
     return a;
 }
 

@@ -18,12 +18,19 @@ _Static_assert((int)CPU_ABREAST_ROWS <= (int)CPU_TRIANGLE && (int)CPU_ABREAST_RO
 const CpuAbreastType *cpu_abreast_kernels(HloType type, CpuFeatures features, int64_t count, int64_t rows,
                                           int64_t columns);
 
+// Rows of the largest matrices whose QR forms, and eigenvalues, are always computed abreast, even of one alone: other
+// methods would give them other bits.
+enum { CPU_ABREAST_QR = 16, CPU_ABREAST_EIGEN = 8 };
+
+// Returns the kernels for any number of matrices of a type, NULL if it has none.
+const CpuAbreastType *cpu_abreast_any(HloType type, CpuFeatures features);
+
 // Works on `count` matrices of a batch, at least 1 and at most as many as the kernels have lanes, from `first` on.
 typedef void CpuAbreastTask(CpuMatrix *matrix, const CpuAbreastType *kernels, const void *job, int64_t first,
                             int64_t count);
 
-// Does the work of cpu_matrix_batch() by `together`, or by `alone` for so few matrices that this is faster. Both have
-// `work_bytes` of scratch memory.
+// Does the work of cpu_matrix_batch() by `together`, or by `alone`, unless it is NULL, for so few matrices that this is
+// faster. Both have `work_bytes` of scratch memory.
 HLO_NODISCARD HloStatus cpu_abreast_batch(CpuPool *pool, const CpuAbreastType *kernels, HloType type, int64_t count,
                                           size_t work_bytes, double cost, CpuMatrixTask *alone,
                                           CpuAbreastTask *together, const void *job);

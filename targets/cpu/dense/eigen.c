@@ -11,6 +11,8 @@
 // stretches of memory; rotations are collected and applied many at a time (CpuRotations), which keeps the rows in the
 // cache.
 //
+// Small real matrices are solved by rotations instead, side by side (isa/abreast.h).
+//
 // A matrix with elements that are not finite, or for which QL takes too many steps, gives NaN throughout and info 1.
 // Vectors are unique up to a phase, which normalise_phases() fixes.
 //
@@ -26,6 +28,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/dense/abreast.h"
 #include "targets/cpu/dense/lapack.h"
 #include "targets/cpu/dense/linalg.h"
 
@@ -423,18 +426,63 @@ static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     for (int64_t i = 0; z && !done && i < n * n; i++) cpu_matrix_set(matrix, z, i, CMPLX(NAN, NAN));
 }
 
+// Stores the values and vectors (in rows) of a small matrix.
+static void finish_small(CpuMatrix *matrix, const EighJob *job, int64_t index, const char *values, const char *rows) {
+    const int64_t n = job->n;
+    Pair pairs[CPU_ABREAST_EIGEN];
+    for (int64_t i = 0; i < n; i++) {
+        const Pair pair = {get_real(matrix, values, i), i};
+        int64_t place = i;
+        for (; job->sort && place > 0 && pairs[place - 1].value > pair.value; place--) pairs[place] = pairs[place - 1];
+        pairs[place] = pair;
+    }
+    for (int64_t i = 0; i < n; i++) set_real(matrix, job->values, index * n + i, pairs[i].value);
+    if (job->info) job->info[index] = n > 0 && isnan(pairs[0].value);
+    if (!job->vectors) return;
+    char *z = cpu_matrix_at(matrix, job->vectors, index * n * n);
+    if (matrix->type == HLO_F32)
+        turn_rows_f32(n, pairs, (const void *)rows, (void *)z);
+    else
+        turn_rows_f64(n, pairs, (const void *)rows, (void *)z);
+    CpuMatrix scratch = *matrix;
+    normalise_phases(&scratch, n, z);
+}
+
+static void eigh_together(CpuMatrix *matrix, const CpuAbreastType *kernels, const void *argument, int64_t first,
+                          int64_t count) {
+    const EighJob *job = argument;
+    const int64_t n = job->n, lanes = kernels->lanes;
+    const size_t width = (size_t)matrix->width;
+    void *a = cpu_abreast_load(matrix, kernels, n * n, job->in, first, count);
+    void *values = cpu_matrix_work(matrix, n * lanes, width),
+         *rows = job->vectors ? cpu_matrix_work(matrix, n * n * lanes, width) : NULL;
+    kernels->eigen(n, job->lower, a, values, rows);
+    char *each_values = cpu_matrix_work(matrix, n * lanes, width), *each_rows = a;  // which is used up
+    cpu_abreast_store(matrix, kernels, n, each_values, 0, count, values);
+    if (rows) cpu_abreast_store(matrix, kernels, n * n, each_rows, 0, count, rows);
+    for (int64_t i = 0; i < count; i++)
+        finish_small(matrix, job, first + i, cpu_matrix_at(matrix, each_values, i * n),
+                     cpu_matrix_at(matrix, each_rows, i * n * n));
+}
+
 HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, bool sort, void *vectors,
                    void *values, int32_t *info, const void *in) {
     assert(batch >= 0 && n >= 0);
     EighJob job = {n, lower, sort, vectors, values, in, info, NULL};
     if (sort) HLO_TRY(cpu_blas_find(pool, CPU_BLAS_EIGH, type, n, n, &job.blas));
     const size_t width = (size_t)hlo_type_bytes(type);
+    const double cost = 9.0 * (double)n * (double)n * (double)n;
+    const CpuAbreastType *kernels = cpu_abreast_any(type, cpu_pool_features(pool));
+    if (kernels && !job.blas && n <= CPU_ABREAST_EIGEN)
+        return cpu_abreast_batch(pool, kernels, type, batch,
+                                 2 * cpu_abreast_bytes(kernels, type, n * n) + 2 * cpu_abreast_bytes(kernels, type, n) +
+                                     2 * cpu_work_bytes(n, width),
+                                 cost, NULL, eigh_together, &job);
     const size_t bytes =
         2 * cpu_work_bytes(n * n, width) + 6 * cpu_work_bytes(n, width) + 2 * cpu_work_bytes(n, sizeof(double)) +
         cpu_work_bytes(n, sizeof(Pair)) + cpu_work_bytes(CPU_ROTATIONS, sizeof(CpuRotation)) +
         cpu_reflections_bytes(pool, type, n) +
         (vectors && sort && n > CPU_EIGEN_SMALL ? cpu_eigen_halves_bytes(pool, type == HLO_F64 || type == HLO_C128, n)
                                                 : 0);
-    return cpu_lapack_batch(job.blas, pool, type, batch, bytes, cpu_lapack_eigh_bytes(type, n),
-                            9.0 * (double)n * (double)n * (double)n, eigh_task, &job);
+    return cpu_lapack_batch(job.blas, pool, type, batch, bytes, cpu_lapack_eigh_bytes(type, n), cost, eigh_task, &job);
 }

@@ -265,11 +265,46 @@ static size_t qr_bytes(const CpuPool *pool, HloType type, int64_t rows) {
     return cpu_work_bytes(rows * CPU_PANEL, (size_t)hlo_type_bytes(type)) + cpu_reflections_bytes(pool, type, rows);
 }
 
+static void qr_together(CpuMatrix *matrix, const CpuAbreastType *kernels, const void *argument, int64_t first,
+                        int64_t count) {
+    const QrJob *job = argument;
+    const int64_t size = job->rows * job->columns;
+    void *a = cpu_abreast_load(matrix, kernels, size, job->in, first, count);
+    void *taus = cpu_matrix_work(matrix, job->count * kernels->lanes, (size_t)matrix->width);
+    kernels->qr(job->rows, job->columns, a, taus);
+    cpu_abreast_store(matrix, kernels, size, job->out, first, count, a);
+    cpu_abreast_store(matrix, kernels, job->count, job->taus, first, count, taus);
+}
+
+static void householder_together(CpuMatrix *matrix, const CpuAbreastType *kernels, const void *argument, int64_t first,
+                                 int64_t count) {
+    const QrJob *job = argument;
+    const int64_t size = job->rows * job->columns;
+    const void *factors = cpu_abreast_load(matrix, kernels, size, job->in, first, count),
+               *taus = cpu_abreast_load(matrix, kernels, job->count, job->taus, first, count);
+    void *q = cpu_matrix_work(matrix, size * kernels->lanes, (size_t)matrix->width);
+    kernels->householder_product(job->rows, job->columns, job->count, factors, taus, q);
+    cpu_abreast_store(matrix, kernels, size, job->out, first, count, q);
+}
+
+// Runs one of both for matrices that are small enough; false if they are not.
+static bool run_together(CpuPool *pool, HloType type, int64_t batch, double cost, CpuAbreastTask *task,
+                         const QrJob *job, HloStatus *status) {
+    const CpuAbreastType *kernels = cpu_abreast_any(type, cpu_pool_features(pool));
+    if (!kernels || job->blas || job->rows > CPU_ABREAST_QR || job->columns > CPU_ABREAST_QR) return false;
+    const size_t bytes =
+        2 * cpu_abreast_bytes(kernels, type, job->rows * job->columns) + cpu_abreast_bytes(kernels, type, job->count);
+    *status = cpu_abreast_batch(pool, kernels, type, batch, bytes, cost, NULL, task, job);
+    return true;
+}
+
 HloStatus cpu_qr(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors, void *taus,
                  const void *in) {
     QrJob job = {rows, columns, hlo_smaller(rows, columns), factors, taus, in, NULL};
     HLO_TRY(cpu_blas_find(pool, CPU_BLAS_QR, type, rows, columns, &job.blas));
     const double cost = 2.0 * (double)rows * (double)columns * (double)job.count;
+    HloStatus status;
+    if (run_together(pool, type, batch, cost, qr_together, &job, &status)) return status;
     return cpu_lapack_batch(job.blas, pool, type, batch, qr_bytes(pool, type, rows),
                             cpu_lapack_qr_bytes(type, rows, columns), cost, qr_task, &job);
 }
@@ -301,6 +336,8 @@ HloStatus cpu_householder_product(CpuPool *pool, HloType type, int64_t batch, in
     QrJob job = {rows, columns, count, q, (char *)taus, factors, NULL};
     HLO_TRY(cpu_blas_find(pool, CPU_BLAS_Q, type, count, rows, &job.blas));
     const double cost = 4.0 * (double)rows * (double)columns * (double)count;
+    HloStatus status;
+    if (run_together(pool, type, batch, cost, householder_together, &job, &status)) return status;
     return cpu_lapack_batch(job.blas, pool, type, batch, qr_bytes(pool, type, rows),
                             cpu_lapack_qr_bytes(type, rows, columns), cost, householder_task, &job);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompositions of several small matrices at once, per instruction set: element (i, j) of all of them is one vector,
-// so that loops as short as a matrix is small still fill vectors. Each matrix gets the bits that the kernels for one
-// matrix give it (isa/triangle.h, isa/vector.h). dense/abreast.h drives them.
+// so that loops as short as a matrix is small still fill vectors. Each matrix gets the same bits whatever the others
+// are; by lu, cholesky and solve those that the kernels for one matrix give it (isa/triangle.h, isa/vector.h).
+// dense/abreast.h drives them.
 #ifndef MESHLO_TARGETS_CPU_ISA_ABREAST_H_
 #define MESHLO_TARGETS_CPU_ISA_ABREAST_H_
 
@@ -32,6 +33,15 @@ typedef struct CpuAbreastType {
     // Computes y := M^-1 y for lower triangles M of n rows, whose diagonals are ones that are not read if `unit` is
     // set.
     void (*solve)(int64_t n, int64_t sides, bool unit, CpuAbreastPlaces places, const void *m, void *y);
+    // Computes the QR form of rows x columns matrices in place, as cpu_qr() does, and min(rows, columns) taus.
+    void (*qr)(int64_t rows, int64_t columns, void *a, void *taus);
+    // Computes the first `columns` columns of the product of `count` of these reflections, as
+    // cpu_householder_product() does.
+    void (*householder_product)(int64_t rows, int64_t columns, int64_t count, const void *factors, const void *taus,
+                                void *q);
+    // Computes the n eigenvalues of n x n symmetric matrices, in no order, and unit eigenvectors in rows unless `rows`
+    // is NULL. Only the named triangle of `a` is read; all of it is used up. Matrices that are not finite give NaN.
+    void (*eigen)(int64_t n, bool lower, void *a, void *values, void *rows);
 } CpuAbreastType;
 
 typedef struct CpuAbreastKernels {

@@ -244,6 +244,14 @@ static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuStep *st
     return status;
 }
 
+// Whether the dot is a batch of products of short vectors: the call of a kernel for each would be most of the time.
+static bool is_of_short_vectors(const CpuDotKernel *kernel) {
+    enum { kShortVector = 64 };
+    const CpuMatmul *mm = &kernel->matmul;
+    return mm->batch > 1 && mm->m == 1 && mm->n == 1 && mm->k <= kShortVector && hlo_type_is_float(mm->lhs_type) &&
+           hlo_type_is_float(mm->rhs_type) && hlo_type_is_float(mm->out_type);
+}
+
 // ---- sums over dimensions that cannot be merged
 
 // Returns the contracting dimensions of one side as indices into the list, from the most major in memory to the most
@@ -377,7 +385,7 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     }
     bool packed;
     CpuDotKernel *kernel = plan_dot(lowering, node, node->views, &packed);
-    if (!kernel) return lower_as_loop(lowering, node, step);
+    if (!kernel || is_of_short_vectors(kernel)) return lower_as_loop(lowering, node, step);
     cpu_step_kernel(lowering, node, step, packed ? run_packed_dot : run_dot, kernel);
     if (kernel->outer_count == 0 && !packed)
         kernel->small = cpu_matmul_plan_small(lowering->arena, lowering->features, &kernel->matmul);
