@@ -395,13 +395,26 @@ HloType spmd_place_type(int64_t reach) {
     return reach > INT32_MAX / 2 ? HLO_S64 : HLO_S32;
 }
 
+HloInstruction *spmd_emit_integers(SpmdPartitioner *partitioner, HloType type, const int64_t *values,
+                                   const int64_t *dims, int64_t rank) {
+    assert(type == HLO_S32 || type == HLO_S64);
+    HloLiteral *literal = hlo_literal_in_arena(spmd_arena(partitioner), array_shape(partitioner, type, dims, rank));
+    const int64_t count = hlo_shape_elements(literal->shape);
+    for (int64_t i = 0; i < count; i++) {
+        if (type == HLO_S64)
+            ((int64_t *)literal->data)[i] = values[i];
+        else
+            ((int32_t *)literal->data)[i] = (int32_t)values[i];
+    }
+    return emit_literal(partitioner, literal);
+}
+
 // A number for each position along the axes: worked out where they are in equal steps, else an element of a constant
 // table.
 HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
                                   int64_t count) {
     assert(count > 0 && table);
     assert(count == spmd_axes_product(partitioner->mesh, axes)); /* an entry a position */
-    HloArena *arena = spmd_arena(partitioner);
     const int64_t step = count > 1 ? table[1] - table[0] : 0;
     bool even = true;
     int64_t reach = 0;
@@ -419,12 +432,8 @@ HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *
         if (!table[0]) return index;
         return spmd_emit_binary(partitioner, HLO_OP_ADD, index, spmd_emit_scalar(partitioner, type, table[0]));
     }
-    HloLiteral *literal = hlo_literal_in_arena(arena, array_shape(partitioner, type, &count, 1));
-    if (type == HLO_S64)
-        memcpy(literal->data, table, (size_t)count * sizeof(*table));
-    else
-        for (int64_t i = 0; i < count; i++) ((int32_t *)literal->data)[i] = (int32_t)table[i];
-    HloInstruction *row = spmd_emit_dynamic_slice(partitioner, emit_literal(partitioner, literal), 0, index, 1);
+    HloInstruction *whole = spmd_emit_integers(partitioner, type, table, &count, 1);
+    HloInstruction *row = spmd_emit_dynamic_slice(partitioner, whole, 0, index, 1);
     return spmd_emit_reshape(partitioner, row, NULL, 0);
 }
 

@@ -69,6 +69,9 @@ HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *ax
 HloType spmd_place_type(int64_t reach);
 // s32 or s64: first global element of this device's shard of `shard_size` elements.
 HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t shard_size);
+// An array constant of s32 or s64 with these values, row-major.
+HloInstruction *spmd_emit_integers(SpmdPartitioner *partitioner, HloType type, const int64_t *values,
+                                   const int64_t *dims, int64_t rank);
 // The entry (s32 or s64) of a table of indices for this device's position along a list of axes; `count` entries, one a
 // position.
 HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,

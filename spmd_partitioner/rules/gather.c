@@ -20,6 +20,7 @@
 #include "hlo/eval/known.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/known.h"
+#include "spmd_partitioner/parts/picked.h"
 
 // The `index`-th dimension of `rank` that is not in `without`.
 // Counted from 0; `without` need not be sorted.
@@ -106,11 +107,15 @@ static void gather_adjust(const SpmdRule *rule, HloArena *arena, void *attribute
 
 // How one component of the index vectors is brought into the range of this device's shard.
 typedef struct Component {
-    int64_t low, high;     // clamped to this first, in the index type
-    SpmdAxes axes;         // of the indexed dimension
-    int64_t shard;         // its local size
-    int64_t margin;        // elements added before and after the shard, for windows that begin or end in it
-    const SpmdNeed *need;  // NULL, or the runs that this device's array consists of; `axes` are their positions then
+    int64_t low, high;        // clamped to this first, in the index type
+    SpmdAxes axes;            // of the indexed dimension
+    int64_t shard;            // its local size
+    int64_t margin;           // elements added before and after the shard, for windows that begin or end in it
+    const SpmdNeed *need;     // NULL, or the runs that this device's array consists of; `axes` are their positions then
+    const SpmdPicks *picks;   // in place of `need`, or NULL
+    int32_t dim;              // with picks: the dimension of the indices that is split over `axes`
+    int64_t cost;             // of either
+    HloInstruction *counted;  // this component as an index into the device's array, NULL: to be computed
 } Component;
 
 // A scalar as an array of the dims of `like`; scalars stay scalars.
@@ -165,6 +170,7 @@ static HloInstruction *emit_in_runs(SpmdPartitioner *partitioner, HloInstruction
 // One component, clamped, as s32 or s64, counted from the start of the shard.
 static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstruction *index, const Component *component,
                                       HloType wanted) {
+    if (component->counted) return spmd_emit_convert(partitioner, component->counted, wanted);
     HloType type = index->shape->type;
     // An s8 index into 300 rows cannot be compared with 300, and need not be.
     if (hlo_type_holds(type, component->high)) {
@@ -207,7 +213,8 @@ static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction
         bool vector = vector_dim < indices->shape->rank;
         HloInstruction *part = vector ? spmd_emit_slice(partitioner, indices, vector_dim, k, k + 1, 1) : indices;
         parts[k] = emit_component(partitioner, part, &components[k], wanted);
-        if (!inside || !components[k].axes.count || components[k].margin || components[k].need) continue;
+        if (!inside || !components[k].axes.count || components[k].margin || components[k].need || components[k].picks)
+            continue;
         HloInstruction *zero = splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, 0));
         HloInstruction *end =
             splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, components[k].shard));
@@ -282,7 +289,10 @@ static HloInstruction *emit_local(SpmdPartitioner *partitioner, const SpmdRule *
 // ---- known indices
 
 // At most so many runs of elements per position: each but the first costs a comparison and a selection per index.
-enum { MOST_RUNS = 4 };
+enum {
+    MOST_RUNS = 4,
+    MOST_COUNTED = 1 << 20,  // indices that become a constant, as places in the arrays of devices
+};
 
 // The dimension of the indices whose axes are exactly those of an indexed dimension, so that each position along them
 // looks up its own part of the indices. -1 if there is none, or another dimension of the result has some of the axes.
@@ -297,40 +307,79 @@ static int32_t dim_with_axes(const SpmdPartitioner *partitioner, const SpmdRule 
     return -1;
 }
 
-// Marks the elements of an indexed dimension that each position needs: component `k` of the index vectors in its part
-// of dimension `dim` of the indices.
-static void mark_needed(const HloInstruction *op, const HloLiteral *indices, int64_t k, int32_t dim, int64_t positions,
-                        uint8_t *needed) {
+// The indices that a gather is known to have, of component `k`, in the order in which they are.
+typedef struct KnownIndices {
+    const HloInstruction *op;
+    const HloLiteral *values;
+    int64_t k, d, count;  // the component, its dimension of the operand, and how many indices there are
+    int32_t dim;          // of the indices, whose parts belong to positions
+    int64_t part, inner;  // elements of a part; those of the dimensions after `dim`
+    int64_t components, vector_inner;
+} KnownIndices;
+
+static KnownIndices known_indices(const HloInstruction *op, const HloLiteral *values, int64_t k, int32_t dim,
+                                  int64_t positions) {
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
-    const int64_t d = gather->start_index_map.items[k], size = op->operands[0]->shape->dims[d];
-    const int64_t taken = gather->slice_sizes.items[d], vector_dim = gather->index_vector_dim;
     const HloShape *shape = op->operands[1]->shape;
-    const int64_t part = spmd_shard_size(shape->dims[dim], positions);
-    int64_t inner = 1, vector_inner = 1;
-    for (int32_t i = dim + 1; i < shape->rank; i++) inner *= shape->dims[i];
-    for (int64_t i = vector_dim + 1; i < shape->rank; i++) vector_inner *= shape->dims[i];
-    const int64_t components = vector_dim < shape->rank ? shape->dims[vector_dim] : 1;
-    for (int64_t i = 0, count = hlo_shape_elements(shape); i < count; i++) {
-        if (i / vector_inner % components != k) continue;
-        int64_t first = hlo_literal_get_int64(indices, i);
-        if (first > size - taken || (first < 0 && hlo_type_kind(shape->type) == HLO_KIND_UNSIGNED))
-            first = size - taken;
-        if (first < 0) first = 0;
-        memset(needed + i / inner % shape->dims[dim] / part * size + first, 1, (size_t)taken);
+    const int64_t vector_dim = gather->index_vector_dim;
+    KnownIndices known = {op, values, k, gather->start_index_map.items[k], 0, dim, 0, 1, 1, 1};
+    known.part = spmd_shard_size(shape->dims[dim], positions);
+    for (int32_t i = dim + 1; i < shape->rank; i++) known.inner *= shape->dims[i];
+    for (int64_t i = vector_dim + 1; i < shape->rank; i++) known.vector_inner *= shape->dims[i];
+    if (vector_dim < shape->rank) known.components = shape->dims[vector_dim];
+    known.count = hlo_shape_elements(shape) / (known.components ? known.components : 1);
+    return known;
+}
+
+// The first element that index `i` takes, and the position that needs it.
+static int64_t known_first(const KnownIndices *known, int64_t i, int64_t *position) {
+    const HloShape *shape = known->op->operands[1]->shape;
+    const int64_t last =
+        known->op->operands[0]->shape->dims[known->d] - HLO_ATTRIBUTES(known->op, Gather)->slice_sizes.items[known->d];
+    const int64_t at =
+        (i / known->vector_inner * known->components + known->k) * known->vector_inner + i % known->vector_inner;
+    int64_t first = hlo_literal_get_int64(known->values, at);
+    if (first > last || (first < 0 && hlo_type_kind(shape->type) == HLO_KIND_UNSIGNED)) first = last;
+    *position = at / known->inner % shape->dims[known->dim] / known->part;
+    return first < 0 ? 0 : first;
+}
+
+// Marks the elements of an indexed dimension that each position needs.
+static void mark_needed(const KnownIndices *known, uint8_t *needed) {
+    const int64_t size = known->op->operands[0]->shape->dims[known->d];
+    const int64_t taken = HLO_ATTRIBUTES(known->op, Gather)->slice_sizes.items[known->d];
+    for (int64_t i = 0; i < known->count; i++) {
+        int64_t position;
+        const int64_t first = known_first(known, i, &position);
+        memset(needed + position * size + first, 1, (size_t)taken);
     }
 }
 
-// Plans what each position needs for component `k`, whose dimension has *axes.
-static const SpmdNeed *need_of(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
-                               const HloLiteral *indices, int64_t k, const SpmdAxes *axes) {
+// Plans what each position needs for component `k`, whose dimension has *axes in `sharding`: runs of elements, or
+// single ones where that costs less. False if neither can be planned.
+static bool plan_component(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                           const HloLiteral *indices, int64_t k, const SpmdSharding *sharding, Component *component) {
     const HloInstruction *op = rule->op;
-    const int64_t size = op->operands[0]->shape->dims[HLO_ATTRIBUTES(op, Gather)->start_index_map.items[k]];
-    const int64_t positions = spmd_axes_product(partitioner->mesh, axes);
-    const int32_t dim = dim_with_axes(partitioner, rule, factors, axes);
+    const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
+    const HloShape *table = op->operands[0]->shape;
+    const int64_t d = gather->start_index_map.items[k], size = table->dims[d];
+    const int64_t positions = spmd_axes_product(partitioner->mesh, &component->axes);
+    const int32_t dim = dim_with_axes(partitioner, rule, factors, &component->axes);
     uint8_t *needed = dim < 0 ? NULL : spmd_need_table(partitioner->arena, positions, size);
-    if (!needed) return NULL;
-    mark_needed(op, indices, k, dim, positions, needed);
-    return spmd_need_new(partitioner->arena, positions, size, needed, MOST_RUNS);
+    if (!needed) return false;
+    const KnownIndices known = known_indices(op, indices, k, dim, positions);
+    mark_needed(&known, needed);
+    component->need = spmd_need_new(partitioner->arena, positions, size, needed, MOST_RUNS);
+    if (component->need) component->cost = spmd_need_cost(partitioner, table, sharding, d, component->need);
+    const bool single = gather->slice_sizes.items[d] == 1 && known.count <= MOST_COUNTED;
+    SpmdPicks *picks = single ? spmd_picks_new(partitioner, table, sharding, d, needed) : NULL;
+    if (!picks || (component->need && component->cost <= picks->cost)) return component->need != NULL;
+    component->need = NULL;
+    component->picks = picks;
+    component->cost = picks->cost;
+    component->dim = dim;
+    component->shard = picks->shard + picks->received;
+    return true;
 }
 
 // A gather whose indices are known: axes of the result, the operand's sharding with the axes of its indexed dimensions,
@@ -339,6 +388,7 @@ typedef struct Known {
     SpmdAxes *factors;
     SpmdSharding *sharding;
     Component *components;
+    const HloLiteral *values;  // of the indices
     int64_t cost;
 } Known;
 
@@ -366,19 +416,44 @@ static bool plan_known(SpmdPartitioner *partitioner, const SpmdRule *rule, Known
         if (!indices) indices = hlo_known_value(partitioner->arena, op->operands[1], true);
         if (!indices || (spmd_axes_set(axes) & spmd_sharding_used(known->sharding))) return false;
         known->components[k].axes = *axes;
-        known->components[k].need = need_of(partitioner, rule, known->factors, indices, k, axes);
-        if (!known->components[k].need) return false;
         known->sharding->dims[d] = *axes;
     }
     if (!indices) return false;
+    known->values = indices;
     known->cost = spmd_form_cost(partitioner, &local, known->sharding);
     for (int64_t k = 0; k < gather->start_index_map.count; k++) {
-        const int64_t d = gather->start_index_map.items[k];
-        if (!known->components[k].need) continue;
-        const int64_t cost = spmd_need_cost(partitioner, local.global, known->sharding, d, known->components[k].need);
-        known->cost = spmd_add_bytes(known->cost, cost);
+        Component *component = &known->components[k];
+        if (!component->axes.count) continue;
+        if (!plan_component(partitioner, rule, known->factors, indices, k, known->sharding, component)) return false;
+        known->cost = spmd_add_bytes(known->cost, component->cost);
     }
     return true;
+}
+
+// Component `k` of this device's indices, as places in its array.
+static HloInstruction *emit_counted(SpmdPartitioner *partitioner, const SpmdRule *rule, const Known *known, int64_t k,
+                                    const SpmdReason *reason) {
+    HloArena *arena = partitioner->arena;
+    const HloInstruction *op = rule->op;
+    const Component *component = &known->components[k];
+    const KnownIndices list = known_indices(op, known->values, k, component->dim, component->picks->positions);
+    const int64_t size = op->operands[0]->shape->dims[list.d];
+    int64_t *values = HLO_ARENA_NEW(arena, int64_t, list.count);
+    for (int64_t i = 0; i < list.count; i++) {
+        int64_t position;
+        const int64_t first = known_first(&list, i, &position);
+        values[i] = component->picks->places[position * size + first];
+    }
+    const HloShape *shape = op->operands[1]->shape;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+    for (int32_t d = 0; d < shape->rank; d++)
+        dims[d] = d == HLO_ATTRIBUTES(op, Gather)->index_vector_dim ? 1 : shape->dims[d];
+    HloInstruction *whole = spmd_emit_integers(partitioner, HLO_S32, values, dims, shape->rank);
+    const SpmdAtomSet manual = spmd_manual_axes(partitioner, op);
+    const SpmdLocal local = {
+        .hlo = whole, .global = whole->shape, .sharding = spmd_sharding_new(arena, shape->rank, manual)};
+    const SpmdSharding *to = spmd_rule_sharding(rule, arena, partitioner->mesh, 1, known->factors, manual);
+    return spmd_reshard(partitioner, local, to, 0, *reason).hlo;
 }
 
 // Each position receives the elements that its indices name and looks them up there: no device sends others.
@@ -388,10 +463,15 @@ static HloStatus partition_known(SpmdPartitioner *partitioner, const SpmdRule *r
     const SpmdReason reason = {.op = op, .what = spmd_operand_name(partitioner, 0)};
     HloInstruction *table = spmd_reshard(partitioner, spmd_operand(partitioner, 0), known->sharding, 0, reason).hlo;
     for (int64_t k = 0; k < gather->start_index_map.count; k++) {
-        const Component *component = &known->components[k];
-        if (!component->need) continue;
-        table = spmd_emit_moves(partitioner, table, gather->start_index_map.items[k], &component->axes,
-                                component->need->moves, component->need->size, &reason);
+        Component *component = &known->components[k];
+        const int64_t d = gather->start_index_map.items[k];
+        if (component->picks) {
+            table = spmd_emit_picks(partitioner, table, d, &component->axes, component->picks, &reason);
+            component->counted = emit_counted(partitioner, rule, known, k, &reason);
+        } else if (component->need) {
+            table = spmd_emit_moves(partitioner, table, d, &component->axes, component->need->moves,
+                                    component->need->size, &reason);
+        }
     }
     HloInstruction *indices = spmd_factor_operand(partitioner, rule, known->factors, 1).hlo;
     indices = emit_indices(partitioner, indices, gather->index_vector_dim, known->components,

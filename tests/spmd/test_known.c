@@ -17,7 +17,35 @@
     " n = " Type "[" Count "] iota(), iota_dimension=0\n c = " Type "[] constant(" Number ")\n b = " Type "[" Count \
     "] broadcast(c), dimensions={}\n i = " Type "[" Count "] " Op "\n"
 
+// Of 64 rows as a square of 8, the transposed one; every second row, twice; and every seventh.
+#define NUMBERS(Count, Number)                                                                          \
+    " c = s32[] constant(" Number ")\n b = s32[" Count "] broadcast(c), dimensions={}\n n = s32[" Count \
+    "] iota(), "                                                                                        \
+    "iota_dimension=0\n"
+#define TRANSPOSED     \
+    NUMBERS("64", "8") \
+    " r = s32[64] remainder(n, b)\n m = s32[64] multiply(r, b)\n d = s32[64] divide(n, b)\n i = s32[64] add(m, d)\n"
+#define MULTIPLES(Count, Factor)                                                          \
+    NUMBERS(Count, Factor)                                                                \
+    " m = s32[" Count "] multiply(n, b)\n w = s32[] constant(" Count ")\n v = s32[" Count \
+    "] broadcast(w), "                                                                    \
+    "dimensions={}\n i = s32[" Count "] remainder(m, v)\n"
+
 static const SentBytes programs[] = {
+    // Scattered rows: those between them are not sent. An all-to-all, two permutes, an uneven one.
+    {"transposed", ROWS("f32[64,3]", "f32[64,3]", TRANSPOSED), 3 * 4 * 3 * 4},
+    {"every second, twice", ROWS("f32[64,3]", "f32[64,3]", MULTIPLES("64", "2")), 2 * 8 * 3 * 4},
+    {"every seventh, uneven", ROWS("f32[62,3]", "f32[62,3]", MULTIPLES("62", "7")), 15 * 3 * 4},
+    {"a vector",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[64] parameter(0), sharding={devices=[4]<=[4]}\n" TRANSPOSED
+     " ROOT g = f32[64] gather(p, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1}, sharding={devices=[4]<=[4]}\n}\n",
+     3 * 4 * 4},
+    {"transposed, two axes",
+     "HloModule m, num_partitions=4\nENTRY e {\n p = f32[64,6] parameter(0), sharding={devices=[2,2]<=[4]}\n" TRANSPOSED
+     " ROOT g = f32[64,6] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,6}, sharding={devices=[2,2]<=[4]}\n}\n",
+     16 * 3 * 4},
     {"reversed", ROWS("f32[8,3]", "f32[8,3]", COUNT("s32", "8", "subtract(b, n)", "7")), 2 * 3 * 4},
     {"reversed, uneven", ROWS("f32[10,3]", "f32[10,3]", COUNT("s32", "10", "subtract(b, n)", "9")), (2 + 1) * 3 * 4},
     {"repeated", ROWS("f32[8,3]", "f32[16,3]", COUNT("s32", "16", "divide(n, b)", "2")), 0},
