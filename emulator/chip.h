@@ -44,6 +44,9 @@ typedef struct EmuChip {
     // Cycles of a core for each register of 1024 results of a product that it makes narrower than the arrays add them
     // up: where they stay on the chip, and where they leave for HBM.
     double narrow_cycles, narrow_store_cycles;
+    // Bytes that a core moves between HBM and the chip in a cycle: for a product, beside results that are narrower, and
+    // what a kernel without a product reads of the scores of attention. 0: as fast as HBM.
+    double product_bytes_per_cycle, score_bytes_per_cycle;
     // Cycles of a core in which the vector unit puts what a position of a window reads, a register of eight features
     // with the batch in the lanes, where the systolic array finds it.
     double gather_cycles;

@@ -10,8 +10,8 @@
 //   memory   bytes that the kernel reads from outside and writes, each array once / (HBM bandwidth * efficiency)
 //
 // Members of a kernel pass values on in registers, so only its inputs and roots touch memory. Slices read only the part
-// that they extract, and in-place updates write only the update, also through views and fusions. The ramp is measured
-// (docs/machine-model.md). The constants of the chips are in chips.def.
+// that they extract, and in-place updates write only the update, also through views and fusions. The ramp is explained
+// in docs/machine-model.md. The constants of the chips are in chips.def.
 #include "emulator/cost.h"
 
 #include <assert.h>
@@ -28,6 +28,7 @@ typedef struct Sum {
     EmuBodies *bodies;
     EmuCost cost;
     double largest_product;  // multiplications of the largest matrix product, for the ramp
+    bool gathers;            // positions of windows, in cycles that are those of whole kernels
 } Sum;
 
 const char *emu_bound_name(EmuBound bound) {
@@ -62,7 +63,9 @@ double emu_copy_cycles(const EmuChip *chip, const HloShape *from, const HloShape
 // A product of complex numbers costs four real ones.
 static void add_product(Sum *sum, const HloInstruction *instruction) {
     const bool is_convolution = hlo_is(instruction, HLO_OP_CONVOLUTION);
-    if (is_convolution) sum->cost.vector_operations += emu_convolution_vector_operations(sum->chip, instruction);
+    const double gathering = is_convolution ? emu_convolution_vector_operations(sum->chip, instruction) : 0;
+    sum->cost.vector_operations += gathering;
+    sum->gathers |= gathering > 0;
     const EmuProduct product = emu_product_of(sum->chip, instruction);
     const double multiplications = product.batch * product.rows * product.depth * product.columns;
     const double flops = product.flops > 0 ? product.flops : 2 * multiplications;
@@ -338,21 +341,120 @@ static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel, const b
 }
 
 // Cycles that a core takes for the results of products that are narrower than the 32 bits in which the arrays add them
-// up: they leave the arrays one register after the other, are rounded, and written. Wide ones only take memory's time.
-// Registers are full but for convolutions, whose layouts are not free to choose.
-static double narrow_cycles(const EmuChip *chip, const EmuKernel *kernel, const bool *resident) {
+// up: they leave the arrays one register after the other, are rounded, and written: *stored_bytes to HBM, in
+// *store_cycles. Wide ones only take memory's time. Registers are full but for convolutions, whose layouts are not free
+// to choose.
+static double narrow_cycles(const EmuChip *chip, const EmuKernel *kernel, const bool *resident, double *stored_bytes,
+                            double *store_cycles) {
     bool is_padded = false;
     for (int64_t i = 0; i < kernel->member_count; i++) is_padded |= hlo_is(kernel->members[i], HLO_OP_CONVOLUTION);
     double cycles = 0;
+    *stored_bytes = *store_cycles = 0;
     for (int64_t i = 0; i < kernel->root_count; i++) {
         const HloInstruction *root = kernel->members[i];
         const HloShape *shape = root->opcode == HLO_OP_DYNAMIC_UPDATE_SLICE ? root->operands[1]->shape : root->shape;
         if (!hlo_shape_is_array(shape) || hlo_type_info(shape->type)->bits >= 32) continue;
         const bool stays = (resident && resident[root->id]) || bytes_of(chip, shape) == 0;
         const double elements = is_padded ? vector_elements(chip, shape) : (double)hlo_shape_elements(shape);
-        cycles += (stays ? chip->narrow_cycles : chip->narrow_store_cycles) * elements / 1024;
+        if (stays) {
+            cycles += chip->narrow_cycles * elements / 1024;
+        } else {
+            *store_cycles += chip->narrow_store_cycles * elements / 1024;
+            *stored_bytes += bytes_of(chip, shape);
+        }
     }
-    return cycles;
+    return cycles + *store_cycles;
+}
+
+// Steps between the scores of attention and what a kernel reads of them.
+#define MAX_STEPS_FROM_SCORES 8
+
+// Whether an array is the result of a product with a batch, as the scores of attention are, or made from one step by
+// step.
+static bool is_of_scores(const HloInstruction *array) {
+    const HloInstruction *at = array;
+    for (int step = 0; at && step < MAX_STEPS_FROM_SCORES; step++) {
+        const EmuOpClass op_class = emu_instruction_class(at);
+        if (op_class == EMU_OP_MATRIX)
+            return hlo_is(at, HLO_OP_DOT) && HLO_ATTRIBUTES(at, Dot)->lhs_batch.count > 0 &&
+                   hlo_shape_elements(at->shape) == hlo_shape_elements(array->shape);
+        if (op_class != EMU_OP_VECTOR && at->opcode != HLO_OP_TRANSPOSE && !emu_is_view(at)) return false;
+        const HloInstruction *next = NULL;
+        for (int32_t i = 0; i < at->operand_count && !next; i++) {
+            const EmuOpClass of = emu_instruction_class(at->operands[i]);
+            const bool passes = of == EMU_OP_MATRIX || of == EMU_OP_VECTOR || of == EMU_OP_MOVE || of == EMU_OP_FREE;
+            if (passes && at->operands[i]->opcode != HLO_OP_BROADCAST && hlo_shape_is_array(at->operands[i]->shape) &&
+                hlo_shape_elements(at->operands[i]->shape) == hlo_shape_elements(array->shape))
+                next = at->operands[i];
+        }
+        at = next;
+    }
+    return false;
+}
+
+// Whether a kernel without a product steps over scores of attention in memory: a softmax or its gradient.
+static bool reads_scores(const EmuKernel *kernel) {
+    for (int64_t m = 0; m < kernel->member_count; m++)
+        for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
+            const HloInstruction *operand = kernel->members[m]->operands[i];
+            if (!is_member(kernel, operand) && hlo_shape_is_array(operand->shape) && is_of_scores(operand)) return true;
+        }
+    return false;
+}
+
+static bool has_reduction(const EmuKernel *kernel) {
+    bool found = false;
+    for (int64_t i = 0; i < kernel->member_count; i++)
+        found |= emu_instruction_class(kernel->members[i]) == EMU_OP_REDUCE;
+    return found;
+}
+
+// Cycles in which a core moves what a kernel reads and writes in HBM, where libtpu states more of them than HBM needs;
+// 0 where it does not. A product writes narrow results (narrow_cycles()) after it has read what they are made from, and
+// a softmax its exponentials after the largest of a row is known.
+static double product_moving_cycles(const EmuChip *chip, const EmuCost *cost, double stored_bytes,
+                                    double store_cycles) {
+    if (chip->product_bytes_per_cycle == 0) return 0;
+    const double wide = fmax(cost->read_bytes + cost->written_bytes - stored_bytes, 0);
+    return store_cycles + wide / chip->product_bytes_per_cycle;
+}
+
+static double score_moving_cycles(const EmuChip *chip, const EmuKernel *kernel, const EmuCost *cost) {
+    if (chip->score_bytes_per_cycle == 0 || !reads_scores(kernel)) return 0;
+    const double reading = cost->read_bytes / chip->score_bytes_per_cycle;
+    if (!has_reduction(kernel)) return fmax(reading, cost->written_bytes / chip->score_bytes_per_cycle);
+    return reading + (chip->product_bytes_per_cycle > 0 ? cost->written_bytes / chip->product_bytes_per_cycle : 0);
+}
+
+// The time in which a kernel's bytes move, and that in which narrow results of its product are made.
+static double moving_seconds(const EmuChip *chip, const EmuKernel *kernel, const EmuCost *cost, const bool *resident,
+                             bool is_product, double *narrow_seconds) {
+    const double devices = (double)chip->devices_per_chip;
+    const double cycles_a_second = chip->clock_hz * (double)chip->cores_per_chip / devices;  // of all cores
+    double stored_bytes = 0, store_cycles = 0, cycles;
+    *narrow_seconds = 0;
+    if (is_product) {
+        *narrow_seconds = narrow_cycles(chip, kernel, resident, &stored_bytes, &store_cycles) / cycles_a_second;
+        cycles = product_moving_cycles(chip, cost, stored_bytes, store_cycles);
+    } else {
+        cycles = score_moving_cycles(chip, kernel, cost);
+    }
+    const double in_hbm = (cost->read_bytes + cost->written_bytes) * devices /
+                          (chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency);
+    return fmax(in_hbm, cycles / cycles_a_second);
+}
+
+// Blocks of a product that the part of VMEM which a kernel has for itself holds at a time: two of each array, as one is
+// moved while the other is used [RT: iteration bounds of 32 products, 1 to 3 MB a block on v5e and v5p, 2 to 7 on v6e].
+#define BLOCKS_IN_VMEM 8
+
+// The share of the shorter of memory and matrix time of a product that does not overlap: measured (ramp_dimension in
+// chips.def), or that of the first block that is read and the last one that is written.
+static double ramp_of(const EmuChip *chip, const EmuCost *cost, double largest_product) {
+    if (chip->ramp_dimension > 0) return fmin(1, (double)chip->ramp_dimension / cbrt(largest_product));
+    const double block = (double)chip->vmem_scoped_bytes_per_core / BLOCKS_IN_VMEM;
+    const double moved = cost->read_bytes + cost->written_bytes;
+    return moved > block ? block / moved : moved > 0;
 }
 
 // Whether a kernel only gives data another name.
@@ -362,9 +464,8 @@ static bool is_nothing(const EmuKernel *kernel) {
     return true;
 }
 
-// A roofline: matrix unit, vector unit and memory work in parallel, and the slowest dominates. On chips where that was
-// measured (ramp_dimension in chips.def), memory and matrix time of small products overlap only in part: the ramp adds
-// the share of the shorter one that does not overlap.
+// A roofline: matrix unit, vector unit and memory work in parallel, and the slowest dominates. Memory and matrix time
+// of products overlap only in part: the ramp adds the share of the shorter one that does not overlap.
 EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs, const bool *resident,
                         EmuBodies *bodies) {
     assert(chip && kernel && bodies);
@@ -387,13 +488,10 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelC
     }
     // A block that does not stay on the chip until it is needed again is read again.
     cost->read_bytes = fmax(cost->read_bytes, cost->moved_bytes - cost->written_bytes);
-    const double devices = (double)chip->devices_per_chip;
-    double vector_seconds = cost->vector_operations / vector_rate(chip);
-    if (sum.largest_product > 0)
-        vector_seconds = fmax(vector_seconds, narrow_cycles(chip, kernel, resident) * devices /
-                                                  (chip->clock_hz * (double)chip->cores_per_chip));
-    const double memory_seconds = (cost->read_bytes + cost->written_bytes) * devices /
-                                  (chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency);
+    const bool is_product = sum.largest_product > 0;
+    double narrow_seconds;
+    const double memory_seconds = moving_seconds(chip, kernel, cost, resident, is_product, &narrow_seconds);
+    const double vector_seconds = fmax(cost->vector_operations / vector_rate(chip), narrow_seconds);
     const bool is_kernel = cost->kernel_seconds > 0;
     const double computing = is_kernel ? cost->kernel_seconds : fmax(cost->matrix_seconds, vector_seconds);
     double seconds = fmax(computing, memory_seconds);
@@ -402,10 +500,10 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelC
                   : seconds > computing              ? EMU_BOUND_MEMORY
                   : matrix_seconds >= vector_seconds ? EMU_BOUND_MATRIX
                                                      : EMU_BOUND_VECTOR;
-    if (sum.largest_product > 0) {
-        cost->ramp = fmin(1, (double)chip->ramp_dimension / cbrt(sum.largest_product));
-        // 0 times an infinite time is NaN, and most chips have no ramp.
-        if (cost->ramp > 0) seconds += cost->ramp * fmin(cost->matrix_seconds, memory_seconds);
+    if (is_product && !sum.gathers) {
+        const double shorter = fmin(cost->matrix_seconds, fmax(narrow_seconds, memory_seconds));
+        cost->ramp = ramp_of(chip, cost, sum.largest_product);
+        if (cost->ramp > 0) seconds += cost->ramp * shorter;  // 0 times an infinite time is NaN
     }
     assert(seconds >= 0 && cost->read_bytes >= 0 && cost->written_bytes >= 0);  // also: none is NaN
     cost->picoseconds = emu_add(chip->op_picoseconds, emu_picoseconds(seconds));

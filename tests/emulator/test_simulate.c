@@ -694,8 +694,9 @@ Test(emulator_simulate, precision_costs_passes) {
         seconds[i] = (double)report->compute_picoseconds;
         emu_report_free(report);
     }
-    cr_assert_float_eq(seconds[1] / seconds[0], 3, 0.05);
-    cr_assert_float_eq(seconds[2] / seconds[0], 6, 0.1);
+    // What does not overlap with the first and the last block takes the same time in each.
+    cr_assert_float_eq(seconds[1] / seconds[0], 3, 0.1);
+    cr_assert_float_eq(seconds[2] / seconds[0], 6, 0.2);
 }
 
 Test(emulator_simulate, memory_adds_up) {
