@@ -97,6 +97,15 @@ static void convert_run(const Conversion *c, void *target, const void *source, i
         convert_blocks(c, target, source, count);
 }
 
+// Short rows that are apart are asked for so many rows before they are read: processors do not look ahead over such
+// distances, and waiting for each row took half of a decoder's token step.
+enum { kRowsAhead = 16, kShortBytes = 1024, kLineBytes = 64 };
+
+static void prefetch_row(const char *row, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(row + at);
+    __builtin_prefetch(row + bytes - 1);
+}
+
 // Converts runs through a small buffer: kernels convert contiguous elements only.
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,
                      int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
@@ -117,10 +126,12 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c += kPackBlock) {
             const int64_t n = columns - c < kPackBlock ? columns - c : kPackBlock;
-            const void *run = (const char *)source + (r * row_stride + c * column_stride) * width;
+            const char *run = (const char *)source + (r * row_stride + c * column_stride) * width;
+            if (column_stride == 1 && columns * width <= kShortBytes && r + kRowsAhead < rows)
+                prefetch_row(run + kRowsAhead * row_stride * width, columns * width);
             if (column_stride != 1) {
                 cpu_copy_run(line, 1, run, column_stride, n, (int)width);
-                run = line;
+                run = (const char *)line;
             }
             convert_run(&conversion, (char *)target + (r * columns + c) * to_width, run, n);
         }

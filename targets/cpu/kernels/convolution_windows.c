@@ -53,6 +53,16 @@ typedef struct WindowJob {
 
 // ---- which
 
+// Tiles of few rows wait for the latency of their sums: with five cycles and two vectors an instruction port, five rows
+// do not. Whether that takes longer than copying patches, which is as much work as so many features.
+static bool waits_longer_than_patches(const CpuConvolution *c, CpuFeatures features) {
+    enum { kPatchFeatures = 48 };
+    const int64_t length = c->dims[c->rank - 1].output_size, least = features == CPU_FEATURES_AVX2 ? 5 : 4;
+    const CpuGemmElement element = c->lhs_type == HLO_F64 ? CPU_GEMM_F64 : CPU_GEMM_F32;
+    const int64_t tiles = hlo_divide_up(length, cpu_isa_gemm_kernels(features, element)->mr);
+    return (tiles * least - length) * c->output_features > kPatchFeatures * length;
+}
+
 bool cpu_convolution_is_windows(const CpuConvolution *c, CpuFeatures features) {
     // AMX tiles multiply faster, which pays for patches of contiguous features if sums are long and output features are
     // many.
@@ -65,6 +75,7 @@ bool cpu_convolution_is_windows(const CpuConvolution *c, CpuFeatures features) {
     // Kernels that are longer than their rows of outputs are gradients: few positions, each a long sum.
     if (sizes.places == 1 || last->output_size < kFewestPositions || last->kernel_size > 2 * last->output_size)
         return false;
+    if (waits_longer_than_patches(c, features)) return false;
     const bool tiles = features >= CPU_FEATURES_AMX && c->lhs_type == HLO_F32 && c->input_feature_stride == 1 &&
                        c->output_feature_stride == 1;
     return !tiles || c->output_features <= kFewOutputs || sizes.places * c->input_features < kShortSum;
