@@ -26,9 +26,15 @@ enum { SPMD_CARRIED_WHOLE = 64 << 20 };
 bool spmd_only_leaves(const HloInstruction *op);
 // The axes that shard a summed dimension of both operands of a product alike; none if there is no such dimension.
 SpmdAxes spmd_contracted_axes(const SpmdConsequences *consequences, const SpmdNode *node);
-// The dimension of the result of product `node` that propagation should shard by *axes, which shard the summed
-// dimension of both operands. -1 where adding up the parts, or sharding nothing, costs no more.
-int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t node, SpmdAxes *axes);
+// Dimensions of a product's result, with the axes that they should have: one, or two that share the axes.
+typedef struct SpmdUncontracted {
+    int32_t count;
+    int32_t dims[2];
+    SpmdAxes axes[2];
+} SpmdUncontracted;
+// The dimensions of the result of product `node` that propagation should shard by the axes which shard the summed
+// dimension of both operands. None where adding up the parts, or sharding nothing, costs no more.
+SpmdUncontracted spmd_uncontracted_dims(SpmdConsequences *consequences, int32_t node);
 // The same for other ops that need a dimension whole which their first operand shards by *axes (transforms and
 // decompositions): the dimension of the result that gets them instead, so that the operand is exchanged where it would
 // be gathered. -1 where there is none.

@@ -12,6 +12,7 @@
 #include "spmd_partitioner/contraction.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "spmd_partitioner/rules/sort.h"
 
@@ -172,36 +173,91 @@ static SpmdAxes axes_in_question(const SpmdConsequences *consequences, const Spm
     return !changes || spmd_sum_waits(rule->op) || spmd_only_leaves(rule->op) ? (SpmdAxes){0} : axes;
 }
 
-int32_t spmd_uncontracted_dim(SpmdConsequences *consequences, int32_t number, SpmdAxes *wanted) {
-    const SpmdNode *node = &consequences->plan->nodes.items[number];
+// What the exchange of a contraction is compared with, and the best one so far.
+typedef struct Choice {
+    const SpmdNode *node;
+    int32_t number;
+    SpmdAxes axes;  // of the summed dimension
+    double once;    // what it costs to gather the result
+    double most;    // what may be sent
+    double best;    // what is sent, less what it is worth
+    SpmdUncontracted *found;
+} Choice;
+
+// One dimension of the result for all axes.
+static void try_dim(SpmdConsequences *consequences, Choice *choice, int32_t d) {
+    const SpmdRule *rule = choice->node->rule;
+    const int32_t result = spmd_rule_result(rule, 0);
+    const SpmdArray *made = spmd_node_array(consequences, choice->node, result);
+    if (!may_have(consequences, choice->node, d, &choice->axes)) return;
+    const double sent = exchange(consequences, choice->node, rule->tensors[result].dims[d].items[0], &choice->axes);
+    if (sent >= choice->most) return;
+    const double worth =
+        spmd_consequences(consequences, choice->number, choice->node->arrays[result], d, &choice->axes);
+    // Where sharding the result costs as much as gathering it, the product alone decides.
+    if (worth < -choice->once || sent - worth > choice->best) return;
+    SpmdUncontracted *found = choice->found;
+    const bool unused = found->count && made->sharding->dims[found->dims[0]].count && !made->sharding->dims[d].count;
+    if (sent - worth == choice->best && !unused) return;
+    choice->best = sent - worth;
+    *found = (SpmdUncontracted){1, {d}, {with_axes(made, d, &choice->axes)}};
+}
+
+// Whether dimension `d` of the result is one of both operands, and may have the axes in equal parts.
+static bool is_batch_for(const SpmdConsequences *consequences, const SpmdNode *node, int32_t d, const SpmdAxes *axes) {
     const SpmdRule *rule = node->rule;
-    const SpmdAxes axes = axes_in_question(consequences, node);
-    if (!axes.count) return -1;
     const int32_t result = spmd_rule_result(rule, 0);
     const SpmdArray *made = spmd_node_array(consequences, node, result);
+    if (!may_have(consequences, node, d, axes)) return false;
+    const int32_t factor = spmd_only_factor(&rule->tensors[result], d);
+    const SpmdAxes all = with_axes(made, d, axes);
+    return spmd_dim_of_factor(&rule->tensors[0], factor) >= 0 && spmd_dim_of_factor(&rule->tensors[1], factor) >= 0 &&
+           made->shape->dims[d] % spmd_axes_product(consequences->plan->mesh, &all) == 0;
+}
+
+// Batch dimension `first` for the first `count` of the axes, and another one for the others: batches and groups of
+// heads may hold together what neither holds alone. The worth of each is counted for itself, and the greater one taken:
+// they divide the same work.
+static void try_pairs(SpmdConsequences *consequences, Choice *choice, int32_t first, int32_t count) {
+    const SpmdNode *node = choice->node;
+    const int32_t result = spmd_rule_result(node->rule, 0);
+    const SpmdArray *made = spmd_node_array(consequences, node, result);
+    const SpmdAxes head = spmd_axes_head(&choice->axes, count), tail = spmd_axes_tail(&choice->axes, count);
+    if (!is_batch_for(consequences, node, first, &head)) return;
+    const double sent =
+        exchange(consequences, node, spmd_only_factor(&node->rule->tensors[result], first), &choice->axes);
+    if (sent >= choice->most) return;
+    for (int32_t d = 0; d < made->sharding->rank; d++) {
+        if (d == first || !is_batch_for(consequences, node, d, &tail)) continue;
+        const int32_t array = node->arrays[result];
+        const double worth = fmax(spmd_consequences(consequences, choice->number, array, first, &head),
+                                  spmd_consequences(consequences, choice->number, array, d, &tail));
+        if (worth < -choice->once || sent - worth >= choice->best) continue;
+        choice->best = sent - worth;
+        *choice->found = (SpmdUncontracted){2, {first, d}, {with_axes(made, first, &head), with_axes(made, d, &tail)}};
+    }
+}
+
+SpmdUncontracted spmd_uncontracted_dims(SpmdConsequences *consequences, int32_t number) {
+    const SpmdNode *node = &consequences->plan->nodes.items[number];
+    const SpmdRule *rule = node->rule;
+    SpmdUncontracted found = {0};
+    const SpmdAxes axes = axes_in_question(consequences, node);
+    if (!axes.count) return found;
+    const SpmdArray *made = spmd_node_array(consequences, node, spmd_rule_result(rule, 0));
     const double share = 1 - 1 / (double)spmd_axes_product(consequences->plan->mesh, &axes);
     const SpmdAtomSet atoms = spmd_axes_set(&axes);
     const double part = spmd_part_bytes(consequences, made, atoms) * share;
     const double runs = spmd_runs(consequences, rule->op->parent);
     SpmdCosts *costs = consequences->plan->costs;
-    const double once = runs * spmd_transfer_price(costs, SPMD_TRANSFER_GATHER, atoms, part);
-    const double most = runs * spmd_transfer_price(costs, SPMD_TRANSFER_REDUCE, atoms, 2 * part) * WORTHWHILE;
-    double best = most;
-    int32_t best_dim = -1;
-    for (int32_t d = 0; d < made->sharding->rank; d++) {
-        if (!may_have(consequences, node, d, &axes)) continue;
-        const double sent = exchange(consequences, node, rule->tensors[result].dims[d].items[0], &axes);
-        if (sent >= most) continue;
-        const double worth = spmd_consequences(consequences, number, node->arrays[result], d, &axes);
-        // Where sharding the result costs as much as gathering it, the product alone decides.
-        if (worth < -once || sent - worth > best) continue;
-        const bool unused = best_dim >= 0 && made->sharding->dims[best_dim].count && !made->sharding->dims[d].count;
-        if (sent - worth == best && !unused) continue;
-        best = sent - worth;
-        best_dim = d;
-    }
-    if (best_dim >= 0) *wanted = with_axes(made, best_dim, &axes);
-    return best_dim;
+    Choice choice = {.node = node, .number = number, .axes = axes, .found = &found};
+    choice.once = runs * spmd_transfer_price(costs, SPMD_TRANSFER_GATHER, atoms, part);
+    choice.most = runs * spmd_transfer_price(costs, SPMD_TRANSFER_REDUCE, atoms, 2 * part) * WORTHWHILE;
+    choice.best = choice.most;
+    for (int32_t d = 0; d < made->sharding->rank; d++) try_dim(consequences, &choice, d);
+    for (int32_t count = axes.count - 1; count > 0; count--)
+        for (int32_t d = 0; d < made->sharding->rank; d++) try_pairs(consequences, &choice, d, count);
+    return found;
 }
 
 // The axes of operand 0 along dimensions that the op needs whole, where it is one whose result may have them elsewhere;

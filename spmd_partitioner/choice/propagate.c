@@ -409,16 +409,20 @@ static void run_stage(Work *work) {
 static void undo_contractions(Work *work) {
     for (int64_t n = 0; n < work->plan->nodes.count && !work->status; n++) {
         for (bool grew = true; grew && !work->status;) {
-            SpmdAxes axes;
-            int32_t dim = spmd_uncontracted_dim(&work->consequences, (int32_t)n, &axes);
-            if (dim < 0) dim = spmd_set_aside_dim(&work->consequences, (int32_t)n, &axes);
-            if (dim < 0) break;
+            SpmdUncontracted wanted = spmd_uncontracted_dims(&work->consequences, (int32_t)n);
+            if (!wanted.count) {
+                wanted.dims[0] = spmd_set_aside_dim(&work->consequences, (int32_t)n, &wanted.axes[0]);
+                wanted.count = wanted.dims[0] >= 0;
+            }
             const SpmdNode *node = &work->plan->nodes.items[n];
-            const int32_t array = node->arrays[spmd_rule_result(node->rule, 0)];
-            const SpmdAxes *now = &work->plan->arrays.items[array].sharding->dims[dim];
-            const int32_t before = now->count;
-            offer(work, array, dim, &axes);
-            grew = now->count > before;  // a transform of several dimensions sets the axes of each aside
+            grew = false;
+            for (int32_t i = 0; i < wanted.count; i++) {
+                const int32_t array = node->arrays[spmd_rule_result(node->rule, 0)];
+                const SpmdAxes *now = &work->plan->arrays.items[array].sharding->dims[wanted.dims[i]];
+                const int32_t before = now->count;
+                offer(work, array, wanted.dims[i], &wanted.axes[i]);
+                grew |= now->count > before;  // a transform of several dimensions sets the axes of each aside
+            }
             run_queue(work);
         }
     }

@@ -204,6 +204,17 @@
     "HloModule m, num_partitions=" Count "\nENTRY e {\n p = " Array " parameter(0), sharding={devices=" Devices \
     "}\n ROOT s = " Slice " slice(p), slice={" Limits "}, sharding=" Out "\n}\n"
 
+// Attention over 8 devices whose heads are sharded inside, of so many batches and groups of heads.
+#define GROUPS(Batches, Groups, Devices)                                                                          \
+    "HloModule m, num_partitions=8\nENTRY e {\n p = f32[" Batches "," Groups                                      \
+    ",32,8] parameter(0), sharding={devices=" Devices "}\n q = f32[" Batches "," Groups                           \
+    ",32,8] parameter(1), sharding={devices=" Devices "}\n v = f32[" Batches "," Groups                           \
+    ",32,8] parameter(2), sharding={devices=" Devices "}\n s = f32[" Batches "," Groups                           \
+    ",32,32] dot(p, q), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, "                   \
+    "rhs_contracting_dims={3}\n x = f32[" Batches "," Groups ",32,32] tanh(s)\n ROOT t = f32[" Batches "," Groups \
+    ",32,8] dot(x, v), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, "                    \
+    "rhs_contracting_dims={2}, sharding={devices=" Devices "}\n}\n"
+
 static const SentBytes programs[] = {
     // The rows that a device has are added up there.
     {"a bag of embeddings", BAGS("128", "8", "[8,1]<=[8]", "devices=[8,1]<=[8]"), 7 * 5 * 4},
@@ -420,6 +431,14 @@ static const SentBytes programs[] = {
      " ROOT t = f32[23,32,32] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
      "rhs_contracting_dims={2}, sharding={replicated}\n}\n",
      2 * 3 * 24 * 32 * 8 * 4 / 16 + 3 * 24 * 32 * 32 * 4 / 4},
+    // Batches and groups hold together what neither holds alone.
+    {"a contraction of heads, for batches and groups", GROUPS("4", "2", "[1,1,1,8]<=[8]"), 4 * 7 * 32 * 8 * 4 / 8},
+    // Queries are exchanged, and the result; keys and values are gathered.
+    {"a contraction of heads, for uneven batches", GROUPS("5", "2", "[1,1,1,8]<=[8]"),
+     (2 + 2 * 8) * 7 * 10 * 32 * 8 * 4 / 64},
+    {"a contraction of heads, for one batch", GROUPS("1", "8", "[1,1,1,8]<=[8]"), 4 * 7 * 32 * 8 * 4 / 8},
+    {"a contraction of heads, of batches that another axis splits", GROUPS("4", "2", "[2,1,1,4]<=[8]"),
+     4 * 3 * 32 * 8 * 4 / 4},
     // The gradient of a weight: people expect one all-reduce.
     {"a contraction sharded on both sides, without batches",
      "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,16] parameter(0), sharding={devices=[4,1]<=[4]}\n"
