@@ -78,7 +78,8 @@ static Leaves *leaves_of(const Liveness *liveness, const HloInstruction *instruc
     return &liveness->leaves[position_of(liveness, instruction)];
 }
 
-// Whether what an instruction makes and reads is in HBM: the network, the host, calls and branches find it there.
+// Whether what an instruction makes and reads is in HBM: the network, the host, calls and branches find it there, but
+// not the kernels that users wrote (`tpu_custom_call`).
 static bool needs_hbm(const HloInstruction *instruction) {
     if (hlo_is(instruction, HLO_OP_WHILE)) return false;
     switch (emu_instruction_class(instruction)) {
@@ -87,7 +88,9 @@ static bool needs_hbm(const HloInstruction *instruction) {
         case EMU_OP_REDUCE:
         case EMU_OP_MATRIX:
         case EMU_OP_FREE: return false;
-        case EMU_OP_ALONE: return hlo_is(instruction, HLO_OP_CUSTOM_CALL);
+        case EMU_OP_ALONE:
+            return hlo_is(instruction, HLO_OP_CUSTOM_CALL) &&
+                   strcmp(HLO_ATTRIBUTES(instruction, CustomCall)->target, "tpu_custom_call") != 0;
         default: return true;
     }
 }
@@ -465,14 +468,30 @@ static void copy_operand(Liveness *liveness, const HloInstruction *instruction, 
     if (copy->last < liveness->now) copy->last = liveness->now;
 }
 
-// A stable sort of one array also sorts the positions of its elements, which nothing reads afterwards. Such a result is
-// in HBM [RT].
+// A stable sort also sorts the positions of its elements, unless they are among its operands. Nothing reads them
+// afterwards. Such a result is in HBM [RT].
 static void add_positions(Liveness *liveness, const HloInstruction *instruction) {
-    if (!hlo_is(instruction, HLO_OP_SORT) || instruction->operand_count != 1) return;
-    if (!HLO_ATTRIBUTES(instruction, Sort)->is_stable || !hlo_shape_is_array(instruction->shape)) return;
-    HloShape *positions = hlo_arena_copy(liveness->arena, instruction->shape, sizeof(*positions));
+    if (!hlo_is(instruction, HLO_OP_SORT) || !HLO_ATTRIBUTES(instruction, Sort)->is_stable) return;
+    for (int32_t i = 0; i < instruction->operand_count; i++)
+        if (hlo_is(instruction->operands[i], HLO_OP_IOTA)) return;
+    HloShape *positions = hlo_arena_copy(liveness->arena, instruction->operands[0]->shape, sizeof(*positions));
     positions->type = HLO_S32;
     new_buffer(liveness, instruction, positions, 0)->is_pinned = true;
+}
+
+// What a gather picks of widened results of a product it reads as they were before. The product writes them both ways
+// if others read them widened, as the logits of a cross entropy [RT].
+static void add_narrow_results(Liveness *liveness, const HloInstruction *gather) {
+    if (!hlo_is(gather, HLO_OP_GATHER)) return;
+    const HloInstruction *wide = gather->operands[0];
+    while (emu_is_view(wide)) wide = wide->operands[0];
+    if (!hlo_is(wide, HLO_OP_CONVERT) || wide->users.count < 2) return;
+    const HloInstruction *product = wide->operands[0];
+    const Leaves *leaves = leaves_of(liveness, wide);
+    const bool widens = hlo_type_info(product->shape->type)->bits < hlo_type_info(wide->shape->type)->bits;
+    if (!hlo_is(product, HLO_OP_DOT) || !widens || leaves->count != 1) return;
+    if (leaves->items[0]->buffer.instruction != wide) return;
+    new_buffer(liveness, gather, product->shape, 0)->first = leaves->items[0]->first;
 }
 
 // Keeps everything that a kernel reads alive until it has run. It is called for every kernel in order, so `last` ends
@@ -489,6 +508,7 @@ static void touch(Liveness *liveness, const HloInstruction *instruction) {
     if (!liveness->chip) return;
     for (int32_t i = 0; i < instruction->operand_count && i < 2; i++) copy_operand(liveness, instruction, i);
     add_positions(liveness, instruction);
+    add_narrow_results(liveness, instruction);
 }
 
 // The shape of a parameter of the entry with its layout: the module's, which is what callers see, or its own.

@@ -159,6 +159,48 @@ Test(emulator_kept, bug_several_products_make_exponentials_of_transposed_scores)
     cr_assert_eq(temporaries(program, "v5e-1"), 256 * MIB);
 }
 
+// bug: a gather read widened results of a product as others do. It reads them as they were before, which the product
+// writes, too: the logits of a cross entropy are in memory both ways.
+Test(emulator_kept, bug_logits_of_a_cross_entropy_are_kept_both_ways) {
+    static const char program[] =
+        "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n"
+        "most { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a,b) }\n"
+        "ENTRY e { h = bf16[2048,512] parameter(0)\n w = bf16[512,8192] parameter(1)\n i = s32[2048,2] parameter(2)\n "
+        "z = bf16[2048,8192] dot(h,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n "
+        "f = f32[2048,8192] convert(z)\n low = f32[] constant(-inf)\n m = f32[2048] reduce(f,low), dimensions={1}, "
+        "to_apply=most\n mb = f32[2048,8192] broadcast(m), dimensions={0}\n d = f32[2048,8192] subtract(f,mb)\n "
+        "x = f32[2048,8192] exponential(d)\n zero = f32[] constant(0)\n s = f32[2048] reduce(x,zero), dimensions={1}, "
+        "to_apply=add\n g = f32[2048] gather(f,i), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, "
+        "index_vector_dim=1, slice_sizes={1,1}\n ROOT r = (f32[2048], f32[2048]) tuple(s,g) }";
+    cr_assert_eq(temporaries(program, "v5p-8") / MIB, 96);
+}
+
+// bug: only stable sorts of one array made positions.
+Test(emulator_kept, bug_stable_sorts_of_keys_and_values_make_positions) {
+    static const char sort[] =
+        "HloModule t\nless { a = s32[] parameter(0)\n b = s32[] parameter(1)\n c = f32[] parameter(2)\n "
+        "d = f32[] parameter(3)\n ROOT l = pred[] compare(a,b), direction=LT }\nENTRY e { k = s32[64,2048] "
+        "parameter(0)\n v = f32[64,2048] parameter(1)\n ROOT s = (s32[64,2048], f32[64,2048]) sort(k,v), "
+        "dimensions={1}, is_stable=true, to_apply=less }";
+    static const char with_positions[] =
+        "HloModule t\nless { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = s32[] parameter(2)\n "
+        "d = s32[] parameter(3)\n ROOT l = pred[] compare(a,b), direction=LT }\nENTRY e { k = f32[64,2048] "
+        "parameter(0)\n i = s32[64,2048] iota(), iota_dimension=1\n ROOT s = (f32[64,2048], s32[64,2048]) sort(k,i), "
+        "dimensions={1}, is_stable=true, to_apply=less }";
+    cr_expect_eq(temporaries(sort, "v6e-1"), MIB / 2);
+    cr_expect_eq(temporaries(with_positions, "v6e-1"), 0);
+}
+
+// bug: what kernels of users read and make was in HBM. libtpu has it in VMEM, like that of its own kernels; what other
+// calls read is in HBM.
+Test(emulator_kept, bug_arrays_of_users_kernels_are_in_vmem) {
+#define CALL(target)                                                                                              \
+    "HloModule t\nENTRY e { a = f32[2048,1024] parameter(0)\n b = f32[2048,1024] negate(a)\n c = f32[2048,1024] " \
+    "custom-call(b), custom_call_target=\"" target "\"\n ROOT d = f32[2048,1024] negate(c) }"
+    cr_expect_eq(temporaries(CALL("tpu_custom_call"), "v6e-1"), 0);
+    cr_expect_gt(temporaries(CALL("another"), "v6e-1"), 0);
+}
+
 // bug: arrays between kernels were in VMEM on chips whose two cores are one device. libtpu 0.0.42 has the results of
 // kernels in HBM there.
 Test(emulator_kept, bug_results_were_in_vmem_of_two_cores) {
