@@ -47,6 +47,8 @@ typedef struct EmuChip {
     // Bytes that a core moves between HBM and the chip in a cycle: for a product, beside results that are narrower, and
     // what a kernel without a product reads of the scores of attention. 0: as fast as HBM.
     double product_bytes_per_cycle, score_bytes_per_cycle;
+    // The same of batches of matrices narrower than f32 that the vector unit multiplies by vectors.
+    double vector_product_bytes_per_cycle;
     // Cycles of a core in which the vector unit puts what a position of a window reads, a register of eight features
     // with the batch in the lanes, where the systolic array finds it.
     double gather_cycles;

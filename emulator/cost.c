@@ -402,6 +402,18 @@ static bool reads_scores(const EmuKernel *kernel) {
     return false;
 }
 
+// Whether the vector unit multiplies matrices of a batch that are narrower than f32 by vectors.
+static bool has_narrow_vector_product(const EmuChip *chip, const EmuKernel *kernel) {
+    for (int64_t i = 0; i < kernel->member_count; i++) {
+        const HloInstruction *member = kernel->members[i];
+        if (!hlo_is(member, HLO_OP_DOT) || emu_instruction_class(member) != EMU_OP_REDUCE) continue;
+        const EmuProduct product = emu_product_of(chip, member);
+        if (product.depth < 2 || (product.rows > 1) == (product.columns > 1)) continue;
+        if (hlo_type_info(member->operands[product.rows > 1 ? 0 : 1]->shape->type)->bits < 32) return true;
+    }
+    return false;
+}
+
 static bool has_reduction(const EmuKernel *kernel) {
     bool found = false;
     for (int64_t i = 0; i < kernel->member_count; i++)
@@ -439,6 +451,8 @@ static double moving_seconds(const EmuChip *chip, const EmuKernel *kernel, const
     } else {
         cycles = score_moving_cycles(chip, kernel, cost);
     }
+    if (chip->vector_product_bytes_per_cycle > 0 && has_narrow_vector_product(chip, kernel))
+        cycles = fmax(cycles, cost->read_bytes / chip->vector_product_bytes_per_cycle);
     const double in_hbm = (cost->read_bytes + cost->written_bytes) * devices /
                           (chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency);
     return fmax(in_hbm, cycles / cycles_a_second);
