@@ -237,3 +237,58 @@ CaseTest(int *part, pieces, random_programs) {
         hlo_text_free(&message);
     }
 }
+
+// Writes the columns of points with `columns` coordinates, each an expression of two others, as an array by itself and
+// added to the points, and arrays of columns that are in memory.
+static void write_columns(Writer *w, const char *type, int64_t rows, int columns) {
+    w->type = type;
+    w->rank = 2, w->dims[0] = rows, w->dims[1] = columns;
+    const int64_t column[2] = {rows, 1};
+    hlo_text_string(&w->text, "HloModule columns\nENTRY e {\n");
+    write_parameters(w);
+    w->values = 2;
+    int pieces[8], sides[8];
+    for (int i = 0; i < columns; i++) sides[i] = slice(w, "v", 0, 1, i, 1);
+    for (int i = 0; i < columns; i++) {
+        pieces[i] = begin(w, column, 2);
+        hlo_text_format(&w->text, "%s(t%d, t%d)\n", i % 2 ? "subtract" : "multiply", sides[i],
+                        sides[(i + 1) % columns]);
+    }
+    for (int form = 0; form < 2; form++) {
+        const int *parts = form ? sides : pieces;
+        const int joined = begin(w, w->dims, 2);
+        hlo_text_string(&w->text, "concatenate(");
+        for (int i = columns - 1; i >= 0; i--) hlo_text_format(&w->text, "t%d%s", parts[i], i ? ", " : "");
+        hlo_text_string(&w->text, "), dimensions={1}\n");
+        const int sum = w->values;
+        VALUE(w, "add(v1, t%d)", joined);
+        VALUE(w, "multiply(v%d, v0)", sum);
+        if (!form) VALUE(w, "negate(t%d)", joined);
+    }
+    hlo_text_string(&w->text, "  ROOT r = (");
+    for (int i = 2; i < w->values; i++) {
+        write_shape(w, w->dims, 2);
+        hlo_text_string(&w->text, i + 1 < w->values ? ", " : ") tuple(");
+    }
+    for (int i = 2; i < w->values; i++) hlo_text_format(&w->text, "v%d%s", i, i + 1 < w->values ? ", " : ")\n}\n");
+}
+
+Test(pieces, columns_of_points_are_stored_together) {
+    static const char *const types[] = {"f32", "s8", "f64", "s16", "bf16", "f16"};
+    static const int64_t rows[] = {1, 7, 130, 1025, 5000};
+    for (size_t i = 0; i < HLO_COUNT_OF(types) * HLO_COUNT_OF(rows) * 4; i++) {
+        Writer w = {.rank = 0};
+        HloText message = {0};
+        write_columns(&w, types[i % HLO_COUNT_OF(types)], rows[i / HLO_COUNT_OF(types) % HLO_COUNT_OF(rows)],
+                      2 + (int)(i / HLO_COUNT_OF(types) / HLO_COUNT_OF(rows)));
+        HloModule *module = compiled_must_parse(w.text.data);
+        for (int form = 0; form < 3; form++) {
+            const CompiledCheck check = {.seed = i, .threads = form == 1 ? 3 : 1, .extremes = form == 2};
+            cr_assert(compiled_equals_eval(module, &check, &message), "form %d of\n%s%s", form, w.text.data,
+                      message.data);
+        }
+        hlo_module_free(module);
+        hlo_text_free(&w.text);
+        hlo_text_free(&message);
+    }
+}

@@ -24,6 +24,9 @@ typedef void CpuSpreadKernel(void *to, const void *from, int64_t n);
 // Sets to[i * count + k] = from[k * stride + i], for i below n and k below the kernel's `count`.
 typedef void CpuInterleaveKernel(void *to, const void *from, int64_t stride, int64_t n);
 
+// Sets to[i * count + k] = from[k][i], for i below n and k below the kernel's `count`.
+typedef void CpuMergeKernel(void *to, const void *const *from, int64_t n);
+
 // Writes `times` copies of a run of `words` words of 4 bytes one after another.
 typedef void CpuRepeatKernel(void *to, const void *from, int64_t words, int64_t times);
 
@@ -33,6 +36,7 @@ typedef struct CpuMoveKernels {
     CpuStepKernel *reverse[CPU_MOVE_WIDTHS];                  // from[-i]
     CpuSpreadKernel *spread[CPU_MOVE_WIDTHS][CPU_MOVE_MOST + 1];
     CpuInterleaveKernel *interleave[CPU_MOVE_WIDTHS][CPU_MOVE_MOST + 1];
+    CpuMergeKernel *merge[CPU_MOVE_WIDTHS][CPU_MOVE_MOST + 1];
     CpuRepeatKernel *repeat;  // of at most repeat_words words
     int64_t repeat_words;     // 0: there is no such kernel
 } CpuMoveKernels;

@@ -30,6 +30,14 @@
         CPU_INDEPENDENT for (int64_t i = 0; i < n; i++) for (int k = 0; k < (count); k++) out[(count)*i + k] = \
             in[k * stride + i];                                                                                \
     }
+#define MERGE(T, name, count)                                                                                  \
+    static void name(void *to, const void *const *from, int64_t n) {                                           \
+        T *out = to;                                                                                           \
+        const T *in[count];                                                                                    \
+        for (int k = 0; k < (count); k++) in[k] = from[k];                                                     \
+        CPU_INDEPENDENT for (int64_t i = 0; i < n; i++) for (int k = 0; k < (count); k++) out[(count)*i + k] = \
+            in[k][i];                                                                                          \
+    }
 #define MOVES(T, bits)                    \
     STEP(T, reverse_##bits, -i)           \
     STEP(T, step_2_##bits, 2 * i)         \
@@ -40,7 +48,10 @@
     SPREAD(T, spread_4_##bits, 4)         \
     INTERLEAVE(T, interleave_2_##bits, 2) \
     INTERLEAVE(T, interleave_3_##bits, 3) \
-    INTERLEAVE(T, interleave_4_##bits, 4)
+    INTERLEAVE(T, interleave_4_##bits, 4) \
+    MERGE(T, merge_2_##bits, 2)           \
+    MERGE(T, merge_3_##bits, 3)           \
+    MERGE(T, merge_4_##bits, 4)
 MOVES(uint8_t, 8)
 MOVES(uint16_t, 16)
 MOVES(uint32_t, 32)
@@ -117,5 +128,6 @@ const CpuMoveKernels CPU_ISA_NAME(cpu_move_kernels) = {
     .reverse = EACH_WIDTH(reverse),
     .spread = EACH_WIDTH_AND_COUNT(spread),
     .interleave = EACH_WIDTH_AND_COUNT(interleave),
+    .merge = EACH_WIDTH_AND_COUNT(merge),
     .repeat = REPEAT_KERNEL,
 };

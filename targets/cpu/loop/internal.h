@@ -65,11 +65,14 @@ typedef struct CpuLoopValue {
     bool in_sums;   // of a REDUCE: code has added the elements of each row to CPU_REDUCE_LANES numbers
     bool in_rows;   // code reads the elements of a LOAD or INDEX, or writes those of a value with `stored_by`, in the
                     // array whose walk is rows; it reads the number of each row of an EXPAND
-    const int32_t *table;  // of an INDEX with in_rows: one row's elements, or the element of each row
-    bool is_written;       // of a STORE: code has written its elements
-    bool whole_row;        // of a row in chunks: the register holds the whole row, since a later phase reads it
-    int phase;             // of a row in chunks: the phase that computes it, see CpuLoopPhase
-    uint64_t used_in;      // of a row in chunks: the set of phases that read it, as bits
+    const int32_t *table;    // of an INDEX with in_rows: one row's elements, or the element of each row
+    bool is_written;         // of a STORE: code has written its elements
+    bool is_merged;          // of a STORE: a later one writes its elements
+    const CpuValue *merged;  // of a STORE: the values whose elements it writes in turn, one element of each; or NULL
+    int64_t first_merged;    // of such: the element number of the first of these
+    bool whole_row;          // of a row in chunks: the register holds the whole row, since a later phase reads it
+    int phase;               // of a row in chunks: the phase that computes it, see CpuLoopPhase
+    uint64_t used_in;        // of a row in chunks: the set of phases that read it, as bits
 } CpuLoopValue;
 
 typedef HLO_VECTOR(CpuLoopValue) CpuLoopValueVector;
@@ -247,6 +250,13 @@ void *cpu_walk_load(const CpuMoveKernels *moves, const CpuLoopValue *value, cons
 
 // Stores a range of elements, as the inverse of cpu_walk_load(). Copies nothing if `reg` is the output's own memory.
 void cpu_walk_store(const CpuLoopValue *value, void *buffer, const void *reg, int64_t start, int64_t count);
+
+// Finds groups of stores that write every element of an array in turn, as those of a stack of coordinates do, and lets
+// the last one of a group write for all.
+void cpu_loop_merge_stores(const CpuLoopBuilder *builder, CpuLoop *loop);
+
+// Returns the number of a width in tables of moves, -1 if it has none.
+int cpu_loop_move_width(int width);
 
 // Writes the element numbers of an index's walk to `reg`: s32 where they fit, else s64.
 void cpu_walk_index(const CpuLoopKernels *kernels, const CpuLoopValue *value, void *reg, int64_t start, int64_t count);

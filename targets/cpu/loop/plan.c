@@ -615,6 +615,7 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     choose_piece(loop);
     list_steps(&planner);
     plan_ahead(&planner);
+    cpu_loop_merge_stores(b, loop);
     cpu_small_loop_plan(b->arena, loop);
     *result = loop;
     return HLO_SUCCESS;

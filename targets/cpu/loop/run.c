@@ -184,6 +184,15 @@ static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
 
 static void *combine_partials(const Frame *frame, CpuValue v);
 
+// Writes one element of each of the values that the store merges, in turn.
+static void store_merged(const Frame *frame, const CpuLoopValue *store, int64_t start, int64_t count) {
+    const int64_t each = store->walk.strides[0];
+    const void *from[CPU_MOVE_MOST];
+    for (int64_t k = 0; k < each; k++) from[k] = frame->registers[store->merged[k]];
+    char *to = (char *)frame->buffers[store->buffer] + (store->first_merged + start * each) * store->width;
+    frame->loop->moves->merge[cpu_loop_move_width(store->width)][each](to, from, count);
+}
+
 // Computes one value of any kind; run_steps() calls plain kernels itself.
 static void run_value(Frame *frame, CpuValue v) {
     const CpuLoopValue *value = &frame->loop->values[v];
@@ -223,8 +232,10 @@ static void run_value(Frame *frame, CpuValue v) {
             break;
         case CPU_VALUE_COMBINED: *result = combine_partials(frame, v); break;
         case CPU_VALUE_STORE:
-            if (value->is_written) break;
-            if (value->streams && frame->streams)
+            if (value->is_written || value->is_merged) break;
+            if (value->merged)
+                store_merged(frame, value, start, count);
+            else if (value->streams && frame->streams)
                 stream_run(frame, value, start, count);
             else if (value->walk.contiguous)
                 store_run(frame, value, start, count);

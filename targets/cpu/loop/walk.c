@@ -24,8 +24,7 @@ typedef struct Runs {
     const CpuMoveKernels *moves;  // NULL when storing: their targets are contiguous
 } Runs;
 
-// Returns the number of the width in tables of kernels, -1 if it has none.
-static int width_number(int width) {
+int cpu_loop_move_width(int width) {
     return width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : width == 8 ? 3 : -1;
 }
 
@@ -107,7 +106,7 @@ static void copy_steps(const Runs *runs) {
 
 // Returns the kernel that copies every `step`-th element to a contiguous target, or NULL.
 static CpuStepKernel *step_kernel(const CpuMoveKernels *moves, int64_t step, int width) {
-    const int number = width_number(width);
+    const int number = cpu_loop_move_width(width);
     if (!moves || number < 0) return NULL;
     if (step == -1) return moves->reverse[number];
     return step > 0 && step <= CPU_MOVE_MOST ? moves->step[number][step] : NULL;
@@ -139,7 +138,7 @@ static void copy_long(const Runs *runs) {
 }
 
 static void copy_spread(const Runs *runs) {
-    const int number = width_number(runs->width);
+    const int number = cpu_loop_move_width(runs->width);
     const bool few = runs->moves && number >= 0 && runs->length <= CPU_MOVE_MOST && runs->src_stride == 1;
     CpuSpreadKernel *kernel = few ? runs->moves->spread[number][runs->length] : NULL;
     if (kernel) {

@@ -549,22 +549,44 @@ HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t co
         emitter.store_linear = linear;
         emitter.store_width = hlo_type_bytes(first->shape->type);
     }
+    int buffer = -1;
     for (int32_t i = 0; i < count; i++) {
         const bool own = !targets[i] || values[i] == targets[i];
         const CpuValue value = own ? emit_root(&emitter, values[i], &access) : emit(&emitter, values[i], &access);
         if (value == kNoValue) break;
         if (own) remember(&emitter, values[i], &access, value);
         if (!targets[i]) continue;
-        const int buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = cpu_array_root(targets[i]),
-                                                                .written = true,
-                                                                .starts = box ? box->starts : NULL,
-                                                                .start_count = box ? box->start_count : 0});
+        if (i == 0 || targets[i] != targets[i - 1])
+            buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = cpu_array_root(targets[i]),
+                                                          .written = true,
+                                                          .starts = box ? box->starts : NULL,
+                                                          .start_count = box ? box->start_count : 0});
         if (i > 0 && box) linear = significant(&emitter, target_linear(arena, &access, &box[i], first->shape));
         const CpuIndexMap map = linear_map(linear);
         cpu_loop_store(emitter.builder, buffer, value, &map);
     }
     HLO_FAIL_IF(count > 1 && reads_elsewhere(&emitter, count, values), HLO_UNIMPLEMENTED,
                 "a loop that reads other elements of its results");
+    return finish(&emitter, result, failure);
+}
+
+// As no part is stored where an operand is, none reads what another has written.
+HloStatus cpu_emit_parts(HloArena *arena, CpuFeatures features, int32_t count, CpuArray *value,
+                         const int64_t *const *trims, CpuFusedLoop *result, CpuEmitFailure *failure) {
+    const HloShape *shape = value->shape;
+    const int64_t rank = shape->rank;
+    assert(count > 0 && rank > 0);
+    const CpuLoopDomain domain = {.outer = (int)rank, .dims = elementwise_dims(arena, shape, trims[0], rank)};
+    Emitter emitter = new_emitter(arena, features, &domain);
+    int buffer = -1;
+    for (int32_t i = 0; i < count; i++) {
+        const CpuAccess access = value_access(arena, rank, rank, trims[i]);
+        const CpuValue part = emit_root(&emitter, value, &access);
+        if (part == kNoValue) break;
+        if (i == 0) buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = cpu_array_root(value), .written = true});
+        const CpuIndexMap map = linear_map(significant(&emitter, target_linear(arena, &access, NULL, shape)));
+        cpu_loop_store(emitter.builder, buffer, part, &map);
+    }
     return finish(&emitter, result, failure);
 }
 

@@ -73,6 +73,10 @@ HLO_NODISCARD HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures featur
                                              CpuArray *const *values, CpuArray *const *targets, const CpuStoreBox *box,
                                              const int64_t *trim, CpuFusedLoop *result, CpuEmitFailure *failure);
 
+// Emits one loop that computes `count` parts of a result, of equal sizes, each with a `trim` as above.
+HLO_NODISCARD HloStatus cpu_emit_parts(HloArena *arena, CpuFeatures features, int32_t count, CpuArray *value,
+                                       const int64_t *const *trims, CpuFusedLoop *result, CpuEmitFailure *failure);
+
 // Emits target(i) := scalar.
 HLO_NODISCARD HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar, CpuArray *target,
                                       CpuFusedLoop *result, CpuEmitFailure *failure);

@@ -21,6 +21,7 @@
 
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/graph/match.h"
+#include "targets/cpu/isa/move.h"
 #include "targets/cpu/lower/bands.h"
 #include "targets/cpu/lower/fallbacks.h"
 #include "targets/cpu/lower/fuse.h"
@@ -110,6 +111,25 @@ static Part copy_part(HloArena *arena, Part part, int64_t rank) {
     return (Part){hlo_arena_copy(arena, part.trim, sizeof(int64_t) * 2 * (size_t)rank)};
 }
 
+// Emits one loop for parts that are the columns of an array of few: a loop of each would touch every cache line, and
+// write element by element (loop/merge.c). Returns false if they are not.
+static bool lower_columns(CpuLowering *lowering, CpuNode *node, const Part *parts, int32_t count, CpuFusedLoop *loop) {
+    const HloShape *shape = node->results[0]->shape;
+    const int64_t last = shape->rank - 1;
+    if (count > CPU_MOVE_MOST || count != shape->dims[last]) return false;
+    const int64_t *trims[CPU_MOVE_MOST];
+    for (int32_t i = 0; i < count; i++) {
+        trims[i] = parts[i].trim;
+        for (int64_t d = 0; d < last; d++)
+            if (trims[i][2 * d] != 0 || trims[i][2 * d + 1] != shape->dims[d]) return false;
+    }
+    CpuEmitFailure failure = {0};
+    const HloStatus emitted =
+        cpu_emit_parts(lowering->arena, lowering->features, count, node->results[0], trims, loop, &failure);
+    hlo_status_free(emitted);
+    return !emitted;
+}
+
 // Emits one loop for each part of the domain in which the expression reads one piece of each concatenation and pad. If
 // these are too many or too small, the one that asks for the last cut gets a buffer.
 static HloStatus lower_in_parts(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
@@ -119,7 +139,7 @@ static HloStatus lower_in_parts(CpuLowering *lowering, CpuNode *node, CpuStep *s
     const int64_t fewest = node->results[0]->elements / kLeastElements,
                   most = fewest < kMostParts ? fewest : kMostParts;
     CpuFusedLoop *loops = HLO_ARENA_NEW(arena, CpuFusedLoop, kMostParts);
-    Part parts[kMostParts] = {{HLO_ARENA_NEW(arena, int64_t, 2 * shape->rank)}};
+    Part parts[kMostParts] = {{HLO_ARENA_NEW(arena, int64_t, 2 * shape->rank)}}, done[kMostParts];
     for (int64_t d = 0; d < shape->rank; d++) parts[0].trim[2 * d + 1] = shape->dims[d];
     const CpuStoreBox box = {0};  // no result takes the place of an operand: other loops read it too
     int32_t count = 0, left = 1;
@@ -129,7 +149,7 @@ static HloStatus lower_in_parts(CpuLowering *lowering, CpuNode *node, CpuStep *s
         HloStatus emitted = cpu_emit_elementwise(arena, lowering->features, 1, node->results, node->results, &box,
                                                  part.trim, &loops[count], &failure);
         if (!emitted) {
-            count++;
+            done[count++] = part;
             continue;
         }
         if (!failure.cut_at || count + left + 2 > most)
@@ -141,6 +161,7 @@ static HloStatus lower_in_parts(CpuLowering *lowering, CpuNode *node, CpuStep *s
         parts[left++] = part;
         parts[left++] = other;
     }
+    if (lower_columns(lowering, node, done, count, &loops[0])) count = 1;
     return end_loops(lowering, node, step, HLO_SUCCESS, NULL, loops, count);
 }
 
@@ -176,15 +197,23 @@ HloStatus cpu_lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
+// Whether the pieces are the columns of an array of few.
+static bool are_columns(const CpuNode *node) {
+    const HloShape *shape = node->results[0]->shape;
+    return shape->rank > 0 && shape->dims[shape->rank - 1] == node->operand_count &&
+           node->operands[0]->shape->dims[shape->rank - 1] == 1;
+}
+
 // Returns whether one loop can compute all pieces: few expressions over the same dims, which mostly read the same
-// arrays (coordinates of points).
+// arrays, or are columns (coordinates of points).
 static bool has_equal_pieces(const CpuNode *node) {
     enum { kMostPieces = 4 };
     const HloShape *first = node->operands[0]->shape;
     if (node->operand_count < 2 || node->operand_count > kMostPieces) return false;
     for (int32_t i = 0; i < node->operand_count; i++) {
         CpuArray *piece = node->operands[i];
-        if (cpu_array_root(piece)->materialized || piece->materialized || piece->elements == 0) return false;
+        const bool in_memory = cpu_array_root(piece)->materialized || piece->materialized;
+        if ((in_memory && !are_columns(node)) || piece->elements == 0) return false;
         for (int64_t d = 0; d < first->rank; d++)
             if (piece->shape->dims[d] != first->dims[d]) return false;
     }
