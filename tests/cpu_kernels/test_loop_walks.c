@@ -113,6 +113,38 @@ Test(cpu_loop_walks, short_runs_are_moved_element_for_element) {
     }
 }
 
+// Copies kMany matrices of middle x length elements that are turned, repeated or have gaps.
+enum { kMany = 300, kForms = 5 };
+static void check_groups(HloType type, int width, int64_t middle, int64_t length, int form) {
+    const int64_t size = middle * length, dims[kRank] = {kMany, middle, length};
+    const int64_t row_major[kRank] = {size, length, 1};
+    const int64_t strides[kForms][kRank] = {
+        {size, 1, middle}, {length, 0, 1}, {middle, 1, 0}, {3 * size, 2 * length, 2}, {1, kMany, kMany * middle}};
+    const CpuIndexMap there = {2, strides[form]}, here = {0, row_major};
+    const CpuLoopDomain domain = {.outer = kRank, .dims = dims};
+    for (int i = 0; i < kBytes; i++) array[i] = (unsigned char)(i * 7 + i / 251), dense[i] = 0;
+    CpuLoopBuilder *b = cpu_loop_builder_new(arena, &domain, cpu_pool_features(pool));
+    cpu_loop_store(b, 1, cpu_loop_load(b, 0, type, &there), &here);
+    run(b, (void *[]){array, dense});
+    for (int64_t i = 0; i < kMany * size; i++) {
+        const int64_t at =
+            2 + i / size * strides[form][0] + i / length % middle * strides[form][1] + i % length * strides[form][2];
+        cr_assert_arr_eq(dense + i * width, array + at * width, (size_t)width, "%d bytes, %lld x %lld, form %d", width,
+                         (long long)middle, (long long)length, form);
+    }
+}
+
+// Blocks end inside of some of the matrices.
+Test(cpu_loop_walks, small_matrices_are_moved_element_for_element) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        open_set(set);
+        for (int i = 0; i < 5 * kForms; i++)
+            for (int64_t size = 0; size < 16; size++)
+                check_groups(kTypes[i / kForms], 1 << (i / kForms), 2 + size % 4, 2 + size / 4, i % kForms);
+        close_set();
+    }
+}
+
 // One element for all, an array that is read in place, and one whose copy is reversed, over more than a block of
 // copies.
 static void check_copies(HloType type, int width, int64_t count) {

@@ -227,6 +227,63 @@ static int64_t cursor_whole_runs(const Cursor *cursor, int64_t count) {
     return runs < left ? runs : left;
 }
 
+// ---- groups
+
+// Elements of the largest groups of which several are copied by one loop: a call for each would take longer.
+enum { kSmallGroup = 16 };
+
+// `count` groups of `length` elements, `stride` apart in the source, where element i of each is at offsets[i].
+typedef struct Groups {
+    int64_t count, length, stride;
+    int64_t offsets[kSmallGroup];
+    char *dst;
+    const char *src;
+} Groups;
+
+#define GROUP_FUNCTION(T, name)                                                          \
+    static void name(const Groups *groups) {                                             \
+        T *out = (T *)(void *)groups->dst;                                               \
+        const T *in = (const T *)(const void *)groups->src;                              \
+        const int64_t length = groups->length;                                           \
+        for (int64_t g = groups->count; g > 0; g--, in += groups->stride, out += length) \
+            for (int64_t i = 0; i < length; i++) out[i] = in[groups->offsets[i]];        \
+    }
+GROUP_FUNCTION(uint8_t, groups_8)
+GROUP_FUNCTION(uint16_t, groups_16)
+GROUP_FUNCTION(uint32_t, groups_32)
+GROUP_FUNCTION(uint64_t, groups_64)
+
+// Returns how many of the next `count` elements are whole groups, in groups: 0 inside a group, or for large ones.
+static int64_t cursor_whole_groups(const Cursor *cursor, int64_t count) {
+    const CpuWalk *walk = cursor->walk;
+    if (walk->count < 3 || cursor->run != walk->sizes[0] || cursor->index[1] != 0) return 0;
+    if (walk->sizes[0] > kSmallGroup || walk->sizes[1] > kSmallGroup) return 0;
+    const int64_t length = walk->sizes[0] * walk->sizes[1];
+    if (length > kSmallGroup) return 0;
+    const int64_t groups = count / length, left = walk->sizes[2] - cursor->index[2];
+    return groups < left ? groups : left;
+}
+
+// Copies the next groups to `to`, and returns the number of elements.
+static int64_t load_groups(Cursor *cursor, int64_t count, char *to, const char *base, int width) {
+    const CpuWalk *walk = cursor->walk;
+    Groups groups = {.count = count,
+                     .length = walk->sizes[0] * walk->sizes[1],
+                     .stride = walk->strides[2],
+                     .dst = to,
+                     .src = base + cursor->element * width};
+    for (int64_t i = 0; i < groups.length; i++)
+        groups.offsets[i] = i % walk->sizes[0] * walk->strides[0] + i / walk->sizes[0] * walk->strides[1];
+    switch (width) {
+        case 1: groups_8(&groups); break;
+        case 2: groups_16(&groups); break;
+        case 4: groups_32(&groups); break;
+        default: groups_64(&groups);
+    }
+    cursor_carry(cursor, 2, count);
+    return count * groups.length;
+}
+
 // ---- loads and stores
 
 void *cpu_walk_load(const CpuMoveKernels *moves, const CpuLoopValue *value, const void *buffer, void *reg,
@@ -241,8 +298,11 @@ void *cpu_walk_load(const CpuMoveKernels *moves, const CpuLoopValue *value, cons
     for (char *out = reg; count > 0;) {
         const char *from = base + cursor.element * width;
         const int64_t runs = cursor_whole_runs(&cursor, count);
+        const int64_t groups = width <= 8 ? cursor_whole_groups(&cursor, count) : 0;
         int64_t part = count < cursor.run ? count : cursor.run;
-        if (runs > 1) {
+        if (groups > 1) {
+            part = load_groups(&cursor, groups, out, base, width);
+        } else if (runs > 1) {
             part = runs * walk->sizes[0];
             copy_runs(&(Runs){runs, walk->sizes[0], out, 1, walk->sizes[0], from, cursor.step, walk->strides[1], width,
                               moves});
