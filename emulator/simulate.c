@@ -313,13 +313,16 @@ static void occupy(Simulation *simulation, int64_t resource, int64_t start, int6
     loop->busy[resource] = emu_add(loop->busy[resource], end - start);
 }
 
-// The bytes that a transfer puts on its busiest link. It lists a link once for each of its stages.
-static double busiest_link_bytes(Simulation *simulation, const EmuTransfer *transfer) {
+// Counts the bytes of a transfer on its links, and returns those of its busiest one. It lists a link once for each of
+// its stages.
+static double carry(Simulation *simulation, const EmuTransfer *transfer) {
     double most = 0;
     for (int64_t i = 0; i < transfer->link_count; i++) {
-        double *bytes = &simulation->transfer_bytes[transfer->links[i].link];
-        *bytes += emu_transfer_link_bytes(transfer, i);
-        if (*bytes > most) most = *bytes;
+        const int64_t link = transfer->links[i].link;
+        const double bytes = emu_transfer_link_bytes(transfer, i);
+        simulation->link_bytes[link] += bytes * simulation->repeat;
+        simulation->transfer_bytes[link] += bytes;
+        if (simulation->transfer_bytes[link] > most) most = simulation->transfer_bytes[link];
     }
     for (int64_t i = 0; i < transfer->link_count; i++) simulation->transfer_bytes[transfer->links[i].link] = 0;
     return most;
@@ -339,9 +342,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     assert(start >= simulation->now && *end >= start);
     for (int64_t i = 0; i < transfer.link_count; i++)
         occupy(simulation, transfer.links[i].link, start, *end, pipelined);
-    const double most = busiest_link_bytes(simulation, &transfer);
-    for (int64_t i = 0; i < transfer.link_count; i++)
-        simulation->link_bytes[transfer.links[i].link] += emu_transfer_link_bytes(&transfer, i) * simulation->repeat;
+    const double most = simulation->is_trial ? 0 : carry(simulation, &transfer);
     hlo_arena_reset(network->arena, mark);
     const int64_t op = record(simulation, collective, NULL, start, transfer.picoseconds, EMU_BOUND_NETWORK);
     if (op >= 0) {

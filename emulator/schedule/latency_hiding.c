@@ -30,21 +30,22 @@ enum {
     MOST_WAITS = 2,         // as long as kernels that move may take, in waits
 };
 
-// A kernel on the clock.
+// A kernel on the clock. What a search for kernels to move reads of every slot comes first.
 typedef struct Slot {
-    HloInt64Vector needs;  // kernels that run before it
+    EmuOpClass kind;
+    bool has_run;
+    bool crosses;          // the next iteration waits for the transfer
+    bool is_made;          // it sends what this iteration computes
     int64_t picoseconds;   // on the device
     int64_t route;         // of the transfer that it starts, or of a collective without halves; -1: none
+    int64_t seen;          // the number of the last search that came here
+    int64_t stuck;         // the number of the last wait into which neither it nor what needs it can move
+    HloInt64Vector needs;  // kernels that run before it
+    int64_t opener;        // the kernel that starts the transfer that this one waits for; -1: none
     int64_t transfer;      // picoseconds that it takes
     int64_t end;           // when it ends
     int64_t begin;         // when it gets its links
     int64_t end_of_work;   // when the kernel has run
-    int64_t opener;        // the kernel that starts the transfer that this one waits for; -1: none
-    int64_t seen;          // the number of the last search that came here
-    EmuOpClass kind;
-    bool crosses;  // the next iteration waits for the transfer
-    bool is_made;  // it sends what this iteration computes
-    bool has_run;
 } Slot;
 
 // The links that transfers use: a bit for each. There are few sets, but each may have all links of a slice.
@@ -62,7 +63,7 @@ typedef struct Clock {
     const Routes *routes;
     int64_t *free_at;  // by route: when all of its links are free
     int64_t now, waited;
-    int64_t search;  // the number of the current one
+    int64_t search, fill;  // the numbers of the current ones
     HloInt64Vector order;
 } Clock;
 
@@ -197,7 +198,7 @@ static Clock reordered(const Clock *clock, const HloInt64Vector *order, bool bac
         *slot = clock->slots[k];
         slot->needs = (HloInt64Vector){0};
         slot->opener = -1;
-        slot->seen = 0;
+        slot->seen = slot->stuck = 0;
         if (backwards && slot->kind != EMU_OP_COLLECTIVE) slot->route = -1;
     }
     for (int64_t k = 0; k <= last; k++) {
@@ -261,7 +262,7 @@ static bool may_open(const Clock *clock, const Slot *slot) {
 }
 
 // Lists what has to run before a kernel can, and the kernel: false if something of it cannot run now, or if it takes
-// longer than `most`.
+// longer than `most`. What needs a kernel that is stuck is stuck too.
 static bool list_moved(Clock *clock, int64_t number, int64_t most, HloInt64Vector *moved) {
     int64_t total = 0;
     moved->count = 0;
@@ -277,6 +278,7 @@ static bool list_moved(Clock *clock, int64_t number, int64_t most, HloInt64Vecto
         for (int64_t i = 0; i < slot->needs.count; i++) {
             Slot *need = &clock->slots[slot->needs.items[i]];
             if (need->has_run || need->seen == clock->search) continue;
+            if (need->stuck == clock->fill) return false;
             need->seen = clock->search;
             hlo_vector_push(clock->arena, moved, slot->needs.items[i]);
         }
@@ -289,12 +291,16 @@ static bool list_moved(Clock *clock, int64_t number, int64_t most, HloInt64Vecto
 static bool fill(Clock *clock, int64_t number, int64_t wait) {
     HloInt64Vector moved = {0};
     const int64_t last = number + MOST_LOOKED_AT;
+    clock->fill++;
     for (int64_t k = number + 1; k < clock->count && k < last; k++) {
-        const Slot *slot = &clock->slots[k];
+        Slot *slot = &clock->slots[k];
         if (slot->kind == EMU_OP_CONTROL) return false;
         const bool fills = is_movable(slot) && slot->picoseconds >= wait / LEAST_SHARE;
         if (slot->has_run || (!fills && !may_open(clock, slot))) continue;
-        if (!list_moved(clock, k, emu_times(wait, MOST_WAITS), &moved)) continue;
+        if (!list_moved(clock, k, emu_times(wait, MOST_WAITS), &moved)) {
+            slot->stuck = clock->fill;
+            continue;
+        }
         qsort(moved.items, (size_t)moved.count, sizeof(*moved.items), hlo_compare_int64);
         for (int64_t i = 0; i < moved.count; i++) run(clock, moved.items[i]);
         return true;
