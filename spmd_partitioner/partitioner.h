@@ -21,14 +21,16 @@ typedef struct SpmdLocal {
 // The computation that is being written.
 typedef struct SpmdScope {
     HloComputation *target;
-    HloInstruction *device;  // partition-id, made when first needed
-    HloIntMap indices;       // hash of an axis list -> its shard index instruction (as intptr)
-    HloIntMap reshards;      // by id of an instruction in the scope: SpmdCached chain of its reshards
-    HloIntMap scalars;       // type and value -> constant
-    HloIntMap frees;         // by source instruction id: SpmdCached chain of a free array's forms
-    HloIntMap shifts;        // by id of a source array: its shifts, cut out of one array (halo.c)
-    HloIntMap splits;        // by id of a source slice: its part of what several exchange together (split.c)
-    HloIntMap overlaps;      // the same for slices that overlap (overlap.c)
+    HloInstruction *device;   // partition-id, made when first needed
+    HloIntMap indices;        // hash of an axis list -> its shard index instruction (as intptr)
+    HloIntMap reshards;       // by id of an instruction in the scope: SpmdCached chain of its reshards
+    HloIntMap scalars;        // type and value -> constant
+    HloIntMap frees;          // by source instruction id: SpmdCached chain of a free array's forms
+    HloIntMap shifts;         // by id of a source array: its shifts, cut out of one array (halo.c)
+    HloIntMap splits;         // by id of a source slice: its part of what several exchange together (split.c)
+    HloIntMap overlaps;       // the same for slices that overlap (overlap.c)
+    HloIntMap siblings;       // by id of a source array and a dimension: its slices, sorted (siblings.c)
+    HloIntMap open_siblings;  // by id of a source array: where those that are not partitioned begin (siblings.c)
 } SpmdScope;
 
 // Why a collective is emitted; shown by explain.

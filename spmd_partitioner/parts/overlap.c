@@ -14,6 +14,7 @@
 
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/parts/composed.h"
+#include "spmd_partitioner/parts/siblings.h"
 #include "spmd_partitioner/parts/split.h"
 
 // Slices of one array and of one shape, the first of which is being partitioned.
@@ -49,6 +50,12 @@ static int64_t positions_along(const SpmdPartitioner *partitioner, const Group *
     return spmd_axes_product(partitioner->mesh, &group->sharding->dims[dim]);
 }
 
+// The elements of the array between the beginnings of two shards of the current op.
+static int64_t shard_along(const SpmdPartitioner *partitioner, const Group *group, int32_t dim) {
+    const HloInstruction *op = partitioner->op;
+    return spmd_shard_size(op->shape->dims[dim], positions_along(partitioner, group, dim)) * spmd_slice_stride(op, dim);
+}
+
 // Whether a slice is of the shape of the current op, another one of the same array, and begins less than a shard away.
 static bool is_near(const SpmdPartitioner *partitioner, const Group *group, const HloInstruction *at) {
     const HloInstruction *op = partitioner->op;
@@ -60,8 +67,7 @@ static bool is_near(const SpmdPartitioner *partitioner, const Group *group, cons
     for (int32_t d = 0; d < op->shape->rank; d++) {
         if (spmd_slice_stride(at, d) != spmd_slice_stride(op, d)) return false;
         if (!is_windowed(group, op, d)) continue;
-        const int64_t shard =
-            spmd_shard_size(op->shape->dims[d], positions_along(partitioner, group, d)) * spmd_slice_stride(op, d);
+        const int64_t shard = shard_along(partitioner, group, d);
         const int64_t distance =
             HLO_ATTRIBUTES(at, Slice)->starts.items[d] - HLO_ATTRIBUTES(op, Slice)->starts.items[d];
         if (distance >= shard || -distance >= shard) return false;
@@ -86,12 +92,13 @@ static Group collect(SpmdPartitioner *partitioner) {
                    .least = HLO_ARENA_NEW(arena, int64_t, op->shape->rank),
                    .largest = HLO_ARENA_NEW(arena, int64_t, op->shape->rank)};
     add(arena, &group, op);
-    bool windowed = false;
-    for (int32_t d = 0; d < op->shape->rank; d++) windowed |= is_windowed(&group, op, d);
-    if (!windowed || group.sharding->unreduced) return group;
-    const HloInstructionVector *users = &op->operands[0]->users;
-    for (int64_t i = 0; i < users->count; i++)
-        if (is_near(partitioner, &group, users->items[i])) add(arena, &group, users->items[i]);
+    int32_t dim = 0;
+    while (dim < op->shape->rank && !is_windowed(&group, op, dim)) dim++;
+    if (dim == op->shape->rank || group.sharding->unreduced) return group;
+    const SpmdSibling *siblings;
+    const int64_t count = spmd_near_siblings(partitioner, op, dim, shard_along(partitioner, &group, dim), &siblings);
+    for (int64_t i = 0; i < count; i++)
+        if (is_near(partitioner, &group, siblings[i].slice)) add(arena, &group, siblings[i].slice);
     return group;
 }
 

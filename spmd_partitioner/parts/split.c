@@ -16,6 +16,7 @@
 #include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
+#include "spmd_partitioner/parts/siblings.h"
 
 enum { MOST_SLICES = 32 };
 
@@ -73,7 +74,8 @@ static Group collect(SpmdPartitioner *partitioner) {
     const HloInstruction *op = partitioner->op, *array = op->operands[0];
     Group group = {.slices = {op}, .count = 1, .along = cut_dim(op), .sharding = spmd_planned(partitioner, 0)};
     if (group.along < 0 || !group.sharding->dims[group.along].count || group.sharding->unreduced) return group;
-    for (int64_t i = 0; i < array->users.count && group.count < MOST_SLICES; i++) {
+    const int64_t first = spmd_first_open_sibling(partitioner, array);
+    for (int64_t i = first; i < array->users.count && group.count < MOST_SLICES; i++) {
         const HloInstruction *user = array->users.items[i];
         const bool needed = user->users.count || hlo_instruction_is_root(user);
         if (user != op && hlo_is(user, HLO_OP_SLICE) && needed && cut_dim(user) == group.along &&
