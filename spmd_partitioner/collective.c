@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/moves.h"
 
 // Writes the shardings that disagree, as far as the reason has them.
 static void explain_shardings(const SpmdMesh *mesh, HloText *text, const SpmdReason *reason) {
@@ -446,6 +447,22 @@ static HloInstruction *run_permute_parts(SpmdPartitioner *partitioner, const Spm
                            1);
 }
 
+// Moves what a shard lacks first, and then gathers, or has its shard.
+static HloInstruction *run_uneven(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
+                                  const SpmdReason *reason) {
+    const bool slices = step->kind == SPMD_STEP_UNEVEN_SLICE;
+    const SpmdSharding *narrow = slices ? step->after : local->sharding, *wide = slices ? local->sharding : step->after;
+    const SpmdAxes *axes = &narrow->dims[step->dim];
+    const int64_t size = local->global->dims[step->dim];
+    const SpmdMoves *moves =
+        spmd_uneven_moves(partitioner->arena, partitioner->mesh, size, axes, wide->dims[step->dim].count, step->kind);
+    assert(moves); /* the search planned them */
+    SpmdLocal moved = *local;
+    moved.hlo = spmd_emit_moves(partitioner, local->hlo, step->dim, axes, moves,
+                                local_size(partitioner, local, narrow, step->dim), reason);
+    return slices ? moved.hlo : run_all_gather(partitioner, &moved, step, reason);
+}
+
 // What the array is after one step of a path.
 static HloInstruction *run_step(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
                                 const SpmdReason *reason) {
@@ -458,6 +475,8 @@ static HloInstruction *run_step(SpmdPartitioner *partitioner, const SpmdLocal *l
         case SPMD_STEP_PERMUTE_PARTS: return run_permute_parts(partitioner, local, step, reason);
         case SPMD_STEP_ALL_REDUCE:
             return emit_all_reduce(partitioner, local->hlo, local->reduction, &step->axes, reason);
+        case SPMD_STEP_UNEVEN_SLICE:
+        case SPMD_STEP_UNEVEN_GATHER: return run_uneven(partitioner, local, step, reason);
         case SPMD_STEP_REDUCE_SCATTER: break;
     }
     int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);

@@ -227,6 +227,45 @@ bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves) {
     return true;
 }
 
+// ---- uneven slices and gathers
+
+// What position `to` lacks of elements [first, end) comes from the position that holds it with the same place along the
+// minor axes: the holders of one wider shard share the work.
+static void add_moves_of_copies(HloArena *arena, SpmdMoves *moves, int64_t to, int64_t minor, int64_t shard,
+                                int64_t first, int64_t end) {
+    assert(minor > 1 && shard > 0);
+    for (int64_t at = first, next; at < end; at = next) {
+        const int64_t tile = at / shard;
+        next = (tile + 1) * shard < end ? (tile + 1) * shard : end;
+        const SpmdMove move = {.from = tile * minor + to % minor,
+                               .to = to,
+                               .source = at - tile * shard,
+                               .target = at - first,
+                               .size = next - at};
+        hlo_vector_push(arena, &moves->items, move);
+    }
+}
+
+SpmdMoves *spmd_uneven_moves(HloArena *arena, const SpmdMesh *mesh, int64_t size, const SpmdAxes *narrow, int32_t wide,
+                             SpmdStepKind kind) {
+    assert(size > 0 && wide > 0 && wide < narrow->count);
+    const SpmdAxes major = spmd_axes_head(narrow, wide);
+    const int64_t positions = spmd_axes_product(mesh, narrow), minor = positions / spmd_axes_product(mesh, &major);
+    const int64_t part = spmd_shard_size(size, positions), shard = spmd_shard_size(size, positions / minor);
+    const SpmdShardedDim sharded = {.global = size, .shard = part};
+    SpmdMoves *moves = spmd_moves_new(arena, positions);
+    for (int64_t to = 0; to < positions; to++) {
+        if (kind == SPMD_STEP_UNEVEN_SLICE) {
+            const int64_t first = to * part, end = hlo_smaller(first + part, size);
+            add_moves_of_copies(arena, moves, to, minor, shard, first, end);
+        } else {
+            const int64_t inside = (to % minor) * part, left = shard - inside;
+            spmd_moves_add(arena, moves, &sharded, to, to / minor * shard + inside, hlo_smaller(part, left), 0);
+        }
+    }
+    return spmd_moves_plan(arena, moves) ? moves : NULL;
+}
+
 // ---- carrying them out
 
 // One pair for each receiving device of the mesh: what holds for positions holds in every group.

@@ -37,6 +37,12 @@ void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdShardedDim *sha
 // Gives each move a round so that no position sends twice or receives twice in one, in the fewest rounds possible, with
 // long moves together. False if there are too many moves to plan: nothing is set then.
 bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves);
+// The moves of an uneven slice or gather of dimension `dim`, whose axes are the first `wide` of `narrow` on its wider
+// side and all of `narrow` on its other one: positions are those along `narrow`. A slice gives each position its shard
+// of the other side; a gather gives it its part of the wider shard, so that an all-gather over the rest of the axes
+// joins them. Planned; NULL if there are too many. `size` is that of the dimension.
+SpmdMoves *spmd_uneven_moves(HloArena *arena, const SpmdMesh *mesh, int64_t size, const SpmdAxes *narrow, int32_t wide,
+                             SpmdStepKind kind);
 // Carries planned moves out on dimension `dim` of `local`: the receiver's array has `size` elements there. Elements
 // that no move gives are undefined. `axes` are those of the positions.
 HloInstruction *spmd_emit_moves(SpmdPartitioner *partitioner, HloInstruction *local, int64_t dim, const SpmdAxes *axes,

@@ -6,9 +6,10 @@
 //
 // A state is a sharding with the set of axes over which values are still partial. Steps lead from state to state, a
 // collective each (or a slice, which sends nothing), and cost the bytes that one device sends in a ring algorithm. A
-// step is taken only if shards before and after begin at the same elements (spmd_split_is_even()): otherwise a halo
-// would be needed, and gathering is the only way left. Invariant: the path's last sharding is the wanted one, and each
-// step's `after` is the array's sharding after it, so that collective.c emits them one by one.
+// step is taken only if shards before and after begin at the same elements (spmd_split_is_even()). Slices and gathers
+// between others take what their shards lack from other devices by permutes (spmd_uneven_moves()). Invariant: the
+// path's last sharding is the wanted one, and each step's `after` is the array's sharding after it, so that
+// collective.c emits them one by one.
 //
 // f32[8,16] on a mesh x=2,y=2, from [{x}, {}] to [{}, {x}]; a shard has 256 bytes:
 //     all-to-all over x                128 bytes sent
@@ -18,6 +19,7 @@
 //     permute n          reduce-scatter n(g-1)/g    all-reduce 2n(g-1)/g
 //     permute and all-to-all at once, by a permute for each of the g parts, n
 //     all-gather of a dimension of one element, which its owner broadcasts, n
+//     uneven slice and gather: the same, and what the permutes send
 //
 // With s states reached, the search takes O(s^2) for finding the cheapest one, and each state tries O(rank^2 x atoms)
 // steps; most searches end within ten states.
@@ -25,6 +27,8 @@
 
 #include <assert.h>
 #include <string.h>
+
+#include "spmd_partitioner/moves.h"
 
 // A slice sends nothing; it weighs as little as a step can.
 enum { SLICE_WEIGHT = 1, STATE_LIMIT = 3000 };
@@ -115,10 +119,12 @@ static void step_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, in
 // The same for a step that sends `bytes` along `atoms`.
 static void send_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, SpmdTransferKind kind, SpmdAtomSet atoms,
                     int64_t bytes, SpmdStep step) {
+    step.messages = 1;
     step_to(search, after, partial, spmd_transfer_cost(search->costs, kind, atoms, bytes, true), bytes, step);
 }
 
-// True if cutting dimension `dim` of `sharding` further by `times`, or gathering `times` parts to it, needs no halo.
+// True if cutting dimension `dim` of `sharding` further by `times`, or gathering `times` parts to it, needs nothing of
+// other shards.
 static bool even(const Search *search, const SpmdSharding *sharding, int32_t dim, int64_t times) {
     return spmd_split_is_even(search->global->dims[dim], spmd_axes_product(search->mesh, &sharding->dims[dim]), times);
 }
@@ -135,12 +141,47 @@ static SpmdAxes next_axes(const Search *search, const SpmdSharding *now, int32_t
     return run;
 }
 
+// What the permutes of an uneven step send, `row` bytes an element of the dimension; *cost is theirs, and the step gets
+// their number. Negative if there are too many.
+static int64_t uneven_bytes(Search *search, const SpmdAxes *narrow, int32_t wide, int64_t row, SpmdStep *step,
+                            int64_t *cost) {
+    const SpmdMoves *moves =
+        spmd_uneven_moves(search->arena, search->mesh, search->global->dims[step->dim], narrow, wide, step->kind);
+    if (!moves) return -1;
+    const int64_t bytes = spmd_times_bytes(moves->sent, row);
+    step->messages += moves->rounds - moves->own_rounds;
+    *cost = spmd_permutes_cost(search->costs, narrow, bytes, moves->rounds - moves->own_rounds, true);
+    return bytes;
+}
+
+// The bytes of one element of dimension `dim` on a device.
+static int64_t row_bytes(const Search *search, const SpmdSharding *sharding, int32_t dim) {
+    const int64_t parts = spmd_axes_product(search->mesh, &sharding->dims[dim]);
+    return local_bytes(search, sharding) / spmd_shard_size(search->global->dims[dim], parts);
+}
+
+// Cuts dimension `dim` further by `run`, at elements where its shards do not begin.
+static void try_uneven_slice(Search *search, const SpmdSharding *now, SpmdAtomSet partial, int32_t dim,
+                             const SpmdAxes *run) {
+    SpmdSharding *after = spmd_sharding_copy(search->arena, now);
+    spmd_axes_append(&after->dims[dim], run);
+    int64_t cost = 0;
+    SpmdStep step = {.kind = SPMD_STEP_UNEVEN_SLICE, .dim = dim, .axes = *run};
+    const int64_t bytes =
+        uneven_bytes(search, &after->dims[dim], now->dims[dim].count, row_bytes(search, now, dim), &step, &cost);
+    if (bytes >= 0) step_to(search, after, partial, spmd_add_bytes(cost, SLICE_WEIGHT), bytes, step);
+}
+
 // Slices send nothing; their weight only makes paths with fewer of them win among those that send as much.
 static void try_slices(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet idle = ~(spmd_sharding_used(now) | partial | now->manual);
     for (int32_t dim = 0; dim < now->rank; dim++) {
         SpmdAxes run = next_axes(search, now, dim, idle);
-        if (!run.count || !even(search, now, dim, spmd_axes_product(search->mesh, &run))) continue;
+        if (!run.count) continue;
+        if (!even(search, now, dim, spmd_axes_product(search->mesh, &run))) {
+            try_uneven_slice(search, now, partial, dim, &run);
+            continue;
+        }
         SpmdSharding *after = spmd_sharding_copy(search->arena, now);
         spmd_axes_append(&after->dims[dim], &run);
         step_to(search, after, partial, SLICE_WEIGHT, 0, (SpmdStep){.kind = SPMD_STEP_SLICE, .dim = dim, .axes = run});
@@ -176,6 +217,26 @@ bool spmd_gather_has_owner(const SpmdMesh *mesh, const HloShape *global, const S
            spmd_shard_size(global->dims[dim], spmd_axes_product(mesh, &after->dims[dim])) == 1;
 }
 
+// A gather of dimension `dim` over the axes `run`, to `after`. An uneven one must be the dimension's last, since
+// gathering all of it at once is never uneven.
+static void try_gather(Search *search, const SpmdSharding *now, SpmdSharding *after, SpmdAtomSet partial, int32_t dim,
+                       const SpmdAxes *run) {
+    assert(run->count > 0);
+    const int64_t group = spmd_axes_product(search->mesh, run);
+    int64_t bytes = ring(spmd_times_bytes(local_bytes(search, now), group), group), more = 0, cost = 0;
+    if (spmd_gather_has_owner(search->mesh, search->global, after, dim, run)) bytes = local_bytes(search, now);
+    SpmdStep step = {.kind = SPMD_STEP_ALL_GATHER, .dim = dim, .axes = *run, .messages = 1};
+    if (!even(search, after, dim, group)) {
+        if (!spmd_axes_is_prefix(&after->dims[dim], &search->to->dims[dim])) return;
+        step.kind = SPMD_STEP_UNEVEN_GATHER;
+        more = uneven_bytes(search, &now->dims[dim], after->dims[dim].count, row_bytes(search, now, dim), &step, &cost);
+        if (more < 0) return;
+    }
+    cost =
+        spmd_add_bytes(cost, spmd_transfer_cost(search->costs, SPMD_TRANSFER_GATHER, spmd_axes_set(run), bytes, true));
+    step_to(search, after, partial, cost, spmd_add_bytes(bytes, more), step);
+}
+
 // Gathers from the minor end of a dimension's axes, the only end where the result is a sharding again, and only as far
 // as the goal does not share the remaining axes.
 static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
@@ -185,12 +246,7 @@ static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet par
             SpmdSharding *after = spmd_sharding_copy(search->arena, now);
             after->dims[dim] = spmd_axes_head(&now->dims[dim], left);
             SpmdAxes run = spmd_axes_tail(&now->dims[dim], left);
-            int64_t group = spmd_axes_product(search->mesh, &run);
-            if (!even(search, after, dim, group)) continue;
-            int64_t bytes = ring(spmd_times_bytes(local_bytes(search, now), group), group);
-            if (spmd_gather_has_owner(search->mesh, search->global, after, dim, &run)) bytes = local_bytes(search, now);
-            send_to(search, after, partial, SPMD_TRANSFER_GATHER, spmd_axes_set(&run), bytes,
-                    (SpmdStep){.kind = SPMD_STEP_ALL_GATHER, .dim = dim, .axes = run});
+            try_gather(search, now, after, partial, dim, &run);
         }
     }
 }
@@ -305,7 +361,7 @@ static void try_parts(Search *search, const SpmdSharding *now, const SpmdShardin
     const int64_t each =
         spmd_transfer_cost(search->costs, SPMD_TRANSFER_PERMUTE, changed_atoms(now, after), bytes / parts, true);
     step_to(search, after, partial, spmd_times_bytes(each, parts), bytes,
-            (SpmdStep){.kind = SPMD_STEP_PERMUTE_PARTS, .dim = dim, .target = target, .axes = run});
+            (SpmdStep){.kind = SPMD_STEP_PERMUTE_PARTS, .dim = dim, .target = target, .axes = run, .messages = parts});
 }
 
 // A permute alone, and with each all-to-all after it.
@@ -405,6 +461,7 @@ static void price_path(const Search *search, const int32_t *states, SpmdPath *pa
         }
         path->bytes = spmd_add_bytes(path->bytes, bytes);
         path->cost = spmd_add_bytes(path->cost, cost);
+        path->messages += path->steps[i].messages;  // one for all-to-alls that are made as one
     }
     if (!search->costs || !search->costs->machine) path->cost = path->bytes;
 }
@@ -438,6 +495,7 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
     reduce.after = from;
     reduce.partial = partial;
     if (reduce.axes.count) steps[path.count++] = reduce;
+    path.messages = path.count;
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t dim = 0; dim < from->rank; dim++) {
             const SpmdAxes *axes = pass ? &search->to->dims[dim] : &from->dims[dim];
@@ -450,6 +508,7 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
                                              .after = now,
                                              .partial = partial};
             if (pass) continue;
+            path.messages++;
             int64_t sent = local_bytes(search, now);
             if (!spmd_gather_has_owner(search->mesh, search->global, now, dim, axes))
                 sent = ring(sent, spmd_axes_product(search->mesh, axes));

@@ -13,6 +13,8 @@ typedef enum SpmdStepKind {
     SPMD_STEP_PERMUTE_PARTS,   // a permute and then an all-to-all, as one permute for each part of a tile
     SPMD_STEP_REDUCE_SCATTER,  // finish partial results, each device a part of a dimension
     SPMD_STEP_ALL_REDUCE,      // finish partial results
+    SPMD_STEP_UNEVEN_SLICE,    // keep a part of a dimension; elements of it that other shards hold come by permutes
+    SPMD_STEP_UNEVEN_GATHER,   // permutes to where the parts of the wider shards begin, then an all-gather
 } SpmdStepKind;
 
 typedef struct SpmdStep {
@@ -22,14 +24,16 @@ typedef struct SpmdStep {
     SpmdAxes axes;              // the axes that it communicates over, major to minor; of parts: those of the all-to-all
     const SpmdSharding *after;  // sharding when it is done
     SpmdAtomSet partial;        // partial axes when it is done
+    int64_t messages;           // collectives that it takes
 } SpmdStep;
 
 typedef struct SpmdPath {
     const SpmdStep *steps;
     int32_t count;
-    int64_t bytes;   // that one device sends in all
-    int64_t cost;    // the same with a machine's prices; without a machine the bytes
-    bool fell_back;  // the search gave up: everything is gathered first
+    int64_t bytes;     // that one device sends in all
+    int64_t cost;      // the same with a machine's prices; without a machine the bytes
+    int64_t messages;  // collectives that it takes
+    bool fell_back;    // the search gave up: everything is gathered first
 } SpmdPath;
 
 // The cheapest path for an array of `global` shape that is sharded `from` with partial results over `partial`, to `to`

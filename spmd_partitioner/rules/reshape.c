@@ -135,12 +135,18 @@ static const SpmdSharding *wanted_result(SpmdPartitioner *partitioner, const Hlo
     return asks ? spmd_plan_array(partitioner->plan, user, 0)->sharding : spmd_planned(partitioner, 0);
 }
 
+// The cost of a path with its messages, which those of an exchange are compared with: a machine's prices have them.
+static int64_t path_cost(const SpmdPartitioner *partitioner, const SpmdPath *path) {
+    const bool has_prices = partitioner->plan->costs && partitioner->plan->costs->machine;
+    return spmd_add_bytes(path->cost, has_prices ? 0 : path->messages * SPMD_MESSAGE_BYTES);
+}
+
 // What the devices send beside the exchange itself: of the operand before, and of the result after it.
 static int64_t reshard_cost(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdSharding *operand,
                             const SpmdSharding *result) {
     const SpmdSharding *now = spmd_operand(partitioner, 0).sharding, *wanted = wanted_result(partitioner, op);
-    return spmd_add_bytes(spmd_path(partitioner, op->operands[0]->shape, now, 0, operand)->cost,
-                          spmd_path(partitioner, op->shape, result, 0, wanted)->cost);
+    return spmd_add_bytes(path_cost(partitioner, spmd_path(partitioner, op->operands[0]->shape, now, 0, operand)),
+                          path_cost(partitioner, spmd_path(partitioner, op->shape, result, 0, wanted)));
 }
 
 // Plans the exchange of one group: false where that is impossible. `operand` and `result` are the shardings of both

@@ -91,9 +91,9 @@ Test(machine, costs_are_what_it_says) {
 // The path of an array from one sharding to another, as letters: G gather, A all-to-all, P permute, S slice.
 static void expect_path(const Links *links, const char *from_axes, const char *want) {
     static const char letters[] = {
-        [SPMD_STEP_SLICE] = 'S',     [SPMD_STEP_ALL_GATHER] = 'G',    [SPMD_STEP_ALL_TO_ALL] = 'A',
-        [SPMD_STEP_PERMUTE] = 'P',   [SPMD_STEP_PERMUTE_PARTS] = 'X', [SPMD_STEP_REDUCE_SCATTER] = 'R',
-        [SPMD_STEP_ALL_REDUCE] = 'R'};
+        [SPMD_STEP_SLICE] = 'S',      [SPMD_STEP_ALL_GATHER] = 'G',    [SPMD_STEP_ALL_TO_ALL] = 'A',
+        [SPMD_STEP_PERMUTE] = 'P',    [SPMD_STEP_PERMUTE_PARTS] = 'X', [SPMD_STEP_REDUCE_SCATTER] = 'R',
+        [SPMD_STEP_ALL_REDUCE] = 'R', [SPMD_STEP_UNEVEN_SLICE] = 'U',  [SPMD_STEP_UNEVEN_GATHER] = 'U'};
     HloArena *arena = hlo_arena_new();
     const SpmdMachine machine = machine_of(links);
     SpmdCosts costs;

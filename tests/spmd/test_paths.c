@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 
 #include "spmd_partitioner/reshard.h"
+#include "tests/spmd/check.h"
 
 enum { kCases = 4000, kRank = 3 };
 
@@ -86,5 +87,50 @@ Test(spmd_paths, all_to_alls_that_are_made_as_one_are_priced_as_one) {
     for (int32_t i = 0; i < two.count; i++)
         cr_assert_eq(spmd_steps_together(mesh, shape, i ? two.steps[i - 1].after : from, &two.steps[i], two.count - i),
                      1);
+    hlo_arena_free(arena);
+}
+
+// Shards that begin at other elements than those they are cut from take what they lack from other devices, and no
+// dimension is gathered whole for it. One element, fewer than shards, partly empty shards, and two dimensions.
+Test(spmd_paths, uneven_shards_take_what_they_lack_from_others) {
+    static const char *const shardings[] = {"devices=[8,1]<=[8]",
+                                            "devices=[4,1,2]<=[8] last_tile_dim_replicate",
+                                            "devices=[2,1,4]<=[8] last_tile_dim_replicate",
+                                            "devices=[4,2]<=[8]",
+                                            "devices=[2,4]<=[8]",
+                                            "devices=[2,1,4]<=[2,4]T(1,0) last_tile_dim_replicate"};
+    for (size_t a = 0; a < HLO_COUNT_OF(shardings); a++)
+        for (size_t b = 0; b < HLO_COUNT_OF(shardings); b++)
+            for (int rows = 1; rows < 20; rows += rows < 7 ? 1 : 3) {
+                HloText text = {0};
+                hlo_text_format(&text,
+                                "HloModule m, num_partitions=8\nENTRY e {\n x = f32[%d,6] parameter(0), sharding={%s}\n"
+                                " ROOT c = f32[%d,6] copy(x), sharding={%s}\n}\n",
+                                rows, shardings[a], rows, shardings[b]);
+                check_partitioned(text.data, NULL, 1);
+                hlo_text_free(&text);
+            }
+}
+
+// 601 rows are in four parts of 151 or in eight of 76. Rows 76 to 151 are the second of eight: the first of four lacks
+// the last of them. The fourth of eight lacks two, the sixth three; every device sends as much.
+Test(spmd_paths, an_uneven_path_sends_the_rows_that_are_missing) {
+    HloArena *arena = hlo_arena_new();
+    const SpmdMeshAxis axes[] = {{"x", 4}, {"y", 2}};
+    const SpmdMesh *mesh;
+    cr_assert_null(spmd_mesh_new(arena, axes, 2, &mesh));
+    const HloShape *shape = hlo_shape_array(arena, HLO_F32, (const int64_t[]){601, 100}, 2);
+    SpmdSharding *wide = spmd_sharding_new(arena, 2, 0), *narrow = spmd_sharding_new(arena, 2, 0);
+    const int32_t atoms = mesh->atom_count;
+    for (int32_t atom = 0; atom < atoms; atom++) spmd_axes_push(&narrow->dims[0], atom);
+    wide->dims[0] = spmd_axes_head(&narrow->dims[0], atoms - 1);
+    const SpmdPath cut = spmd_reshard_plan(arena, NULL, mesh, shape, wide, 0, narrow, 0);
+    cr_assert_eq(cut.count, 1);
+    cr_expect_eq(cut.steps[0].kind, SPMD_STEP_UNEVEN_SLICE);
+    cr_expect_eq(cut.bytes, 3 * 400, "%lld", (long long)cut.bytes);
+    const SpmdPath joined = spmd_reshard_plan(arena, NULL, mesh, shape, narrow, 0, wide, 0);
+    cr_assert_eq(joined.count, 1);
+    cr_expect_eq(joined.steps[0].kind, SPMD_STEP_UNEVEN_GATHER);
+    cr_expect_eq(joined.bytes, (76 + 3) * 400, "%lld", (long long)joined.bytes);
     hlo_arena_free(arena);
 }
