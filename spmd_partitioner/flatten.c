@@ -102,7 +102,7 @@ static HloInstruction *emit_before(HloInstruction *at, HloOpcode opcode, const H
 // init values. Other calls of that kind are not expanded. Invalid shapes are excluded here, since custom calls have no
 // shape inference.
 static bool keeps_the_first(const HloInstruction *at) {
-    if (hlo_custom_call_kind(at) != HLO_CALL_TOPK || !hlo_shape_is_tuple(at->shape) || at->sharding) return false;
+    if (hlo_custom_call_kind(at) != HLO_CALL_TOPK || !hlo_shape_is_tuple(at->shape)) return false;
     int32_t arrays = at->operand_count == 1 ? 1 : at->operand_count / 2;
     const HloShape *shape = at->operands[0]->shape;
     int32_t results = at->operand_count == 1 ? 2 : arrays;
@@ -168,9 +168,11 @@ static void spell_calls_out(HloModule *module) {
             next = at->next;
             const bool known = spmd_is_xla_call(at);
             if (!known && !keeps_the_first(at)) continue;
-            hlo_instruction_replace_uses(at, known                    ? spmd_expand_xla_call(at)
-                                             : at->operand_count == 1 ? make_top_k(at)
-                                                                      : make_sort(at));
+            HloInstruction *made = known                    ? spmd_expand_xla_call(at)
+                                   : at->operand_count == 1 ? make_top_k(at)
+                                                            : make_sort(at);
+            if (!known) made->sharding = at->sharding;
+            hlo_instruction_replace_uses(at, made);
             hlo_instruction_remove(at);
         }
     }

@@ -10,6 +10,11 @@
 //         a tuple: %x from 2, from 1, from 0 and from -1 on
 //     custom-call(%x), "_SPMDInternalOp_Wrap", "dimension=0,left_amount=2,right_amount=1"
 //         %x with its last two elements before it and its first one after it
+//     custom-call(%x), "_SPMDInternalOp_MultiSlice",
+//         "dimension=0,amount=2,start_indices=[3],limit_indices=[9],strides=[1]"
+//         a tuple: the slice of %x, and those that begin and end one and two elements later along the dimension
+//     custom-call(%x, %value), "_SPMDInternalOp_MultiPad", "dimension=0,amt=2"
+//         a tuple: %x after two, one and no elements of the value, which follow it to the size of the results too
 //
 // Products of narrow types with a scale for each block, as jax.nn.scaled_matmul makes them:
 //     custom-call(%a, %b, %scales_of_a, %scales_of_b), "__op$block_scaled_dot"
@@ -21,12 +26,13 @@
 #include "hlo/pass/support.h"
 #include "spmd_partitioner/flatten.h"
 
-typedef enum Kind { NONE, RIGHT, MANY, WRAP } Kind;
+typedef enum Kind { NONE, RIGHT, MANY, WRAP, SLICES, PADS } Kind;
 
-// A call's amounts, which are at most the size of the dimension.
+// A call's amounts. Those of rotations are at most the size of the dimension; several slices or pads are `left` + 1.
 typedef struct Rotation {
     Kind kind;
     int64_t dim, left, right;
+    HloSliceAttributes first;  // the first of several slices
 } Rotation;
 
 static Kind kind_of(const HloInstruction *at) {
@@ -36,6 +42,8 @@ static Kind kind_of(const HloInstruction *at) {
     return !strcmp(target, "_SPMDInternalOp_RotateRight")   ? RIGHT
            : !strcmp(target, "_SPMDInternalOp_MultiRotate") ? MANY
            : !strcmp(target, "_SPMDInternalOp_Wrap")        ? WRAP
+           : !strcmp(target, "_SPMDInternalOp_MultiSlice")  ? SLICES
+           : !strcmp(target, "_SPMDInternalOp_MultiPad")    ? PADS
                                                             : NONE;
 }
 
@@ -55,13 +63,65 @@ static bool fits(const HloInstruction *at, const Rotation *rotation) {
     return true;
 }
 
+// Whether the results are `count` arrays of one shape, of the rank and type of `shape`.
+static bool gives_alike(const HloInstruction *at, int64_t count, const HloShape *shape) {
+    if (!hlo_shape_is_tuple(at->shape) || count < 1 || at->shape->element_count != count) return false;
+    const HloShape *first = at->shape->elements[0];
+    for (int32_t i = 0; i < count; i++)
+        if (!hlo_shape_equal(at->shape->elements[i], first, HLO_COMPARE_IGNORE_LAYOUT)) return false;
+    return hlo_shape_is_array(first) && first->rank == shape->rank && first->type == shape->type &&
+           !hlo_shape_is_dynamic(first);
+}
+
+// Several slices: all within the array, and as large as the results.
+static bool read_slices(const HloInstruction *at, Rotation *rotation) {
+    const HloShape *shape = at->operands[0]->shape;
+    HloArena *arena = at->parent->module->arena;
+    int64_t *places = HLO_ARENA_NEW(arena, int64_t, 3 * shape->rank);
+    static const char *const names[] = {"start_indices", "limit_indices", "strides"};
+    for (int i = 0; i < 3; i++)
+        if (!hlo_custom_call_list_option(at, names[i], places + (ptrdiff_t)i * shape->rank, shape->rank)) return false;
+    rotation->first = (HloSliceAttributes){.starts = {places, shape->rank},
+                                           .limits = {places + shape->rank, shape->rank},
+                                           .strides = {places + 2 * (ptrdiff_t)shape->rank, shape->rank}};
+    rotation->left = hlo_custom_call_option(at, "amount", -1);
+    if (rotation->left < 0 || rotation->left > shape->dims[rotation->dim] ||
+        !gives_alike(at, rotation->left + 1, shape))
+        return false;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        const int64_t start = places[d], limit = places[shape->rank + d], stride = places[2 * shape->rank + d];
+        const int64_t later = d == rotation->dim ? rotation->left : 0;
+        if (start < 0 || limit < start || limit > shape->dims[d] - later || stride < 1) return false;
+        if (at->shape->elements[0]->dims[d] != (limit - start) / stride + ((limit - start) % stride != 0)) return false;
+    }
+    return true;
+}
+
+// Several pads, none of which cuts elements off.
+static bool read_pads(const HloInstruction *at, Rotation *rotation) {
+    const HloShape *shape = at->operands[0]->shape, *value = at->operands[1]->shape;
+    rotation->left = hlo_custom_call_option(at, "amt", -1);
+    if (rotation->left < 0 || rotation->left >= INT32_MAX || !gives_alike(at, rotation->left + 1, shape) ||
+        !hlo_shape_is_array(value) || value->rank != 0 || value->type != shape->type)
+        return false;
+    const HloShape *result = at->shape->elements[0];
+    for (int32_t d = 0; d < shape->rank; d++)
+        if (d == rotation->dim ? result->dims[d] - rotation->left < shape->dims[d] : result->dims[d] != shape->dims[d])
+            return false;
+    return true;
+}
+
 // False for other calls, and for those whose shapes and amounts do not fit: they stay as they are.
 static bool read_rotation(const HloInstruction *at, Rotation *rotation) {
     *rotation = (Rotation){.kind = kind_of(at)};
-    if (rotation->kind == NONE || at->operand_count != 1 || !hlo_shape_is_array(at->operands[0]->shape)) return false;
+    if (rotation->kind == NONE || at->operand_count != (rotation->kind == PADS ? 2 : 1) ||
+        !hlo_shape_is_array(at->operands[0]->shape))
+        return false;
     const HloShape *shape = at->operands[0]->shape;
     rotation->dim = hlo_custom_call_option(at, "dimension", -1);
     if (rotation->dim < 0 || rotation->dim >= shape->rank || hlo_shape_is_dynamic(shape)) return false;
+    if (rotation->kind == SLICES) return read_slices(at, rotation);
+    if (rotation->kind == PADS) return read_pads(at, rotation);
     const int64_t size = shape->dims[rotation->dim];
     if (rotation->kind == RIGHT) {
         const int64_t amount = hlo_custom_call_option(at, "amount", -1);
@@ -130,8 +190,38 @@ static HloInstruction *emit_part(HloInstruction *at, int64_t dim, int64_t first,
     return made;
 }
 
+// Several slices or pads, as a tuple.
+static HloInstruction *expand_several(HloInstruction *at, const Rotation *rotation) {
+    HloArena *arena = at->parent->module->arena;
+    const HloShape *shape = at->operands[0]->shape;
+    const int64_t count = rotation->left + 1, dim = rotation->dim;
+    HloInstruction **results = HLO_ARENA_NEW(arena, HloInstruction *, count);
+    for (int64_t i = 0; i < count; i++) {
+        const HloShape *result = at->shape->elements[i];
+        if (rotation->kind == PADS) {
+            HloPadDimension *dims = HLO_ARENA_NEW(arena, HloPadDimension, shape->rank);
+            dims[dim] = (HloPadDimension){.low = rotation->left - i,
+                                          .high = result->dims[dim] - shape->dims[dim] - (rotation->left - i)};
+            const HloPadAttributes pad = {.padding = {dims, shape->rank}};
+            results[i] = hlo_instruction_new(at->parent, HLO_OP_PAD, result, at->operands, 2, &pad, NULL);
+        } else {
+            const HloInts from = rotation->first.starts, to = rotation->first.limits;
+            int64_t *starts = hlo_arena_copy(arena, from.items, (size_t)from.count * sizeof(*starts));
+            int64_t *limits = hlo_arena_copy(arena, to.items, (size_t)to.count * sizeof(*limits));
+            starts[dim] += i;
+            limits[dim] += i;
+            const HloSliceAttributes slice = {{starts, from.count}, {limits, to.count}, rotation->first.strides};
+            results[i] = hlo_instruction_new(at->parent, HLO_OP_SLICE, result, at->operands, 1, &slice, NULL);
+        }
+        results[i]->metadata = at->metadata;
+        hlo_instruction_move_before(results[i], at);
+    }
+    return hlo_instruction_new(at->parent, HLO_OP_TUPLE, at->shape, results, count, NULL, NULL);
+}
+
 static HloInstruction *expand_rotation(HloInstruction *at, const Rotation *rotation) {
     const int64_t dim = rotation->dim;
+    if (rotation->kind == SLICES || rotation->kind == PADS) return expand_several(at, rotation);
     if (rotation->kind != MANY) {
         const int64_t before = rotation->kind == WRAP ? rotation->left : rotation->right;
         return emit_part(at, dim, -before, at->shape->dims[dim]);

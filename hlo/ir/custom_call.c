@@ -372,8 +372,8 @@ HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
 
 // ---- options
 
-int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *name, int64_t fallback) {
-    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL) && name);
+// The text after `name =` or `"name":`; NULL if it is absent.
+static const char *option_value(const HloInstruction *instruction, const char *name) {
     const size_t length = strlen(name);
     const char *at = instruction->backend_config;
     while (at && (at = strstr(at, name)) != NULL) {
@@ -381,13 +381,32 @@ int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *na
         at += length;
         const char *value = at + strspn(at, " ");
         if (whole && *value == '"') value += 1 + strspn(value + 1, " ");
-        if (!whole || (*value != '=' && *value != ':')) continue;
-        value += 1 + strspn(value + 1, " ");
-        if (!strncmp(value, "true", 4)) return 1;
-        if (!strncmp(value, "false", 5)) return 0;
-        return strtoll(value, NULL, 10);
+        if (whole && (*value == '=' || *value == ':')) return value + 1 + strspn(value + 1, " ");
     }
-    return fallback;
+    return NULL;
+}
+
+int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *name, int64_t fallback) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL) && name);
+    const char *value = option_value(instruction, name);
+    if (!value) return fallback;
+    if (!strncmp(value, "true", 4)) return 1;
+    if (!strncmp(value, "false", 5)) return 0;
+    return strtoll(value, NULL, 10);
+}
+
+bool hlo_custom_call_list_option(const HloInstruction *instruction, const char *name, int64_t *items, int64_t count) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL) && name && (items || count == 0));
+    const char *at = option_value(instruction, name);
+    if (!at || *at++ != '[') return false;
+    for (int64_t i = 0; i < count; i++) {
+        char *end;
+        if (i > 0 && *at++ != ',') return false;
+        items[i] = strtoll(at, &end, 10);
+        if (end == at) return false;
+        at = end + strspn(end, " ");
+    }
+    return *at == ']';
 }
 
 int64_t hlo_custom_call_top_k_dimension(const HloInstruction *instruction) {

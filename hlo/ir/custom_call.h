@@ -119,6 +119,10 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_custom_call_check(const HloInstruction *i
 // An integer, character or boolean of a backend_config written as a dictionary, `{uplo = 76 : ui8, left = true}`, or as
 // JSON, `{"uplo":76,"left":true}`; `fallback` if it is absent.
 HLO_EXPORT int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *name, int64_t fallback);
+// Reads an option that is a list, `strides=[1,2]`, of exactly `count` integers to `items`; false, with `items`
+// undefined, if it is absent or another list.
+HLO_EXPORT bool hlo_custom_call_list_option(const HloInstruction *instruction, const char *name, int64_t *items,
+                                            int64_t count);
 
 // The dimension along which the calls TopK and ApproxTopK keep the first elements: the one in which the results are
 // smaller than the arrays; else `reduction_dim` of its configuration; else the last. The call has passed

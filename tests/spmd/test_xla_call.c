@@ -35,6 +35,27 @@ static const Call calls[] = {
     {" w = f32[30,3] " CALL(
          "Wrap", "dimension=0,left_amount=10,right_amount=10") "\n c = f32[10,3] slice(w), slice={[17:27],[0:3]}",
      PARTS(3, 7)},
+    {" t = (f32[8,3], f32[8,3], f32[8,3]) " CALL("MultiSlice",
+                                                 "dimension=0,amount=2,start_indices=[0,0],limit_indices=[8,3],strides="
+                                                 "[1,1],bufferize=0") "\n"
+                                                                      " o = f32[8,3] get-tuple-element(t), index=2\n z "
+                                                                      "= f32[] constant(7)\n c = f32[10,3] pad(o, z), "
+                                                                      "padding=0_2x0_0",
+     " a = f32[8,3] slice(x), slice={[2:10],[0:3]}\n s = f32[10,3] pad(a, z), padding=0_2x0_0\n"},
+    {" t = (f32[4,3], f32[4,3]) " CALL("MultiSlice",
+                                       "dimension=0,amount=1,start_indices=[1,0],limit_indices=[9,3],strides=[2,1],"
+                                       "bufferize=1") "\n"
+                                                      " o = f32[4,3] get-tuple-element(t), index=1\n z = f32[] "
+                                                      "constant(7)\n c = f32[10,3] pad(o, z), padding=0_6x0_0",
+     " a = f32[4,3] slice(x), slice={[2:10:2],[0:3]}\n s = f32[10,3] pad(a, z), padding=0_6x0_0\n"},
+    {" z = f32[] constant(7)\n t = (f32[13,3], f32[13,3], f32[13,3]) custom-call(x, z), "
+     "custom_call_target=\"_SPMDInternalOp_MultiPad\", backend_config=\"dimension=0,amt=2,bufferize=0\"\n"
+     " o = f32[13,3] get-tuple-element(t), index=0\n c = f32[10,3] slice(o), slice={[1:11],[0:3]}",
+     " a = f32[11,3] pad(x, z), padding=1_0x0_0\n s = f32[10,3] slice(a), slice={[0:10],[0:3]}\n"},
+    {" z = f32[] constant(7)\n t = (f32[13,3], f32[13,3], f32[13,3]) custom-call(x, z), "
+     "custom_call_target=\"_SPMDInternalOp_MultiPad\", backend_config=\"dimension=0,amt=2,bufferize=0\"\n"
+     " o = f32[13,3] get-tuple-element(t), index=2\n c = f32[10,3] slice(o), slice={[3:13],[0:3]}",
+     " a = f32[13,3] pad(x, z), padding=0_3x0_0\n s = f32[10,3] slice(a), slice={[3:13],[0:3]}\n"},
 };
 
 CaseList(xla_call, rotations) {
@@ -77,6 +98,11 @@ static const char *const others[] = {
     " ROOT c = f32[10,3] " CALL("RotateRight", "dimension=2,amount=1"),
     " ROOT c = f32[10,3] " CALL("RotateRight", "dimension=0,amount=-1"),
     " ROOT c = f32[10,3] " CALL("RotateRight", "amount=1"),
+    " ROOT c = (f32[9,3], f32[9,3], f32[9,3]) " CALL(
+        "MultiSlice", "dimension=0,amount=2,start_indices=[0,0],limit_indices=[9,3],strides=[1,1]"),
+    " ROOT c = (f32[8,3], f32[8,3]) " CALL("MultiSlice",
+                                           "dimension=0,amount=1,start_indices=[0],limit_indices=[8],strides=[1]"),
+    " ROOT c = (f32[8,3], f32[8,3]) " CALL("MultiPad", "dimension=0,amt=1"),
     " ROOT c = f32[12,3] " CALL("Wrap", "dimension=0,left_amount=2,right_amount=1"),
     " ROOT c = f32[21,3] " CALL("Wrap", "dimension=0,left_amount=11,right_amount=0"),
     " ROOT c = (f32[10,3], f32[10,3]) " CALL("MultiRotate", "dimension=0,left_amount=2,right_amount=1"),
@@ -134,4 +160,18 @@ CaseTest(const int *number, xla_call, products) {
     hlo_text_free(&flat);
     hlo_arena_free(scratch);
     hlo_module_free(module);
+}
+
+// Shards choose first where an annotation asks for a sharding of the call's results, too: two of them send 128 bytes of
+// values and as much of places. Rows would send 512 bytes before.
+Test(xla_call, an_annotated_top_k_chooses_in_each_shard) {
+    expect_bytes(&(SentBytes){
+        "top-k",
+        "HloModule m, num_partitions=2\n"
+        "greater {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+        " ROOT c = pred[] compare(a, b), direction=GT, type=TOTALORDER\n}\n"
+        "ENTRY e {\n p = f32[8,64] parameter(0), sharding={devices=[1,2]<=[2]}\n"
+        " ROOT t = (f32[8,4], s32[8,4]) custom-call(p), custom_call_target=\"TopK\", called_computations={greater}, "
+        "sharding={{devices=[1,2]<=[2]}, {devices=[1,2]<=[2]}}\n}\n",
+        256});
 }
