@@ -34,14 +34,14 @@ typedef struct EmuProgram {
     double ahead;          // of emu_plan_spread()
     bool *spares_memory;   // by computation id: of emu_plan()
     int32_t *kernel_of;    // by instruction id
-    int64_t *position_of;  // by instruction id: position in the order of its plan that was analysed last (memory.c)
-    bool *resident;        // by instruction id: the array is in VMEM (memory.c) and its use costs no HBM traffic
+    int64_t *position_of;  // by instruction id: position in the order of its plan analysed last (liveness.c)
+    bool *resident;        // by instruction id: the array is in VMEM (vmem.c) and its use costs no HBM traffic
     EmuKnownCost **known;  // by instruction id, of a kernel; NULL: not computed
     EmuBodies *bodies;     // of the kernels that users wrote
-    EmuCopies *copies;     // by instruction id, of a kernel (memory.c)
-    int64_t *vmem_bytes;   // by computation id: the most bytes of VMEM that its arrays take at a time (memory.c)
-    bool **carried;        // by computation id, of a loop: which leaves of its state are in VMEM; NULL: none (memory.c)
-    bool **pinned;         // by computation id: which leaves of a loop's state it needs in HBM; NULL: none (memory.c)
+    EmuCopies *copies;     // by instruction id, of a kernel (placement.c)
+    int64_t *vmem_bytes;   // by computation id: the most bytes of VMEM that its arrays take at a time (vmem.c)
+    bool **carried;        // by computation id, of a loop: which leaves of its state are in VMEM; NULL: none (vmem.c)
+    bool **pinned;         // by computation id: which leaves of a loop's state it needs in HBM; NULL: none (vmem.c)
     int64_t *temp_peaks;   // by computation id: most bytes of temporaries at a time; -1 until known
     // By computation id: bytes that the body of a loop holds all the time, since its transfers were started one
     // iteration ahead (pipelining.h).

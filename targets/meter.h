@@ -4,7 +4,7 @@
 // This counts the bytes that a chip would hold, not those of this host: an array that all devices have is counted for
 // each, though its bytes are stored once here, and so are views of the caller's memory. Each buffer adds its bytes to
 // the meter of its device while it has a content (targets/buffer.c), a running program its temporaries to the meters of
-// its devices (targets/execution.c). Bytes are dense: on a chip the padding of tiles, which emulator/memory.c counts,
+// its devices (targets/execution.c). Bytes are dense: on a chip the padding of tiles, which emulator/memory/ counts,
 // is added.
 #ifndef MESHLO_TARGETS_METER_H_
 #define MESHLO_TARGETS_METER_H_

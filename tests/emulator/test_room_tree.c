@@ -2,7 +2,7 @@
 // The tree finds what a loop over all places finds.
 #include <criterion/criterion.h>
 
-#include "emulator/room_tree.h"
+#include "emulator/memory/room_tree.h"
 #include "hlo/base/arithmetic.h"
 #include "tests/support/random.h"
 

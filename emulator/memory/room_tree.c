@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emulator/room_tree.h"
+#include "emulator/memory/room_tree.h"
 
 #include <assert.h>
 

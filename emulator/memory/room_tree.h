@@ -2,8 +2,8 @@
 // Finds, among the places of a computation's results, the first one where a temporary may be. A program has thousands
 // of both, and most places are taken: a tree over the places, with bounds of what is free in each part of it, skips
 // those that have no room.
-#ifndef MESHLO_EMULATOR_ROOM_TREE_H_
-#define MESHLO_EMULATOR_ROOM_TREE_H_
+#ifndef MESHLO_EMULATOR_MEMORY_ROOM_TREE_H_
+#define MESHLO_EMULATOR_MEMORY_ROOM_TREE_H_
 
 #include "hlo/base/memory.h"
 
