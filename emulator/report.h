@@ -35,7 +35,8 @@ HLO_EXPORT void emu_report_write_comparison_html(const EmuReport *const *reports
 // A table for people: the step and its parts, memory, the longest operations, the busiest links.
 HLO_EXPORT void emu_report_write_summary(const EmuReport *report, HloText *text);
 // Writes an out-of-memory report in the format of the TPU compiler: used and capacity, program and arguments, the
-// largest buffers with padded and unpadded sizes and their source lines. Empty when the program fits.
+// largest buffers with padded and unpadded sizes and their source lines, and the remedies that were tried. Empty when
+// the program fits.
 HLO_EXPORT void emu_report_write_out_of_memory(const EmuReport *report, HloText *text);
 
 // A byte count with a binary unit as XLA prints it: "1.50G", "40.5M", "512B". For reports in XLA's words.

@@ -95,7 +95,15 @@ typedef struct EmuRangePart {
     int64_t rows_here;    // of them on this generation
 } EmuRangePart;
 
-// The result of emu_simulate(); read-only. Free with emu_report_free().
+// What was tried to make a program fit that does not: another slice or mesh.
+typedef struct EmuRemedy {
+    const char *what;   // "v5e-16 with data=16"
+    const char *error;  // why it cannot be tried; NULL: the numbers below say what came of it
+    int64_t hbm_peak_bytes, hbm_capacity_bytes;
+    int64_t step_picoseconds;
+} EmuRemedy;
+
+// The result of emu_simulate(); read-only but for the remedies. Free with emu_report_free().
 typedef struct EmuReport {
     const char *topology;
     const char *device_kind;
@@ -159,6 +167,10 @@ typedef struct EmuReport {
     // BufferAssignmentProto, which XLA's tools read. NULL if the program has no protobuf form.
     const void *program;
     size_t program_length;
+    // Set by who tries them, for what writes the report; emu_simulate() tries none. They must live as long as the
+    // report.
+    const EmuRemedy *remedies;
+    int64_t remedy_count;
     HloArena *arena;
 } EmuReport;
 

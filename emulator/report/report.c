@@ -89,6 +89,28 @@ static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_end_array(writer);
 }
 
+// Only of programs that do not fit.
+static void json_remedies(HloJsonWriter *writer, const EmuReport *report) {
+    if (!emu_report_out_of_memory(report)) return;
+    hlo_json_key(writer, "remedies");
+    hlo_json_begin_array(writer);
+    for (int64_t i = 0; i < report->remedy_count; i++) {
+        const EmuRemedy *remedy = &report->remedies[i];
+        hlo_json_begin_object(writer);
+        hlo_json_member_string(writer, "what", remedy->what);
+        if (remedy->error) {
+            hlo_json_member_string(writer, "error", remedy->error);
+        } else {
+            hlo_json_member_bool(writer, "fits", remedy->hbm_peak_bytes <= remedy->hbm_capacity_bytes);
+            hlo_json_member_int64(writer, "hbm_peak_bytes", remedy->hbm_peak_bytes);
+            hlo_json_member_int64(writer, "hbm_capacity_bytes", remedy->hbm_capacity_bytes);
+            json_seconds(writer, "step_seconds", remedy->step_picoseconds);
+        }
+        hlo_json_end_object(writer);
+    }
+    hlo_json_end_array(writer);
+}
+
 // The upper end is null where it is not known.
 static void json_range(HloJsonWriter *writer, const EmuReport *report) {
     json_seconds(writer, "step_low_seconds", report->step_low_picoseconds);
@@ -164,6 +186,7 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_ops(writer, report);
     json_links(writer, report);
     json_buffers(writer, report);
+    json_remedies(writer, report);
     hlo_json_end_object(writer);
 }
 
@@ -452,6 +475,25 @@ static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *te
                     buffer->instruction, buffer->kind);
 }
 
+static void print_remedies(const EmuReport *report, HloText *text) {
+    if (report->remedy_count) hlo_text_string(text, "\nTried, with the same program:\n");
+    for (int64_t i = 0; i < report->remedy_count; i++) {
+        const EmuRemedy *remedy = &report->remedies[i];
+        hlo_text_format(text, "  %s: ", remedy->what);
+        if (remedy->error) {
+            hlo_text_format(text, "%s\n", remedy->error);
+            continue;
+        }
+        emu_print_bytes(remedy->hbm_peak_bytes, text);
+        hlo_text_string(text, " of ");
+        emu_print_bytes(remedy->hbm_capacity_bytes, text);
+        if (remedy->hbm_peak_bytes > remedy->hbm_capacity_bytes)
+            hlo_text_string(text, ", does not fit\n");
+        else
+            hlo_text_format(text, ", fits; a step takes %.4g s\n", seconds(remedy->step_picoseconds));
+    }
+}
+
 // Writes nothing if the program fits. "Reserved" is the memory that the chip's own software keeps (chips.def).
 void emu_report_write_out_of_memory(const EmuReport *report, HloText *text) {
     assert(report && text);
@@ -486,4 +528,5 @@ void emu_report_write_out_of_memory(const EmuReport *report, HloText *text) {
     hlo_text_string(text, ")\n\n  Largest allocations in hbm:\n");
     for (int64_t i = 0; i < report->buffer_count && i < LARGEST_ROWS; i++)
         print_buffer(&report->buffers[i], i + 1, text);
+    print_remedies(report, text);
 }

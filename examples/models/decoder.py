@@ -5,7 +5,7 @@
     text = lower(Decoder(layers=32, width=4096, heads=32, key_heads=8, hidden=14336, vocabulary=128256,
                          sequence=8192, batch=24, mesh={"fsdp": 8}))
 
-The steps have bf16 or fp8 products, parameters of their own type, and Adam. Arrays are cut over the axes of the mesh:
+The steps have bf16, fp8 or int8 products, parameters of their own type, and Adam. Arrays are cut over the axes of the mesh:
 batches over data, fsdp and expert, positions over sequence, parameters over fsdp and tensor, experts over expert. Several
 slices are the data axis (its devices are the outermost). Nothing here needs the memory of the model, or a TPU.
 
@@ -28,9 +28,15 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 megablox = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")  # its package has a function of this name
 AXES = ("data", "fsdp", "expert", "sequence", "tensor")
 BATCH = ("data", "fsdp", "expert")
-WINDOW_BLOCK = 1024  # positions that a kernel for windows takes at a time
-LONGEST_MASK = 16384  # masks of more positions take minutes to make
+BLOCK = 2048  # positions that an attention kernel takes at a time, as in the recipes
+LONGEST_MASK = 32768  # masks of more positions take minutes to make
 POLICIES = jax.checkpoint_policies
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantised:
+    kind: str  # "fp8": float8_e4m3fn, and float8_e5m2 for gradients; or "int8"
+    largest: float = 0  # what the largest number of the type stands for; 0: the largest of each array, found in each step
 
 
 @dataclasses.dataclass
@@ -63,14 +69,16 @@ class Decoder:
     capacity: float = 0  # of an expert, as a multiple of its even share; 0: dropless, with grouped products
     recompute: str = "all"  # "all", "products" (kept: those without batches), or "names" (kept: the next two)
     # What is kept on the device: of "input", "query", "key", "value", "attention" (the kernel's results), "out" (projected
-    # back), "expert_out" (what the experts return).
+    # back), "mlp_out", "expert_out" (what the experts return).
     keep: tuple = ()
     offload: tuple = ()  # kept in the host's memory
     scanned: bool = True  # one loop over layers, or all written out
     weights: object = jnp.float32
     first_moment: object = None  # the type of Adam's mean of gradients; None: that of the weights
     stated_attention: bool = False  # a kernel that only states its work, also where JAX's could be used
-    fp8: bool = False  # products of layers in float8_e4m3fn, gradients in float8_e5m2
+    # How products of layers are quantised; None: they are in bf16. Grouped products are then XLA's, as the kernel takes no
+    # such arrays.
+    quantised: Quantised | None = None
     loss_tiles: int = 1  # parts in which logits are made
     one_hot_embedding: bool = False  # look up tokens by a product (MaxText's use_iota_embed)
     packed: bool = False  # several documents in a sequence: attention stays inside of each
@@ -83,50 +91,70 @@ class Decoder:
 # ---- products
 
 
-def quantised(x, kind):
-    scale = jnp.max(jnp.abs(x)).astype(jnp.float32) / float(jnp.finfo(kind).max) + 1e-12
-    return (x.astype(jnp.float32) / scale).astype(kind), scale
+KINDS = {"fp8": (jnp.float8_e4m3fn, jnp.float8_e5m2), "int8": (jnp.int8, jnp.int8)}  # of operands, of gradients
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def fp8_product(spec, x, w):
-    (x, x_scale), (w, w_scale) = quantised(x, jnp.float8_e4m3fn), quantised(w, jnp.float8_e4m3fn)
-    return jnp.einsum(spec, x, w, preferred_element_type=jnp.bfloat16) * (x_scale * w_scale).astype(jnp.bfloat16)
+def narrowed(how, x, kind):
+    """An array of a narrow type, and what to multiply it with."""
+    whole = jnp.issubdtype(kind, jnp.integer)
+    most = float((jnp.iinfo if whole else jnp.finfo)(kind).max)
+    wide = x.astype(jnp.float32)
+    scale = jnp.float32(how.largest / most) if how.largest else jnp.max(jnp.abs(wide)) / most + 1e-12
+    wide = jnp.clip(wide / scale, -most, most)
+    return (jnp.round(wide) if whole else wide).astype(kind), scale
 
 
-def fp8_product_forward(spec, x, w):
-    return fp8_product(spec, x, w), (x, w)
+def narrow_product(multiply, x, w):
+    """multiply(x, w, type of the result) of two narrow arrays with their factors."""
+    (x, x_scale), (w, w_scale) = x, w
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        return (multiply(x, w, jnp.int32).astype(jnp.float32) * (x_scale * w_scale)).astype(jnp.bfloat16)
+    return multiply(x, w, jnp.bfloat16) * (x_scale * w_scale).astype(jnp.bfloat16)
 
 
-def fp8_product_backward(spec, saved, gradient):
+def einsum(spec):
+    return lambda x, w, kind: jnp.einsum(spec, x, w, preferred_element_type=kind)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def quantised_product(how, spec, x, w):
+    kind, _ = KINDS[how.kind]
+    return narrow_product(einsum(spec), narrowed(how, x, kind), narrowed(how, w, kind))
+
+
+def quantised_product_forward(how, spec, x, w):
+    return quantised_product(how, spec, x, w), (x, w)
+
+
+def quantised_product_backward(how, spec, saved, gradient):
     x, w = saved
-    gradient, scale = quantised(gradient, jnp.float8_e5m2)
+    kind, gradient_kind = KINDS[how.kind]
+    gradient = narrowed(how, gradient, gradient_kind)
     operands, result = spec.split("->")
     left, right = operands.split(",")
-
-    def half(other, spec):
-        other, other_scale = quantised(other, jnp.float8_e4m3fn)
-        product = jnp.einsum(spec, gradient, other, preferred_element_type=jnp.bfloat16)
-        return product * (scale * other_scale).astype(jnp.bfloat16)
-
-    return half(w, f"{result},{right}->{left}"), half(x, f"{result},{left}->{right}")
+    return (narrow_product(einsum(f"{result},{right}->{left}"), gradient, narrowed(how, w, kind)),
+            narrow_product(einsum(f"{result},{left}->{right}"), gradient, narrowed(how, x, kind)))
 
 
-fp8_product.defvjp(fp8_product_forward, fp8_product_backward)
+quantised_product.defvjp(quantised_product_forward, quantised_product_backward)
 
 
 def product(model, spec, x, w):
     w = w.astype(jnp.bfloat16)
-    return fp8_product(spec, x, w) if model.fp8 else jnp.einsum(spec, x, w)
+    return quantised_product(model.quantised, spec, x, w) if model.quantised else jnp.einsum(spec, x, w)
 
 
 # ---- attention
 
 
 def attention_kernel(results, window, products, *arrays):
-    """A kernel that multiplies, for each head and pair of positions, `products` numbers. A window is met by whole blocks."""
+    """A kernel that multiplies, for each head and pair of positions, `products` numbers. It takes whole blocks of pairs. The
+    first two arrays are the queries, which may be a part of the positions, and the keys, which are all. Where positions
+    are cut over a mesh, each device has early and late ones, so it too attends to half of the keys."""
     batch, length, heads, _ = arrays[0].shape
-    pairs = min(window + WINDOW_BLOCK if window else length, length // 2) * length
+    keys = arrays[1].shape[1]
+    block = min(BLOCK, keys)
+    pairs = min(window + block if window else keys, (keys + block) // 2) * length
     size = sum(array.size * array.dtype.itemsize for array in (*arrays, *results))
     estimate = pl.CostEstimate(flops=2 * products * batch * heads * pairs, transcendentals=batch * heads * pairs,
                                bytes_accessed=size)
@@ -169,7 +197,7 @@ def splash_attention(window, query, key, value, documents):
     mask = splash_attention_mask.CausalMask((length, length))
     if window:
         mask = splash_attention_mask.LocalMask((length, length), (window - 1, 0), 0)
-    size = min(2048, length)  # as in the recipes
+    size = min(BLOCK, length)
     blocks = splash_attention_kernel.BlockSizes(block_q=size, block_kv=size, block_kv_compute=size, block_q_dkv=size,
                                                 block_kv_dkv=size, block_kv_dkv_compute=size,
                                                 use_fused_bwd_kernel=True)
@@ -243,7 +271,41 @@ def grouped_kernel_backward(tiles, saved, gradient):
 grouped_kernel.defvjp(grouped_kernel_forward, grouped_kernel_backward)
 
 
+def ragged(contracted, ragged_dimension, groups):
+    """A product of arrays of rows and of matrices (or of two arrays of rows), whose rows are in groups."""
+    numbers = jax.lax.RaggedDotDimensionNumbers(dot_dimension_numbers=(contracted, ((), ())),
+                                                lhs_ragged_dimensions=ragged_dimension, rhs_group_dimensions=groups)
+    return lambda sizes: lambda x, w, kind: jax.lax.ragged_dot_general(x, w, sizes, numbers, preferred_element_type=kind)
+
+
+ROWS_BY_MATRICES, ROWS_BY_TRANSPOSED = ragged(((1,), (1,)), (0,), (0,)), ragged(((1,), (2,)), (0,), (0,))
+ROWS_BY_ROWS = ragged(((0,), (0,)), (0,), ())
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def quantised_grouped_product(how, x, w, sizes):
+    kind, _ = KINDS[how.kind]
+    return narrow_product(ROWS_BY_MATRICES(sizes), narrowed(how, x, kind), narrowed(how, w, kind))
+
+
+def quantised_grouped_product_forward(how, x, w, sizes):
+    return quantised_grouped_product(how, x, w, sizes), (x, w, sizes)
+
+
+def quantised_grouped_product_backward(how, saved, gradient):
+    x, w, sizes = saved
+    kind, gradient_kind = KINDS[how.kind]
+    gradient = narrowed(how, gradient, gradient_kind)
+    return (narrow_product(ROWS_BY_TRANSPOSED(sizes), gradient, narrowed(how, w, kind)),
+            narrow_product(ROWS_BY_ROWS(sizes), narrowed(how, x, kind), gradient), None)
+
+
+quantised_grouped_product.defvjp(quantised_grouped_product_forward, quantised_grouped_product_backward)
+
+
 def grouped_product(model, name, x, w, sizes):
+    if model.quantised:
+        return quantised_grouped_product(model.quantised, x, w, sizes)
     if not model.tiles:
         return jax.lax.ragged_dot(x, w, sizes)
     return grouped_kernel(model.tiles[-3:] if name == "down" else model.tiles[:3], x, w, sizes)
@@ -320,7 +382,7 @@ def dense_mlp(model, x, w, names=("gate", "up", "down")):
     gate, up, down = names
     h = product(model, "bsd,df->bsf", x, w[up])
     h = jax.nn.silu(product(model, "bsd,df->bsf", x, w[gate])) * h if model.gated else jax.nn.gelu(h)
-    return product(model, "bsf,fd->bsd", h, w[down])
+    return checkpoint_name(product(model, "bsf,fd->bsd", h, w[down]), "mlp_out")
 
 
 def mlp(model, mesh, x, w):

@@ -35,6 +35,7 @@ says err "tpu7x-2: 32.00G of 94.75G, fits" "out of memory: a generation that has
 says out "it does not fit" "out of memory: no step without saying so"
 exits 5 "out of memory, as JSON" meshlo emulate huge.hlo --topology v2-8 --json
 json "j['fits'] is False and j['buffers'][0]['role'] and j['hbm_peak_bytes'] > j['hbm_capacity_bytes']" "out of memory, as JSON: it does not fit"
+json "any(r['what'] == 'tpu7x-2' and r['fits'] and r['step_seconds'] > 0 for r in j['remedies'])" "out of memory, as JSON: what was tried"
 cat >wide.mlir <<'MLIR'
 module @step {
   sdy.mesh @mesh = <["data"=2]>
@@ -46,6 +47,12 @@ module @step {
 MLIR
 exits 5 "out of memory on a mesh" meshlo emulate wide.mlir --topology v5e-4
 says err "v5e-8 with data=8: 8.00G of 15.75G, fits" "out of memory on a mesh: a larger one is tried"
+# bug: other generations were tried with the program as it was partitioned for this one
+exits 5 "out of memory on v5e" meshlo emulate "$SOURCE/examples/llama_8b_step.mlir.xz" --on v5e-8 --json
+json "[r['step_seconds'] for r in j['remedies'] if r['what'] == 'v6e-8'] != []" "out of memory on v5e: v6e is tried"
+tried=$(python3 -c "import json; print([r['step_seconds'] for r in json.load(open('out'))['remedies'] if r['what'] == 'v6e-8'][0])")
+exits 0 "on v6e" meshlo emulate "$SOURCE/examples/llama_8b_step.mlir.xz" --on v6e-8 --json
+json "j['step_seconds'] == $tried" "on v6e: as long as was said when it was tried"
 # bug: larger meshes were tried without the shardings of the command line
 sed 's/65536,65536/131072,65536/' huge.hlo >huger.hlo
 exits 5 "out of memory with --shard" meshlo emulate huger.hlo --topology v5e-4 --mesh data=4 --shard p0=data,-
@@ -97,7 +104,7 @@ json "j['fault'] == 'straggler:0:2' and j['step_seconds'] > j['healthy_step_seco
 
 # bug: the twelve rows of the longest operations were one and the same for the products of equal layers.
 exits 0 "longest operations" meshlo emulate "$large" --on v2-8
-says out "   30.457 ms   59.1 %  5 x 6.091 ms  dot_general.12 and 4 alike (dot), bound by matrix" "longest operations: alike ones together"
+says out "   30.457 ms   59.2 %  5 x 6.091 ms  dot_general.12 and 4 alike (dot), bound by matrix" "longest operations: alike ones together"
 
 # Without scopes nothing tells a recomputed product from another: the utilisation must not be called that of the model.
 cat >scopes.hlo <<'HLO'

@@ -25,6 +25,8 @@ follows run 0 run dot.hlo --on cpu:2 --mesh a=2 --compare eval --print --json
 follows run 1 run dot.hlo --on cpu:4 --mesh a=4 --shard p0=-,a --compare eval --rtol 0 --atol 0 --first-difference --json
 follows emulate 0 emulate "$small" --topology v5e-8 --json
 follows emulate 0 emulate dot.hlo --topology v2-8 --mesh a=4 --shard p0=a,- --fault straggler:3:1.2 --json
+printf 'HloModule huge\nENTRY main {\n  x = f32[65536,65536] parameter(0)\n  ROOT y = f32[65536,65536] add(x, x)\n}\n' >huge.hlo
+follows emulate 5 emulate huge.hlo --topology v2-8 --json
 follows trace 0 emulate "$small" --topology v2-8 --trace -
 follows explain 0 explain "$small" --json
 follows explain 0 explain "$small" --on v2-8 --json

@@ -54,8 +54,9 @@ static double expected_flops(const Step *step) {
     const double tokens = step->examples * step->sequence;
     const double attention = step->width * step->head_width * (2 * step->heads + 2 * step->key_heads);
     const double layer = 2 * tokens * (attention + 3 * step->width * step->hidden);
+    const double block = 2048;  // of an attention kernel, which takes whole blocks of the causal pairs
     const double kernels =
-        step->kernels * step->examples * step->heads * step->sequence * step->sequence * step->head_width;
+        step->kernels * step->examples * step->heads * step->sequence * (step->sequence + block) * step->head_width;
     const double again = step->recomputed * (layer - 2 * tokens * step->width * step->hidden);
     return step->layers * (3 * layer + again + kernels) + 3 * 2 * tokens * step->width * step->vocabulary;
 }

@@ -56,35 +56,61 @@ static EmuTopology *slice_of(CliContext *context, const EmuChip *chip, int64_t d
     return NULL;
 }
 
-static void print_trial(CliContext *context, const char *what, const EmuReport *report) {
-    HloText *text = &context->complaint;
-    hlo_text_format(text, "  %s: ", what);
-    emu_print_bytes(report->hbm_peak_bytes, text);
-    hlo_text_string(text, " of ");
-    emu_print_bytes(report->hbm_capacity_bytes, text);
-    if (emu_report_out_of_memory(report))
-        hlo_text_string(text, ", does not fit\n");
-    else
-        hlo_text_format(text, ", fits; a step takes %.4g s\n", (double)report->step_picoseconds * 1e-12);
+typedef HLO_VECTOR(EmuRemedy) RemedyVector;
+
+// A program and the slice whose devices have too little memory for it.
+typedef struct Misfit {
+    CliContext *context;
+    const CliProgram *program;
+    const EmuTopology *slice;
+    RemedyVector remedies;
+} Misfit;
+
+static void add_remedy(Misfit *misfit, const char *what, const EmuReport *report) {
+    const EmuRemedy remedy = {.what = hlo_arena_text(misfit->context->arena, what),
+                              .hbm_peak_bytes = report->hbm_peak_bytes,
+                              .hbm_capacity_bytes = report->hbm_capacity_bytes,
+                              .step_picoseconds = report->step_picoseconds};
+    hlo_vector_push(misfit->context->arena, &misfit->remedies, remedy);
 }
 
-// Tries generations whose devices have more memory, with the program as it is.
-static void try_generations(CliContext *context, const CliProgram *program, const EmuTopology *slice) {
+// The program on another slice. One that was written whole is partitioned anew, as `emulate` does it there.
+static void try_slice(Misfit *misfit, const EmuTopology *topology) {
+    const CliProgram *program = misfit->program;
+    if (program->was_partitioned) {
+        EmuReport *report = NULL;
+        hlo_status_free(emu_simulate(program->per_device, topology, NULL, &report));
+        if (report) add_remedy(misfit, topology->name, report);
+        emu_report_free(report);
+        return;
+    }
+    const SpmdOptions *spmd = &program->compile.spmd;
+    const CliTrialOptions options = {.topology = topology,
+                                     .mesh = {spmd->mesh, spmd->mesh_axis_count, program->device_count},
+                                     .shards = spmd->shards,
+                                     .shard_count = spmd->shard_count};
+    CliTrial trial = {0};
+    hlo_status_free(cli_trial_run(misfit->context, program->original, &options, &trial));
+    if (trial.result.report) add_remedy(misfit, topology->name, trial.result.report);
+    cli_trial_free(&trial);
+}
+
+// Tries generations whose devices have more memory.
+static void try_generations(Misfit *misfit) {
     for (int i = 0; i < EMU_GENERATION_COUNT; ++i) {
         const EmuChip *chip = emu_chip((EmuGeneration)i);
-        if (emu_chip_capacity(chip) <= emu_chip_capacity(&slice->chip)) continue;
-        EmuTopology *topology = slice_of(context, chip, program->device_count);
-        EmuReport *report = NULL;
-        if (topology) hlo_status_free(emu_simulate(program->per_device, topology, NULL, &report));
-        if (report) print_trial(context, topology->name, report);
-        emu_report_free(report);
+        if (emu_chip_capacity(chip) <= emu_chip_capacity(&misfit->slice->chip)) continue;
+        EmuTopology *topology = slice_of(misfit->context, chip, misfit->program->device_count);
+        if (topology) try_slice(misfit, topology);
         emu_topology_free(topology);
     }
 }
 
 // Tries slices of the same generation with two and four times as many devices, along each axis of the program's mesh
 // that has several: the program is laid out anew.
-static void try_meshes(CliContext *context, const CliProgram *program, const EmuTopology *slice) {
+static void try_meshes(Misfit *misfit) {
+    CliContext *context = misfit->context;
+    const CliProgram *program = misfit->program;
     CliMesh mesh = {0};
     HloStatus status = *program->mesh ? cli_mesh_parse(context, program->mesh, &mesh) : HLO_SUCCESS;
     if (status || program->was_partitioned) {
@@ -94,7 +120,7 @@ static void try_meshes(CliContext *context, const CliProgram *program, const Emu
     bool told = false;
     for (int64_t i = 0; i < mesh.count; ++i)
         for (int64_t times = 2; times <= 4 && mesh.axes[i].size > 1; times *= 2) {
-            EmuTopology *topology = slice_of(context, &slice->chip, mesh.devices * times);
+            EmuTopology *topology = slice_of(context, &misfit->slice->chip, mesh.devices * times);
             SpmdMeshAxis *axes = hlo_arena_copy(context->arena, mesh.axes, sizeof(*axes) * (size_t)mesh.count);
             axes[i].size *= times;
             const CliTrialOptions options = {.topology = topology,
@@ -104,35 +130,36 @@ static void try_meshes(CliContext *context, const CliProgram *program, const Emu
             CliTrial trial = {0};
             if (topology) status = cli_trial_run(context, program->original, &options, &trial);
             if (status && !told) {
-                hlo_text_format(&context->complaint, "  %s: %s\n", topology->name, hlo_status_message(status));
+                const EmuRemedy remedy = {.what = hlo_arena_text(context->arena, topology->name),
+                                          .error = hlo_arena_text(context->arena, hlo_status_message(status))};
+                hlo_vector_push(context->arena, &misfit->remedies, remedy);
                 told = true;  // other sizes fail for the same reason
             }
             hlo_status_free(status);
             status = HLO_SUCCESS;
             if (trial.result.report)
-                print_trial(context,
-                            hlo_arena_format(context->arena, "%s with %s=%lld", topology->name, axes[i].name,
-                                             (long long)axes[i].size),
-                            trial.result.report);
+                add_remedy(misfit,
+                           hlo_arena_format(context->arena, "%s with %s=%lld", topology->name, axes[i].name,
+                                            (long long)axes[i].size),
+                           trial.result.report);
             cli_trial_free(&trial);
             emu_topology_free(topology);
         }
 }
 
 // What would make a program fit is tried, not guessed.
-static void try_remedies(CliContext *context, const CliProgram *program, const EmuTopology *slice) {
-    HloText *text = &context->complaint;
-    const size_t mark = text->length;
-    hlo_text_string(text, "\nTried, with the same program:\n");
-    const size_t start = text->length;
-    try_meshes(context, program, slice);
-    try_generations(context, program, slice);
-    if (text->length == start) text->length = mark;
+static void try_remedies(CliContext *context, const CliProgram *program, const EmuTopology *slice, EmuReport *report) {
+    if (!emu_report_out_of_memory(report)) return;
+    Misfit misfit = {.context = context, .program = program, .slice = slice};
+    cli_progress(context, "trying other slices");
+    try_meshes(&misfit);
+    try_generations(&misfit);
+    report->remedies = misfit.remedies.items;
+    report->remedy_count = misfit.remedies.count;
 }
 
 // Files first, so that a failure to write one leaves standard output empty.
-static HloStatus write_results(CliContext *context, const EmuTopology *topology, const CliProgram *program,
-                               const EmuReport *report) {
+static HloStatus write_results(CliContext *context, const EmuTopology *topology, const EmuReport *report) {
     const char *trace = cli_text(context, "trace"), *page = cli_text(context, "report"),
                *xplane = cli_text(context, "xplane");
     bool taken;
@@ -160,7 +187,6 @@ static HloStatus write_results(CliContext *context, const EmuTopology *topology,
     }
     if (!emu_report_out_of_memory(report)) return HLO_SUCCESS;
     emu_report_write_out_of_memory(report, &context->complaint);
-    try_remedies(context, program, topology);
     context->exit_code = CLI_EXIT_OUT_OF_MEMORY;
     return HLO_SUCCESS;
 }
@@ -192,7 +218,8 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     if (simulated && strncmp(hlo_status_message(simulated), "fault '", 7) == 0)
         return hlo_status_annotate(simulated, "--fault");
     HLO_TRY(simulated);
-    HloStatus status = write_results(context, topology, program, report);
+    try_remedies(context, program, topology, report);
+    HloStatus status = write_results(context, topology, report);
     emu_report_free(report);
     return status;
 }
