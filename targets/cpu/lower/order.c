@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers sort and top-k. Comparators that compare one key are recognised; others are called. A comparator is read
-// backwards from its root. If it compares one operand's elements, as they are or made canonical as JAX does, the sort
-// works on keys (kernels/sort_keys.h), twenty times as fast as calling a computation for every comparison.
+// Lowers sort and top-k. Comparators that compare keys one after the other are recognised; others are called. A
+// comparator is read backwards from its root. If it compares operands' elements, as they are or made canonical as JAX
+// does, the sort works on keys (kernels/sort_keys.h), twenty times as fast as calling a computation for every
+// comparison.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -54,9 +55,17 @@ static const HloInstruction *strip_canonical(const HloInstruction *key, bool *ca
     return found == 0 || found == 3 ? key : NULL;
 }
 
-// Reads the key of operand i from compare(key(left i), key(right i)) or the reverse; the comparison must be strict.
-// Floats compared in partial order, which leaves NaN unordered, are sorted with NaN above infinity.
-static bool read_key(const HloInstruction *compare, CpuSortKey *key) {
+// A comparison of elements of one operand: of parameter `left` with parameter `right`.
+typedef struct Comparison {
+    int64_t left, right;
+    int32_t direction;
+    bool total;  // or of integers
+    CpuSortOrder order;
+} Comparison;
+
+// Reads compare(key(left i), key(right i)) or the reverse. Floats compared in partial order, which leaves NaN
+// unordered, are sorted with NaN above infinity.
+static bool read_comparison(const HloInstruction *compare, Comparison *read) {
     if (compare->opcode != HLO_OP_COMPARE) return false;
     const HloCompareAttributes *attributes = HLO_ATTRIBUTES(compare, Compare);
     bool left_canonical, right_canonical;
@@ -64,16 +73,58 @@ static bool read_key(const HloInstruction *compare, CpuSortKey *key) {
     const HloInstruction *right = strip_canonical(compare->operands[1], &right_canonical);
     if (!left || !right || left->opcode != HLO_OP_PARAMETER || right->opcode != HLO_OP_PARAMETER) return false;
     const int64_t a = hlo_parameter_number(left), b = hlo_parameter_number(right);
-    const bool less = attributes->direction == HLO_ComparisonDirection_LT;
-    if (a / 2 != b / 2 || a == b || (!less && attributes->direction != HLO_ComparisonDirection_GT)) return false;
+    if (a / 2 != b / 2 || a == b || left_canonical != right_canonical) return false;
+    if (hlo_type_is_complex(left->shape->type)) return false;
     const bool floating = hlo_type_is_float(left->shape->type);
     const bool total = attributes->type == HLO_ComparisonType_TOTALORDER;
-    if (left_canonical != right_canonical) return false;
-    if (hlo_type_is_complex(left->shape->type)) return false;
-    key->operand = (int)(a / 2);
-    key->descending = less != (a < b);
-    key->order = floating && (left_canonical || !total) ? CPU_SORT_NUMERIC : CPU_SORT_TOTAL;
+    *read = (Comparison){.left = a,
+                         .right = b,
+                         .direction = attributes->direction,
+                         .total = total || !floating,
+                         .order = floating && (left_canonical || !total) ? CPU_SORT_NUMERIC : CPU_SORT_TOTAL};
     return true;
+}
+
+// Reads the key of an operand from a strict comparison.
+static bool read_key(const HloInstruction *compare, CpuSortKey *key) {
+    Comparison read;
+    if (!read_comparison(compare, &read)) return false;
+    const bool less = read.direction == HLO_ComparisonDirection_LT;
+    if (!less && read.direction != HLO_ComparisonDirection_GT) return false;
+    key->operand = (int)(read.left / 2);
+    key->descending = less != (read.left < read.right);
+    key->order = read.order;
+    return true;
+}
+
+// Whether `equal` tests if the elements that `strict` compares are equal, both in a total order.
+static bool tests_equality(const HloInstruction *equal, const HloInstruction *strict) {
+    Comparison a, b;
+    return read_comparison(equal, &a) && read_comparison(strict, &b) && a.total && b.total &&
+           a.direction == HLO_ComparisonDirection_EQ && a.left / 2 == b.left / 2 && a.order == b.order;
+}
+
+// Finds x and y such that the instruction is or(x, and(x tests equality, y)), with the operands in any order.
+static bool split_keys(const HloInstruction *either, const HloInstruction **first, const HloInstruction **rest) {
+    if (either->opcode != HLO_OP_OR) return false;
+    for (int i = 0; i < 4; i++) {
+        const HloInstruction *strict = either->operands[i / 2], *both = either->operands[1 - i / 2];
+        if (both->opcode != HLO_OP_AND || !tests_equality(both->operands[i % 2], strict)) continue;
+        *first = strict;
+        *rest = both->operands[1 - i % 2];
+        return true;
+    }
+    return false;
+}
+
+// Reads the keys of a comparator, the most significant first, and returns their number: 0 if it is no comparison of at
+// most `most` keys.
+static int read_keys(const HloInstruction *root, CpuSortKey *keys, int most) {
+    const HloInstruction *first, *rest = root;
+    int count = 0;
+    while (count < most && split_keys(rest, &first, &rest))
+        if (!read_key(first, &keys[count++])) return 0;
+    return count < most && read_key(rest, &keys[count]) ? count + 1 : 0;
 }
 
 // ---- sort
@@ -88,17 +139,15 @@ static CpuSort *new_sort(CpuLowering *lowering, const CpuNode *node, int32_t cou
     assert(count > 0 && dimension >= 0);
     const HloShape *shape = node->operands[0]->shape;
     CpuSort *sort = HLO_ARENA_NEW(lowering->arena, CpuSort, 1);
-    CpuSortKey *key = HLO_ARENA_NEW(lowering->arena, CpuSortKey, 1);
+    CpuSortKey *keys = HLO_ARENA_NEW(lowering->arena, CpuSortKey, count);
     HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, count);
     for (int32_t i = 0; i < count; i++) types[i] = node->operands[i]->shape->type;
     *sort = (CpuSort){.outer = 1, .length = shape->dims[dimension], .inner = 1, .count = count, .types = types};
     for (int64_t d = 0; d < dimension; d++) sort->outer *= shape->dims[d];
     for (int64_t d = dimension + 1; d < shape->rank; d++) sort->inner *= shape->dims[d];
-    if (read_key(node->instruction->called[0]->root, key)) {
-        sort->keys = key;
-        sort->key_count = 1;
-        return sort;
-    }
+    sort->keys = keys;
+    sort->key_count = read_keys(node->instruction->called[0]->root, keys, count);
+    if (sort->key_count) return sort;
     const CpuScalarFunction *function = cpu_scalar_compile(lowering, node->instruction->called[0]);
     if (!function) return NULL;
     sort->less = cpu_scalar_less;
@@ -233,7 +282,7 @@ static HloStatus run_approximate_top_k(const void *data, void *const *arguments,
     const CpuSort *sort = kernel->sort;
     const void *const *inputs = (const void *const *)arguments;
     void *const *outputs = arguments + 2 * sort->count;
-    if (sort->key_count && sort->inner == 1) return pick_rows(pool, kernel, outputs, inputs);
+    if (sort->key_count == 1 && sort->inner == 1) return pick_rows(pool, kernel, outputs, inputs);
     return sort_and_truncate(pool, kernel, outputs, inputs);
 }
 
