@@ -2,6 +2,7 @@
 // Small matrices of a batch get the bits that each gets alone, whatever their number: also matrices without pivots,
 // ones that are not definite, and ones with NaN and infinities.
 #include <criterion/criterion.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -180,6 +181,43 @@ Test(cpu_abreast, matrices_of_a_batch_have_the_bits_of_one, .timeout = 120) {
             check_qr_and_eigh(s, i);
             s.columns = sides[i % HLO_COUNT_OF(sides)];
             for (int form = (int)(i % 5); form < 16; form += 5) check_solve(&s, form);
+        }
+        cpu_pool_free(s.pool);
+    }
+}
+
+// Reflects a vector by itself, as a matrix with one column, and below it zeros.
+static void check_reflection(Sizes *s, const double *x, int64_t n) {
+    enum { kLarge = CPU_ABREAST_QR + 1 };
+    const CpuMatrix matrix = {.type = s->type};
+    void *array = new_array(s, kLarge), *small = new_array(s, kLarge), *large = new_array(s, kLarge),
+         *tau = new_array(s, 1), *large_tau = new_array(s, 1);
+    for (int64_t i = 0; i < kLarge; i++) set(s, array, i, i < n ? x[i] : 0);
+    cr_assert_null(cpu_qr(s->pool, s->type, 1, n, 1, small, tau, array));
+    cr_assert_null(cpu_qr(s->pool, s->type, 1, kLarge, 1, large, large_tau, array));
+    for (int64_t i = 0; i <= n; i++) {
+        const double here = creal(i < n ? cpu_matrix_get(&matrix, small, i) : cpu_matrix_get(&matrix, tau, 0)),
+                     there = creal(i < n ? cpu_matrix_get(&matrix, large, i) : cpu_matrix_get(&matrix, large_tau, 0));
+        cr_assert(fabs(here - there) <= 1e-5 * fabs(there) + 2 * FLT_TRUE_MIN, "%g %g %g: element %d is %g and not %g",
+                  x[0], x[1], x[2], (int)i, here, there);
+        cr_assert(!here || signbit(here) == signbit(there));
+    }
+    hlo_free(array), hlo_free(small), hlo_free(large), hlo_free(tau), hlo_free(large_tau);
+}
+
+// The diagonal of R has the sign that is opposite to that of a first element of zero, and is reflected to if the others
+// are faint, as in large matrices and in LAPACK.
+Test(cpu_abreast, reflections_have_the_signs_of_large_matrices) {
+    static const double numbers[] = {0, -0.0, 1, -3, 1e-30, -1e-30, 1e30, -1e37, 1e-44};
+    enum { kNumbers = HLO_COUNT_OF(numbers) };
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        Sizes s = {.pool = NULL, .count = 1};
+        cr_assert_null(cpu_pool_new_with(1, set, &s.pool));
+        for (int i = 0; i < 2 * kNumbers * kNumbers * kNumbers; i++) {
+            const double x[] = {numbers[i / 2 % kNumbers], numbers[i / 2 / kNumbers % kNumbers],
+                                numbers[i / 2 / kNumbers / kNumbers]};
+            s.type = i % 2 ? HLO_F64 : HLO_F32;
+            for (int64_t n = 1; n <= 3; n++) check_reflection(&s, x, n);
         }
         cpu_pool_free(s.pool);
     }

@@ -239,7 +239,7 @@ CaseTest(Case *c, decompositions, eigh) {
 }
 
 Test(decompositions, eigh_of_extreme_sizes_and_nan) {
-    for (int exponent = -120; exponent <= 120; exponent += 60) {
+    for (int exponent = -126; exponent <= 126; exponent += 63) {
         const float a[4] = {ldexpf(2, exponent), ldexpf(1, exponent), ldexpf(1, exponent), ldexpf(2, exponent)};
         float v[4], w[2];
         cr_assert_null(cpu_eigh(NULL, HLO_F32, 1, 2, true, true, v, w, NULL, a));
@@ -298,11 +298,11 @@ typedef struct HardCase {
 } HardCase;
 
 CaseList(decompositions, eigh_of_hard_matrices) {
-    static const int64_t sizes[] = {49, 50, 97, 130, 211};
-    HardCase *cases = cr_malloc(sizeof(HardCase) * kHardCount * 10);
+    static const int64_t sizes[] = {2, 3, 5, 8, 49, 50, 97, 130, 211};
+    HardCase *cases = cr_malloc(sizeof(HardCase) * kHardCount * 2 * HLO_COUNT_OF(sizes));
     size_t count = 0;
     for (int kind = 0; kind < kHardCount; kind++)
-        for (int s = 0; s < 5; s++)
+        for (size_t s = 0; s < HLO_COUNT_OF(sizes); s++)
             for (int wide = 0; wide < 2; wide++) cases[count++] = (HardCase){kind, wide ? HLO_F64 : HLO_F32, sizes[s]};
     return cr_make_param_array(HardCase, cases, count);
 }

@@ -37,6 +37,9 @@ typedef struct CpuView {
     const int64_t *strides;  // in elements of the array's own memory
 } CpuView;
 
+// A copy of a side of a product pays from this many multiplications on, and from this many per element that it moves.
+enum { CPU_COPY_MULTIPLICATIONS = 4096, CPU_COPY_REUSE = 4 };
+
 // The rows of one side of a product that are not zeros, one range of them for each group.
 typedef struct CpuRowRanges {
     int64_t group, row;  // dimensions of the view of that side

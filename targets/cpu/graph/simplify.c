@@ -256,10 +256,10 @@ static bool find_ranges(const CpuArray *predicates, CpuRowRanges *dimensions, Cp
     return false;
 }
 
-// Whether the dot sums over the groups and one more dimension, and has kernels, and enough work that a copy of the left
-// side would pay: such a copy is made where zeros matter, as they do beside infinities.
+// Whether the dot sums over the groups and one more dimension, and has kernels, and enough work that two copies of the
+// left side would pay: where zeros matter, as they do beside infinities, it is copied for each group and then packed.
 static bool takes_ranges(const CpuNode *dot, const CpuRowRanges *dimensions) {
-    enum { kLeastUses = 8 };
+    enum { kLeastReuse = 2 * CPU_COPY_REUSE };
     const HloDotAttributes *attributes = HLO_ATTRIBUTES(dot->instruction, Dot);
     const CpuArray *left = dot->operands[0], *right = dot->operands[1], *result = dot->results[0];
     double multiplications = (double)result->elements;
@@ -271,8 +271,8 @@ static bool takes_ranges(const CpuNode *dot, const CpuRowRanges *dimensions) {
     }
     return attributes->lhs_contracting.count == 2 && hlo_ints_contain(attributes->lhs_contracting, dimensions->group) &&
            !hlo_ints_contain(attributes->lhs_contracting, dimensions->row) &&
-           !hlo_ints_contain(attributes->lhs_batch, dimensions->row) &&
-           multiplications >= kLeastUses * ((double)left->elements + (double)right->elements);
+           !hlo_ints_contain(attributes->lhs_batch, dimensions->row) && multiplications >= CPU_COPY_MULTIPLICATIONS &&
+           multiplications >= kLeastReuse * ((double)left->elements + (double)right->elements);
 }
 
 // Lets the dot multiply the rows of each group with the group's matrix only, if its left side is select(the row is in

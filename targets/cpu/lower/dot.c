@@ -309,9 +309,6 @@ static CpuView pack_side(HloArena *arena, const CpuView *view, HloInts batch, Hl
     return (CpuView){rank, view->dims, strides};
 }
 
-// Packing pays from this many multiplications on, and from this many per element that it moves.
-enum { kLeastPacked = 4096, kLeastReuse = 4 };
-
 // Copies the smaller side if the other's contracting dimensions merge into one in some order, else both; `dot` and
 // `views` then describe the dot of the copies. Returns false if a loop is as good.
 static bool plan_packing(HloArena *arena, const CpuNode *node, HloDotAttributes *dot, CpuView *views,
@@ -328,7 +325,7 @@ static bool plan_packing(HloArena *arena, const CpuNode *node, HloDotAttributes 
     }
     const int kept = fits[0] && (!fits[1] || elements[0] >= elements[1]) ? 0 : fits[1] ? 1 : -1;
     const double moved = kept < 0 ? elements[0] + elements[1] : elements[1 - kept];
-    if (multiplications < kLeastPacked || multiplications < kLeastReuse * moved) return false;
+    if (multiplications < CPU_COPY_MULTIPLICATIONS || multiplications < CPU_COPY_REUSE * moved) return false;
     const int64_t *order = orders[kept < 0 ? 0 : kept];
     dot->lhs_contracting = reordered(arena, summed[0], order);
     dot->rhs_contracting = reordered(arena, summed[1], order);
