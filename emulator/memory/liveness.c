@@ -422,30 +422,54 @@ static void copy_operand(EmuLiveness *liveness, const HloInstruction *instructio
     if (copy->last < liveness->now) copy->last = liveness->now;
 }
 
+// Whether an array is the positions of elements along a dimension, as libtpu makes them for a stable sort.
+static bool is_positions(const HloInstruction *array, int64_t dimension) {
+    return hlo_is(array, HLO_OP_IOTA) && array->shape->type == HLO_S32 &&
+           HLO_ATTRIBUTES(array, Iota)->dimension == dimension;
+}
+
 // A stable sort also sorts the positions of its elements, unless they are among its operands. Nothing reads them
 // afterwards. Such a result is in HBM [RT].
 static void add_positions(EmuLiveness *liveness, const HloInstruction *instruction) {
     if (!hlo_is(instruction, HLO_OP_SORT) || !HLO_ATTRIBUTES(instruction, Sort)->is_stable) return;
     for (int32_t i = 0; i < instruction->operand_count; i++)
-        if (hlo_is(instruction->operands[i], HLO_OP_IOTA)) return;
+        if (is_positions(instruction->operands[i], HLO_ATTRIBUTES(instruction, Sort)->dimensions.items[0])) return;
     HloShape *positions = hlo_arena_copy(liveness->arena, instruction->operands[0]->shape, sizeof(*positions));
     positions->type = HLO_S32;
     new_buffer(liveness, instruction, positions, 0)->is_pinned = true;
 }
 
-// What a gather picks of widened results of a product it reads as they were before. The product writes them both ways
-// if others read them widened, as the logits of a cross entropy [RT].
+// Users of an array that are looked at for one that is not a gather.
+#define MOST_USERS_LOOKED_AT 64
+
+// Whether an array has a user that is neither a gather nor `view`.
+static bool has_other_users(const HloInstruction *array, const HloInstruction *view) {
+    for (int64_t i = 0; i < array->users.count && i < MOST_USERS_LOOKED_AT; i++) {
+        const HloInstruction *user = array->users.items[i];
+        if (user != view && !hlo_is(user, HLO_OP_GATHER)) return true;
+    }
+    return false;
+}
+
+// What a gather picks of widened results of a product it reads as they were before, if others read them widened, as the
+// logits of a cross entropy: the product writes them both ways [RT]. All that read them narrow read the same array.
 static void add_narrow_results(EmuLiveness *liveness, const HloInstruction *gather) {
     if (!hlo_is(gather, HLO_OP_GATHER)) return;
-    const HloInstruction *wide = gather->operands[0];
-    while (emu_is_view(wide)) wide = wide->operands[0];
-    if (!hlo_is(wide, HLO_OP_CONVERT) || wide->users.count < 2) return;
+    const HloInstruction *wide = gather->operands[0], *view = NULL;
+    for (; emu_is_view(wide); wide = wide->operands[0]) view = wide;
+    if (!hlo_is(wide, HLO_OP_CONVERT) || !has_other_users(wide, view)) return;
     const HloInstruction *product = wide->operands[0];
     const EmuLeaves *leaves = emu_liveness_leaves(liveness, wide);
     const bool widens = hlo_type_info(product->shape->type)->bits < hlo_type_info(wide->shape->type)->bits;
     if (!hlo_is(product, HLO_OP_DOT) || !widens || leaves->count != 1) return;
     if (leaves->items[0]->buffer.instruction != wide) return;
-    new_buffer(liveness, gather, product->shape, 0)->first = leaves->items[0]->first;
+    EmuLeaves *narrow = emu_liveness_leaves(liveness, product);
+    if (!narrow->count) {
+        *narrow = new_leaves(liveness, 1);
+        narrow->items[0] = new_buffer(liveness, product, product->shape, 0);
+        narrow->items[0]->first = leaves->items[0]->first;
+    }
+    if (narrow->items[0]->last < liveness->now) narrow->items[0]->last = liveness->now;
 }
 
 // Keeps everything that a kernel reads alive until it has run. It is called for every kernel in order, so `last` ends

@@ -161,19 +161,38 @@ Test(emulator_kept, bug_several_products_make_exponentials_of_transposed_scores)
 
 // bug: a gather read widened results of a product as others do. It reads them as they were before, which the product
 // writes, too: the logits of a cross entropy are in memory both ways.
+// bug: every gather read narrow logits of its own, also beside those that are a result; and gathers that nothing reads
+// the widened logits beside read narrow ones.
+#define LOGITS                                                                                                      \
+    "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n"              \
+    "most { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a,b) }\n"                      \
+    "ENTRY e { h = bf16[2048,512] parameter(0)\n w = bf16[512,8192] parameter(1)\n i = s32[2048,2] parameter(2)\n " \
+    "j = s32[2048,2] parameter(3)\n z = bf16[2048,8192] dot(h,w), lhs_contracting_dims={1}, "                       \
+    "rhs_contracting_dims={0}\n f = f32[2048,8192] convert(z)\n"
+#define SUM                                                                                                          \
+    "low = f32[] constant(-inf)\n m = f32[2048] reduce(f,low), dimensions={1}, to_apply=most\n mb = f32[2048,8192] " \
+    "broadcast(m), dimensions={0}\n d = f32[2048,8192] subtract(f,mb)\n x = f32[2048,8192] exponential(d)\n "        \
+    "zero = f32[] constant(0)\n s = f32[2048] reduce(x,zero), dimensions={1}, to_apply=add\n "
+#define PICKED(name, at)                                                          \
+    name " = f32[2048] gather(f," at                                              \
+         "), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, " \
+         "index_vector_dim=1, slice_sizes={1,1}\n "
 Test(emulator_kept, bug_logits_of_a_cross_entropy_are_kept_both_ways) {
-    static const char program[] =
-        "HloModule t\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a,b) }\n"
-        "most { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a,b) }\n"
-        "ENTRY e { h = bf16[2048,512] parameter(0)\n w = bf16[512,8192] parameter(1)\n i = s32[2048,2] parameter(2)\n "
-        "z = bf16[2048,8192] dot(h,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n "
-        "f = f32[2048,8192] convert(z)\n low = f32[] constant(-inf)\n m = f32[2048] reduce(f,low), dimensions={1}, "
-        "to_apply=most\n mb = f32[2048,8192] broadcast(m), dimensions={0}\n d = f32[2048,8192] subtract(f,mb)\n "
-        "x = f32[2048,8192] exponential(d)\n zero = f32[] constant(0)\n s = f32[2048] reduce(x,zero), dimensions={1}, "
-        "to_apply=add\n g = f32[2048] gather(f,i), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, "
-        "index_vector_dim=1, slice_sizes={1,1}\n ROOT r = (f32[2048], f32[2048]) tuple(s,g) }";
-    cr_assert_eq(temporaries(program, "v5p-8") / MIB, 96);
+    static const struct {
+        const char *text;
+        int64_t mebibytes;
+    } rows[] = {
+        {LOGITS SUM PICKED("g", "i") "ROOT r = (f32[2048], f32[2048]) tuple(s,g) }", 96},
+        {LOGITS SUM PICKED("g", "i") PICKED("k", "j") "ROOT r = (f32[2048], f32[2048], f32[2048]) tuple(s,g,k) }", 96},
+        {LOGITS SUM PICKED("g", "i") "ROOT r = (f32[2048], f32[2048], bf16[2048,8192]) tuple(s,g,z) }", 64},
+        {LOGITS PICKED("g", "i") PICKED("k", "j") "ROOT r = (f32[2048], f32[2048]) tuple(g,k) }", 64},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        cr_expect_eq(temporaries(rows[i].text, "v5p-8") / MIB, rows[i].mebibytes, "row %zu", i);
 }
+#undef LOGITS
+#undef SUM
+#undef PICKED
 
 // bug: only stable sorts of one array made positions.
 Test(emulator_kept, bug_stable_sorts_of_keys_and_values_make_positions) {
@@ -190,6 +209,19 @@ Test(emulator_kept, bug_stable_sorts_of_keys_and_values_make_positions) {
     cr_expect_eq(temporaries(sort, "v6e-1"), MIB / 2);
     cr_expect_eq(temporaries(with_positions, "v6e-1"), 0);
 }
+
+// bug: any iota among the operands of a stable sort took the place of the positions.
+Test(emulator_kept, bug_only_positions_along_the_sorted_dimension_are_those_of_a_stable_sort) {
+#define SORT(type, dimension)                                                                                       \
+    "HloModule t\nless { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = " type "[] parameter(2)\n d = " type \
+    "[] parameter(3)\n ROOT l = pred[] compare(a,b), direction=LT }\nENTRY e { k = f32[64,2048] parameter(0)\n i "  \
+    "= " type "[64,2048] iota(), iota_dimension=" dimension "\n ROOT s = (f32[64,2048], " type                      \
+    "[64,2048]) sort(k,i), dimensions={1}, is_stable=true, to_apply=less }"
+    cr_expect_eq(temporaries(SORT("s32", "1"), "v6e-1"), 0);
+    cr_expect_eq(temporaries(SORT("s32", "0"), "v6e-1"), MIB / 2);
+    cr_expect_eq(temporaries(SORT("u32", "1"), "v6e-1"), MIB / 2);
+}
+#undef SORT
 
 // bug: what kernels of users read and make was in HBM. libtpu has it in VMEM, like that of its own kernels; what other
 // calls read is in HBM.
