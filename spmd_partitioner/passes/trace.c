@@ -76,12 +76,10 @@ static bool is_zero(HloArena *scratch, const Part *part, HloInstruction *array) 
     Part zero = *part;
     zero.array = array;
     if (!hlo_is(array, HLO_OP_PAD) || enter_pad(scratch, &zero) != PLACE_PADDING) return false;
-    const HloInstruction *value = array->operands[1];
-    if (!hlo_is(value, HLO_OP_CONSTANT) || hlo_type_bytes(value->shape->type) == 0) return false;
-    const char *bytes = hlo_constant_literal(value)->data;
-    for (int64_t i = 0; i < hlo_type_bytes(value->shape->type); i++)
-        if (bytes[i]) return false;
-    return true;
+    if (!hlo_is(array->operands[1], HLO_OP_CONSTANT)) return false;
+    const HloLiteral *value = hlo_constant_literal(array->operands[1]);
+    // f8e8m0fnu has no zero: there these bits are the least number.
+    return hlo_literal_is_zero(value) && hlo_literal_get_complex(value, 0) == 0;
 }
 
 // Goes from the sum of two arrays to the one that the other adds zeros to.
@@ -90,7 +88,8 @@ static bool enter_sum(HloArena *scratch, Part *part) {
     for (int32_t i = 0; i < 2; i++) {
         if (!is_zero(scratch, part, sum->operands[i])) continue;
         part->array = sum->operands[1 - i];
-        part->adds_zero |= hlo_is(sum, HLO_OP_ADD) && hlo_type_kind(sum->shape->type) == HLO_KIND_FLOAT;
+        const HloType type = sum->shape->type;
+        part->adds_zero |= hlo_type_is_float(type) || hlo_type_is_complex(type);
         return true;
     }
     return false;

@@ -118,6 +118,37 @@ CaseTest(const int *number, shifts, scans) {
     hlo_text_free(&scan.text);
 }
 
+// ---- sums with zero
+
+// An array of `Type`, put between the elements of itself and shifted by one: a shard's last element is one of the
+// array's, plus `Zero`. Its elements are made of v, which is made of k, `Number` everywhere; `Back` makes numbers of h.
+#define INTERLEAVED(Type, Number, Value, Elements, Zero, Back)                                                      \
+    "HloModule m, num_partitions=4\nENTRY e {\n x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n n = f32[] "  \
+    "constant(" Number ")\n b = f32[8] broadcast(n), dimensions={}\n k = f32[8] clamp(b, x, b)\n v = f32[8] " Value \
+    "\n p = " Type "[8] " Elements ", sharding={devices=[4]<=[4]}\n z = " Type "[] constant(" Zero ")\n e = " Type  \
+    "[16] pad(p, z), padding=0_1_1\n o = " Type "[16] pad(p, z), padding=1_0_1\n i = " Type                         \
+    "[16] add(e, o), sharding={devices=[4]<=[4]}\n s = " Type "[15] slice(i), slice={[0:15]}\n h = " Type           \
+    "[16] pad(s, z), padding=1_0\n r = f32[16] " Back                                                               \
+    "\n c = f32[] constant(1)\n y = f32[16] broadcast(c), dimensions={}\n ROOT d = f32[16] divide(y, r), "          \
+    "sharding={devices=[4]<=[4]}\n}\n"
+#define LEAST "5.8774717541114375e-39"
+
+static const struct {
+    const char *name, *text;
+} interleaved[] = {
+    {"negative zeros", INTERLEAVED("f32", "0", "negate(k)", "copy(v)", "0", "copy(h)")},
+    {"complex negative zeros", INTERLEAVED("c64", "0", "negate(k)", "complex(v, v)", "(0,0)", "real(h)")},
+    {"a type without zero", INTERLEAVED("f8e8m0fnu", LEAST, "copy(k)", "convert(v)", LEAST, "convert(h)")},
+};
+
+CaseList(shifts, interleaved) {
+    return cases_numbered(HLO_COUNT_OF(interleaved));
+}
+
+CaseTest(const int *number, shifts, interleaved) {
+    check_partitioned(interleaved[*number].text, NULL, 7);
+}
+
 // ---- random ones
 
 // Appends the rotation of an array by `by` elements along a dimension; its name.
