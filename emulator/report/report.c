@@ -266,15 +266,20 @@ static void print_flops(double flops, HloText *text) {
 typedef struct Alike {
     const EmuOp *first;
     int64_t count;
+    double total;  // of all of them, in picoseconds
 } Alike;
 
-static double total_of(const Alike *alike) {
-    return (double)alike->first->duration * (double)alike->first->count * (double)alike->count;
+// To three digits: equal products differ by less, by where their operands are.
+static int64_t rounded(int64_t duration) {
+    int64_t unit = 1;
+    while (duration / unit >= 1000) unit *= 10;
+    return (duration + unit / 2) / unit * unit;
 }
 
 static int compare_looks(const void *left, const void *right) {
     const EmuOp *a = ((const Alike *)left)->first, *b = ((const Alike *)right)->first;
-    if (a->duration != b->duration) return a->duration < b->duration ? -1 : 1;
+    const int64_t time_a = rounded(a->duration), time_b = rounded(b->duration);
+    if (time_a != time_b) return time_a < time_b ? -1 : 1;
     if (a->count != b->count) return a->count < b->count ? -1 : 1;
     if (a->bound != b->bound) return a->bound < b->bound ? -1 : 1;
     const int by_opcode = strcmp(a->opcode, b->opcode);
@@ -289,7 +294,7 @@ static int compare_places(const void *left, const void *right) {
 }
 
 static int compare_totals(const void *left, const void *right) {
-    const double a = total_of(left), b = total_of(right);
+    const double a = ((const Alike *)left)->total, b = ((const Alike *)right)->total;
     const EmuOp *p = ((const Alike *)left)->first, *q = ((const Alike *)right)->first;
     return a != b ? (a < b) - (a > b) : (p > q) - (p < q);
 }
@@ -299,13 +304,15 @@ static int64_t list_longest(const EmuReport *report, Alike *list) {
     int64_t count = 0, kinds = 0;
     for (int64_t i = 0; i < report->op_count; i++)
         if (report->ops[i].bound != EMU_BOUND_NONE && report->ops[i].duration > 0)
-            list[count++] = (Alike){&report->ops[i], 1};
+            list[count++] = (Alike){&report->ops[i], 1, (double)report->ops[i].duration * (double)report->ops[i].count};
     qsort(list, (size_t)count, sizeof *list, compare_places);
     for (int64_t i = 0; i < count; i++) {
-        if (kinds && compare_looks(&list[kinds - 1], &list[i]) == 0)
-            list[kinds - 1].count++;
-        else
+        if (!kinds || compare_looks(&list[kinds - 1], &list[i]) != 0) {
             list[kinds++] = list[i];
+            continue;
+        }
+        list[kinds - 1].count++;
+        list[kinds - 1].total += list[i].total;
     }
     qsort(list, (size_t)kinds, sizeof *list, compare_totals);
     return kinds;
@@ -313,13 +320,13 @@ static int64_t list_longest(const EmuReport *report, Alike *list) {
 
 static void print_alike(const EmuReport *report, const Alike *alike, HloText *text) {
     const EmuOp *op = alike->first;
-    const double total = total_of(alike), step = (double)report->step_picoseconds;
+    const double total = alike->total, step = (double)report->step_picoseconds;
     emu_print_time_in_column(total < 9e18 ? (int64_t)total : INT64_MAX, 12, text);
     hlo_text_format(text, "  %5.1f %%  ", step > 0 ? 100 * total / step : 0);
     if (alike->count > 1) hlo_text_format(text, "%lld x ", (long long)alike->count);
     if (op->count != 1) hlo_text_format(text, "%lld x ", (long long)op->count);
     if (alike->count > 1 || op->count != 1) {
-        emu_print_time(op->duration, text);
+        emu_print_time((int64_t)(total / (double)alike->count / (double)op->count + 0.5), text);
         hlo_text_string(text, "  ");
     }
     hlo_text_string(text, op->name);

@@ -12,7 +12,8 @@ SHARED=${MESHLO_SHARED:-$SOURCE/../shared}
 export MESHLO SOURCE SHARED LC_ALL=C NO_COLOR=1
 unset MESHLO_FLAGS MESHLO_TOPOLOGY MESHLO_NUMERICS MESHLO_NUM_THREADS MESHLO_BLAS MESHLO_GENERATED_CODE XLA_FLAGS
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+missing=$(mktemp)
+trap 'rm -rf "$work" "$missing"' EXIT
 cd "$work" || exit 1
 passed=0
 failed=0
@@ -96,6 +97,12 @@ check() {
     report $? "$name" "$message"
 }
 
+# A misspelt check must not pass. Bash calls this in a process of its own, which cannot count.
+command_not_found_handle() {
+    echo "$1: command not found" | tee -a "$missing" >&2
+    return 127
+}
+
 topics=("$@")
 [ ${#topics[@]} -gt 0 ] || topics=("$here"/test_*.sh)
 for topic in "${topics[@]}"; do
@@ -104,5 +111,7 @@ for topic in "${topics[@]}"; do
     # shellcheck disable=SC1090
     . "$topic"
 done
+[ ! -s "$missing" ]
+report $? "all commands of the checks exist" "$(cat "$missing")"
 echo "[====] Synthesis: Tested: $((passed + failed)) | Passing: $passed | Failing: $failed | Crashing: 0"
 [ "$failed" = 0 ]
