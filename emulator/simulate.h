@@ -167,8 +167,8 @@ typedef struct EmuReport {
     // BufferAssignmentProto, which XLA's tools read. NULL if the program has no protobuf form.
     const void *program;
     size_t program_length;
-    // Set by who tries them, for what writes the report; emu_simulate() tries none. They must live as long as the
-    // report.
+    // The caller that tries them sets these before it writes the report; emu_simulate() tries none. They are borrowed
+    // and must outlive the report.
     const EmuRemedy *remedies;
     int64_t remedy_count;
     HloArena *arena;
