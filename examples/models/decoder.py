@@ -36,7 +36,7 @@ POLICIES = jax.checkpoint_policies
 @dataclasses.dataclass(frozen=True)
 class Quantised:
     kind: str  # "fp8": float8_e4m3fn, and float8_e5m2 for gradients; or "int8"
-    largest: float = 0  # what the largest number of the type stands for; 0: the largest of each array, found in each step
+    largest: float = 0  # the value that the largest number of the type represents; 0: the largest of each array, found in each step
 
 
 @dataclasses.dataclass
