@@ -44,14 +44,10 @@ static Place step_into(const HloPadDimension *pad, int64_t operand, int64_t d, P
 }
 
 static Part copy_part(HloArena *scratch, const Part *part) {
-    const int32_t rank = part->array->shape->rank;
+    const size_t size = (size_t)part->array->shape->rank * sizeof(*part->starts);
     Part copy = *part;
-    copy.starts = HLO_ARENA_NEW(scratch, int64_t, rank);
-    copy.strides = HLO_ARENA_NEW(scratch, int64_t, rank);
-    for (int32_t d = 0; d < rank; d++) {
-        copy.starts[d] = part->starts[d];
-        copy.strides[d] = part->strides[d];
-    }
+    copy.starts = hlo_arena_copy(scratch, part->starts, size);
+    copy.strides = hlo_arena_copy(scratch, part->strides, size);
     return copy;
 }
 
