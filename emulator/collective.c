@@ -279,17 +279,6 @@ static void time_rings(Timing *timing, const EmuGroups *groups, HloOpcode opcode
     if (opcode != HLO_OP_REDUCE_SCATTER) ring_pass(timing, groups, splits, parts, RING_GATHER, bytes);
 }
 
-// Loads an exchange of blocks between `count` members, of which every stride-th sends, pair by pair.
-static int64_t load_pairs(EmuLoads *loads, const int64_t *members, int64_t count, int64_t stride, EmuAmount block) {
-    int64_t longest = 0;
-    for (int64_t i = 0; i < count; i += stride)
-        for (int64_t j = 0; j < count; j++) {
-            const int64_t hops = emu_load_route(loads, members[i], members[j], block);
-            if (hops > longest) longest = hops;
-        }
-    return longest;
-}
-
 // Times an all-to-all: every member sends a block to every other. On a grid, routes go axis by axis, so that each axis
 // can be loaded separately. In a twisted torus the shortest routes do not go axis by axis.
 static void time_exchange(Timing *timing, const EmuGroups *groups) {
@@ -313,7 +302,7 @@ static void time_exchange(Timing *timing, const EmuGroups *groups) {
         const EmuAmount sent = emu_amount_times(timing->loads, block, (double)stride);
         if (!grid.is_grid)
             hops = by_axes ? emu_load_exchange(exchange, group.items, group.count, stride, sent)
-                           : load_pairs(timing->loads, group.items, group.count, stride, sent);
+                           : emu_load_pairs(timing->loads, group.items, group.count, stride, sent);
         if (hops > longest) longest = hops;
     }
     emu_loads_end_stage(timing->loads);

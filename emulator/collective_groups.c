@@ -13,13 +13,13 @@ static int64_t coordinate(const EmuDevice *device, int axis) {
     return axis < 3 ? device->coords[axis] : device->core_on_chip;
 }
 
-// Collects the distinct coordinates along an axis, ascending; returns how many.
-static int64_t distinct(const EmuNetwork *network, const int64_t *places, int64_t count, int axis, int64_t *values) {
+int64_t emu_distinct_coordinates(const EmuTopology *topology, const int64_t *places, int64_t count, int axis,
+                                 int64_t *values) {
     assert(count > 0 && axis >= 0 && values);
     bool seen[EMU_MAX_AXIS] = {false};
     int64_t found = 0, last = 0;
     for (int64_t i = 0; i < count; i++) {
-        const int64_t at = coordinate(&network->topology->devices[places[i]], axis);
+        const int64_t at = coordinate(&topology->devices[places[i]], axis);
         assert(at >= 0 && at < EMU_MAX_AXIS);
         seen[at] = true;
         if (at > last) last = at;
@@ -49,7 +49,7 @@ EmuGrid emu_find_grid(EmuNetwork *network, const int64_t *places, int64_t count)
     EmuGrid grid = {.count = count};
     int64_t values[EMU_GRID_AXES][EMU_MAX_AXIS], product = 1;
     for (int axis = 0; axis < EMU_GRID_AXES; axis++) {
-        grid.sizes[axis] = distinct(network, places, count, axis, values[axis]);
+        grid.sizes[axis] = emu_distinct_coordinates(network->topology, places, count, axis, values[axis]);
         product *= grid.sizes[axis];
         assert(product > 0);
         if (product > count) return grid;

@@ -19,6 +19,11 @@ typedef struct EmuGrid {
     bool closes[EMU_GRID_AXES];  // the members form a ring along this axis
 } EmuGrid;
 
+// Collects the distinct coordinates of positions along an axis of a grid, ascending, in `values`, which has room for
+// EMU_MAX_AXIS; returns how many.
+int64_t emu_distinct_coordinates(const EmuTopology *topology, const int64_t *places, int64_t count, int axis,
+                                 int64_t *values);
+
 // Finds the grid that `count` positions of one slice form. Allocates in the network's arena.
 EmuGrid emu_find_grid(EmuNetwork *network, const int64_t *places, int64_t count);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "emulator/link_loads.h"
+#include "hlo/base/arithmetic.h"
 
 enum { AXES = 3 };
 
@@ -26,17 +27,12 @@ struct EmuExchange {
 
 static void find_rows(EmuExchange *exchange, int axis, const int64_t *places, int64_t count) {
     const EmuTopology *topology = exchange->topology;
-    bool seen[EMU_MAX_AXIS] = {false};
-    for (int64_t i = 0; i < count; i++) seen[topology->devices[places[i]].coords[axis]] = true;
-    int64_t *rows = &exchange->rows[axis], *coordinates = exchange->coordinates[axis];
-    *rows = 0;
-    for (int64_t at = 0; at < topology->shape[axis]; at++) {
-        if (!seen[at]) continue;
-        exchange->row_of[axis][at] = (int16_t)*rows;
-        coordinates[(*rows)++] = at;
-    }
-    for (int64_t from = 0; from < *rows; from++)
-        for (int64_t to = 0; to < *rows; to++)
+    int64_t *coordinates = exchange->coordinates[axis];
+    const int64_t rows = emu_distinct_coordinates(topology, places, count, axis, coordinates);
+    exchange->rows[axis] = rows;
+    for (int64_t row = 0; row < rows; row++) exchange->row_of[axis][coordinates[row]] = (int16_t)row;
+    for (int64_t from = 0; from < rows; from++)
+        for (int64_t to = 0; to < rows; to++)
             exchange->distances[axis][from][to] =
                 (int16_t)emu_axis_distance(topology, axis, coordinates[from], coordinates[to]);
 }
@@ -142,6 +138,14 @@ static int64_t longest_route(const EmuExchange *exchange, const int64_t *places,
     return longest;
 }
 
+int64_t emu_load_pairs(EmuLoads *loads, const int64_t *places, int64_t count, int64_t stride, EmuAmount amount) {
+    int64_t longest = 0;
+    for (int64_t i = 0; i < count; i += stride)
+        for (int64_t j = 0; j < count; j++)
+            longest = hlo_larger(longest, emu_load_route(loads, places[i], places[j], amount));
+    return longest;
+}
+
 EmuExchange *emu_exchange_new(EmuLoads *loads, EmuNetwork *network) {
     EmuExchange *exchange = HLO_ARENA_NEW(network->arena, EmuExchange, 1);
     const int64_t chips = emu_topology_slice_chips(network->topology);
@@ -174,11 +178,7 @@ static int64_t exchange_cores(EmuLoads *loads, const EmuGrid *grid, EmuAmount am
     const int64_t cores = grid->sizes[EMU_GRID_AXES - 1];
     int64_t longest = 0;
     for (int64_t first = 0; first < grid->count; first += cores)
-        for (int64_t i = 0; i < cores; i++)
-            for (int64_t j = 0; j < cores; j++) {
-                const int64_t links = emu_load_route(loads, grid->members[first + i], grid->members[first + j], amount);
-                if (links > longest) longest = links;
-            }
+        longest = hlo_larger(longest, emu_load_pairs(loads, grid->members + first, cores, 1, amount));
     return longest;
 }
 

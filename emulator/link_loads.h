@@ -42,8 +42,10 @@ typedef struct EmuExchange EmuExchange;
 // Begins exchanges, in the arena of the network.
 EmuExchange *emu_exchange_new(EmuLoads *loads, EmuNetwork *network);
 
-// Puts an amount on the links of all routes from every stride-th of some positions of one slice, which is not twisted,
-// to all of them. Returns the number of links of the longest route.
+// Puts an amount on the links of all routes from every stride-th of some positions to all of them, one after the other.
+// Returns the number of links of the longest route.
+int64_t emu_load_pairs(EmuLoads *loads, const int64_t *places, int64_t count, int64_t stride, EmuAmount amount);
+// The same for positions of one slice, which is not twisted, by counting the routes that pass each line.
 int64_t emu_load_exchange(EmuExchange *exchange, const int64_t *places, int64_t count, int64_t stride,
                           EmuAmount amount);
 // The same along one axis of a grid, on which every member has a block for each member: what they send to others on the
