@@ -117,6 +117,9 @@ HLO_NODISCARD HloStatus cpu_program_build(HloArena *arena, const HloModule *modu
 // are read in any shape; a gather writes a constant in place of slices that are masked (CpuNode.fill).
 void cpu_program_simplify(CpuProgram *program, bool tpu_numerics);
 
+// Returns the view of a whole array of these dims in row-major order, whose strides live in the arena.
+CpuView cpu_view_row_major(HloArena *arena, int64_t rank, const int64_t *dims);
+
 // Adds a new array of this shape.
 CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape);
 

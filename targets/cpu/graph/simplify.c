@@ -16,14 +16,14 @@
 
 #include <assert.h>
 
+CpuView cpu_view_row_major(HloArena *arena, int64_t rank, const int64_t *dims) {
+    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, rank);
+    for (int64_t d = rank, stride = 1; d-- > 0; stride *= dims[d]) strides[d] = stride;
+    return (CpuView){rank, dims, strides};
+}
+
 static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
-    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);
-    int64_t stride = 1;
-    for (int64_t d = shape->rank; d-- > 0;) {
-        strides[d] = stride;
-        stride *= shape->dims[d];
-    }
-    return (CpuView){shape->rank, shape->dims, strides};
+    return cpu_view_row_major(arena, shape->rank, shape->dims);
 }
 
 // Returns the strides of transpose(x) in x's memory.

@@ -95,10 +95,8 @@ static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *p
 }
 
 // Returns the view of the whole array in memory order.
-static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
-    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank + 1);
-    for (int64_t d = shape->rank, next = 1; d-- > 0; next *= shape->dims[d]) strides[d] = next;
-    return (CpuView){shape->rank, shape->dims, strides};
+static CpuView row_major_view(HloArena *arena, const CpuArray *array) {
+    return cpu_view_row_major(arena, array->shape->rank, array->shape->dims);
 }
 
 // Returns the view without one of its dimensions.
@@ -217,6 +215,25 @@ static bool fill_ragged(RaggedKernel *kernel, CpuDotRoles *roles) {
     return true;
 }
 
+// Plans the products of the groups of a dot whose arrays have these views; false if they have no form as products.
+static bool plan_groups(const CpuLowering *lowering, const CpuNode *node, const HloDotAttributes *dot, CpuView *views,
+                        RaggedKernel *kernel) {
+    HloArena *arena = lowering->arena;
+    const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
+                              node->results[0]->shape->type};
+    const HloDotAttributes rest = take_ragged(arena, dot, views, kernel);
+    CpuDotRoles roles = cpu_dot_sort(arena, &rest, views);
+    const bool matrix_vector = node->ranges && roles.n.count == 0;  // ragged dots have no precision of their own for it
+    kernel->out_bytes = node->results[0]->bytes;
+    kernel->dot.outer = HLO_ARENA_NEW(arena, CpuDotDim, roles.batch.count + roles.m.count + roles.n.count + 1);
+    kernel->dot.matmul = (CpuMatmul){.lhs_type = types[0],
+                                     .rhs_type = types[1],
+                                     .out_type = types[2],
+                                     .precision = cpu_dot_precision(lowering, node, matrix_vector)};
+    for (int i = 0; i < 3; i++) kernel->dot.widths[i] = hlo_type_bytes(types[i]);
+    return fill_ragged(kernel, &roles);
+}
+
 // Lowers a ragged dot. One whose ragged dimension is a batch dimension is left to the evaluator.
 HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     HloArena *arena = lowering->arena;
@@ -228,23 +245,13 @@ HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *st
         if (!cpu_dot_has_kernel(types[i])) return cpu_lower_give_up(lowering, node);
     const HloShape *sizes = node->operands[2]->shape;
     if (hlo_ints_contain(dot->lhs_batch, dot->lhs_ragged.items[0])) return cpu_lower_give_up(lowering, node);
-    CpuView views[3] = {row_major_view(arena, node->operands[0]->shape),
-                        row_major_view(arena, node->operands[1]->shape),
-                        row_major_view(arena, node->results[0]->shape)};
+    CpuView views[3] = {row_major_view(arena, node->operands[0]), row_major_view(arena, node->operands[1]),
+                        row_major_view(arena, node->results[0])};
     kernel->contracting = hlo_ints_contain(dot->lhs_contracting, dot->lhs_ragged.items[0]);
     kernel->groups = sizes->dims[sizes->rank - 1];
     kernel->sizes_type = sizes->type;
     if (!take_lists(arena, dot, sizes, views, kernel)) return cpu_lower_give_up(lowering, node);
-    kernel->out_bytes = node->results[0]->bytes;
-    const HloDotAttributes rest = take_ragged(arena, dot, views, kernel);
-    CpuDotRoles roles = cpu_dot_sort(arena, &rest, views);
-    kernel->dot.outer = HLO_ARENA_NEW(arena, CpuDotDim, roles.batch.count + roles.m.count + roles.n.count + 1);
-    kernel->dot.matmul = (CpuMatmul){.lhs_type = types[0],
-                                     .rhs_type = types[1],
-                                     .out_type = types[2],
-                                     .precision = cpu_dot_precision(lowering, node, false)};
-    for (int i = 0; i < 3; i++) kernel->dot.widths[i] = hlo_type_bytes(types[i]);
-    if (!fill_ragged(kernel, &roles)) return cpu_lower_give_up(lowering, node);
+    if (!plan_groups(lowering, node, dot, views, kernel)) return cpu_lower_give_up(lowering, node);
     cpu_step_kernel(lowering, node, step, run_ragged, kernel);
     step->cost = (double)node->results[0]->elements *
                  (double)(node->operands[0]->shape->dims[node->operands[0]->shape->rank - 1] / 16 + 1);
@@ -262,10 +269,8 @@ typedef struct RangesKernel {
     bool packed;
     HloType types[2], bounds_type;
     int64_t right_elements;
-    int rank;  // of the copy
-    int64_t row;
-    const int64_t *sizes, *from, *to;  // of one group: strides in elements of the left side and of its copy
-    int64_t group_stride, bytes;       // of the copy
+    CpuDotPacking copy;  // of the left side; its sizes are those of one group
+    int64_t row, group_stride;
 } RangesKernel;
 
 enum { kFiniteGrain = 1 << 16 };
@@ -331,20 +336,21 @@ static bool ranges_are_apart(const RangesKernel *kernel, void *const *arguments,
 // Copies the left side for each group, between zeros, and multiplies the copy.
 static HloStatus run_copied(const RangesKernel *kernel, void *const *arguments, CpuPool *pool) {
     const int width = hlo_type_bytes(kernel->types[0]);
-    char *copy = cpu_pool_scratch_take(pool, (size_t)kernel->bytes);
+    const CpuDotPacking *plan = &kernel->copy;
+    char *copy = cpu_pool_scratch_take(pool, (size_t)plan->bytes);
     HLO_FAIL_IF(!copy, HLO_RESOURCE_EXHAUSTED, "no memory to copy %lld bytes of a product's operand",
-                (long long)kernel->bytes);
-    cpu_fill(pool, copy, &(uint64_t){0}, kernel->bytes / width, width);
+                (long long)plan->bytes);
+    cpu_fill(pool, copy, &(uint64_t){0}, plan->bytes / width, width);
     int64_t sizes[CPU_KERNEL_RANK_LIMIT];
-    memcpy(sizes, kernel->sizes, sizeof(int64_t) * (size_t)kernel->rank);
+    memcpy(sizes, plan->sizes, sizeof(int64_t) * (size_t)plan->rank);
     for (int64_t g = 0; g < kernel->ragged.groups; g++) {
         int64_t from, to;
         range_of(kernel, arguments, g, &from, &to);
         sizes[kernel->row] = to - from;
         if (from < to)
-            cpu_copy_strided(pool, kernel->rank, sizes, width,
-                             copy + (g * kernel->group_stride + from * kernel->to[kernel->row]) * width, kernel->to,
-                             (const char *)arguments[0] + from * kernel->from[kernel->row] * width, kernel->from);
+            cpu_copy_strided(pool, plan->rank, sizes, width,
+                             copy + (g * kernel->group_stride + from * plan->to[kernel->row]) * width, plan->to,
+                             (const char *)arguments[0] + from * plan->from[kernel->row] * width, plan->from);
     }
     void *const operands[] = {copy, arguments[1], arguments[4]};
     const HloStatus status = (kernel->packed ? cpu_dot_run_packed : cpu_dot_run)(kernel->whole, operands, pool);
@@ -374,23 +380,16 @@ static HloStatus run_ranges(const void *data, void *const *arguments, CpuPool *p
 
 // Plans the copy of the left side.
 static CpuView plan_copy(HloArena *arena, const CpuNode *node, RangesKernel *kernel) {
-    const CpuView *left = &node->views[0];
-    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, 4 * left->rank), *to = sizes + left->rank, *from = to + left->rank,
-            *strides = from + left->rank, elements = 1;
-    for (int64_t d = left->rank; d-- > 0; elements *= left->dims[d]) {
-        strides[d] = to[d] = elements;
-        from[d] = left->strides[d];
-        sizes[d] = left->dims[d];
-    }
+    const CpuView *left = &node->views[0], copy = cpu_view_row_major(arena, left->rank, left->dims);
+    const size_t size = sizeof(int64_t) * (size_t)left->rank;
+    int64_t *sizes = hlo_arena_copy(arena, left->dims, size), elements = 1;
+    for (int64_t d = 0; d < left->rank; d++) elements *= left->dims[d];
     sizes[node->ranges->group] = 1;
-    kernel->rank = (int)left->rank;
+    kernel->copy = (CpuDotPacking){(int)left->rank, elements * hlo_type_bytes(kernel->types[0]), sizes,
+                                   hlo_arena_copy(arena, left->strides, size), copy.strides};
     kernel->row = node->ranges->row;
-    kernel->sizes = sizes;
-    kernel->from = from;
-    kernel->to = to;
-    kernel->group_stride = to[node->ranges->group];
-    kernel->bytes = elements * hlo_type_bytes(kernel->types[0]);
-    return (CpuView){left->rank, left->dims, strides};
+    kernel->group_stride = copy.strides[node->ranges->group];
+    return copy;
 }
 
 // Describes the dot without its groups as a ragged dot's, whose rows are those of the left side.
@@ -409,18 +408,7 @@ static bool plan_ragged(const CpuLowering *lowering, const CpuNode *node, Ragged
     ragged.lhs_ragged = (HloInts){&lists[0], 1};
     ragged.rhs_group = (HloInts){&lists[1], 1};
     kernel->groups = node->views[0].dims[group];
-    kernel->out_bytes = node->results[0]->bytes;
-    const HloDotAttributes rest = take_ragged(arena, &ragged, views, kernel);
-    CpuDotRoles roles = cpu_dot_sort(arena, &rest, views);
-    kernel->dot.outer = HLO_ARENA_NEW(arena, CpuDotDim, roles.batch.count + roles.m.count + roles.n.count + 1);
-    kernel->dot.matmul = (CpuMatmul){.lhs_type = node->operands[0]->shape->type,
-                                     .rhs_type = node->operands[1]->shape->type,
-                                     .out_type = node->results[0]->shape->type,
-                                     .precision = cpu_dot_precision(lowering, node, roles.n.count == 0)};
-    kernel->dot.widths[CPU_DOT_LEFT] = hlo_type_bytes(kernel->dot.matmul.lhs_type);
-    kernel->dot.widths[CPU_DOT_RIGHT] = hlo_type_bytes(kernel->dot.matmul.rhs_type);
-    kernel->dot.widths[CPU_DOT_OUT] = hlo_type_bytes(kernel->dot.matmul.out_type);
-    return fill_ragged(kernel, &roles);
+    return plan_groups(lowering, node, &ragged, views, kernel);
 }
 
 // graph/simplify.c has ascertained that both forms exist.

@@ -72,9 +72,7 @@ static HloStatus run_transpose(const void *data, void *const *arguments, CpuPool
 
 // Returns strides in elements.
 static const int64_t *row_major_strides(HloArena *arena, const HloShape *shape) {
-    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);
-    for (int64_t d = shape->rank, stride = 1; d-- > 0; stride *= shape->dims[d]) strides[d] = stride;
-    return strides;
+    return cpu_view_row_major(arena, shape->rank, shape->dims).strides;
 }
 
 // Copies large transposed arrays block by block, as a loop over a transposed operand would touch another cache line
