@@ -68,7 +68,7 @@ typedef struct EmuChip {
     double link_bytes_per_second;
     double package_bytes_per_second;  // between the two devices of one chip
     int64_t hop_picoseconds;
-    double dcn_bytes_per_second_per_host;
+    double dcn_bytes_per_second_per_host;  // of hosts with the chips above; larger ones have as much for each chip
     int64_t dcn_picoseconds;
     // Constants fitted to measurements.
     double mxu_efficiency;            // share of the peak that one large product reaches

@@ -10,6 +10,8 @@
 #include "hlo/analysis/loop.h"
 #include "hlo/base/json.h"
 #include "hlo/base/map.h"
+#include "hlo/base/vector.h"
+#include "hlo/eval/eval.h"
 #include "hlo/eval/known.h"
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/custom_call.h"
@@ -19,6 +21,10 @@
 #define MOST_STEPS_TO_CONSTANT 64
 // Elements of a table that is evaluated: kernels keep theirs in scalar memory, of which there is a megabyte at most.
 #define MOST_TABLE_ELEMENTS (1 << 18)
+// Partitions whose tables are looked at. Of more, every so many-th is: places on the axes of a mesh repeat.
+#define MOST_PARTITIONS 1024
+// For what is the same on all partitions.
+#define ANY_PARTITION (-1)
 
 bool emu_call_is_annotation(const HloInstruction *call) {
     const HloCustomCallKind kind = hlo_custom_call_kind(call);
@@ -67,40 +73,71 @@ static const HloInstruction *before_barriers(const HloInstruction *value) {
     return value;
 }
 
-// The value of a table of integers that the program computes from constants; NULL for other arrays.
-static const HloLiteral *known_table(HloArena *arena, const HloInstruction *value) {
+// The value of a table of integers that the program computes from constants, and on a partition also from its number;
+// NULL for other arrays.
+static const HloLiteral *known_table(HloArena *arena, const HloInstruction *value, int64_t partition) {
     const HloShape *shape = value->shape;
     if (!hlo_shape_is_array(shape) || !hlo_type_is_integer(shape->type)) return NULL;
-    return hlo_shape_elements(shape) <= MOST_TABLE_ELEMENTS ? hlo_known_value(arena, value, true) : NULL;
+    if (hlo_shape_elements(shape) > MOST_TABLE_ELEMENTS) return NULL;
+    return partition == ANY_PARTITION ? hlo_known_value(arena, value, true)
+                                      : hlo_known_value_on(arena, value, true, partition);
 }
 
-// The value of an operand that does not depend on data, seen through copies, barriers, and states of loops that do not
-// change, and of a value of one element also through changes of its shape; NULL if there is none.
-static const HloLiteral *constant_of(HloArena *arena, const HloInstruction *value) {
-    for (int i = 0; i < MOST_STEPS_TO_CONSTANT && value; i++) {
-        switch (value->opcode) {
-            case HLO_OP_CONSTANT: return hlo_constant_literal(value);
-            case HLO_OP_RESHAPE:
-            case HLO_OP_BROADCAST:
-                if (hlo_shape_elements(value->shape) != 1) return known_table(arena, value);
-                value = value->operands[0];
-                continue;
+// What an element of a tuple is, where that is the same in every iteration of a loop whose state the tuple is; NULL if
+// it is not known.
+static const HloInstruction *element_of(const HloInstruction *element) {
+    const int64_t index = HLO_ATTRIBUTES(element, TupleIndex)->index;
+    const HloInstruction *whole = before_barriers(element->operands[0]);
+    const HloInstruction *loop = hlo_is(whole, HLO_OP_PARAMETER) ? hlo_loop_around(whole) : whole;
+    const bool in_loop = loop && hlo_is(loop, HLO_OP_WHILE);
+    if (in_loop && !hlo_loop_element_is_invariant(loop, index)) return NULL;
+    const HloInstruction *tuple = before_barriers(in_loop ? loop->operands[0] : whole);
+    const bool passes = hlo_is(tuple, HLO_OP_TUPLE) || hlo_is(tuple, HLO_OP_OPTIMIZATION_BARRIER);
+    return passes && index < tuple->operand_count ? tuple->operands[index] : NULL;
+}
+
+// Goes from a value to what it is a copy of: through copies, barriers, and states of loops that do not change. NULL if
+// that is not known.
+static const HloInstruction *origin_of(const HloInstruction *value) {
+    for (int i = 0; i < MOST_STEPS_TO_CONSTANT && value; i++) switch (value->opcode) {
             case HLO_OP_COPY:
             case HLO_OP_DOMAIN: value = value->operands[0]; continue;
-            case HLO_OP_GET_TUPLE_ELEMENT: break;
-            default: return known_table(arena, value);
+            case HLO_OP_GET_TUPLE_ELEMENT: value = element_of(value); continue;
+            default: return value;
         }
-        const int64_t index = HLO_ATTRIBUTES(value, TupleIndex)->index;
-        const HloInstruction *whole = before_barriers(value->operands[0]);
-        const HloInstruction *loop = hlo_is(whole, HLO_OP_PARAMETER) ? hlo_loop_around(whole) : whole;
-        const bool in_loop = loop && hlo_is(loop, HLO_OP_WHILE);
-        if (in_loop && !hlo_loop_element_is_invariant(loop, index)) return NULL;
-        const HloInstruction *tuple = before_barriers(in_loop ? loop->operands[0] : whole);
-        const bool passes = hlo_is(tuple, HLO_OP_TUPLE) || hlo_is(tuple, HLO_OP_OPTIMIZATION_BARRIER);
-        if (!passes || index >= tuple->operand_count) return NULL;
-        value = tuple->operands[index];
-    }
     return NULL;
+}
+
+// The value that another one is a copy of.
+static const HloLiteral *value_of(HloArena *arena, const HloInstruction *origin, int64_t partition) {
+    if (!origin) return NULL;
+    return hlo_is(origin, HLO_OP_CONSTANT) ? hlo_constant_literal(origin) : known_table(arena, origin, partition);
+}
+
+// The part of a constant that a partition chooses by its number; NULL if that is not known.
+static const HloLiteral *chosen_part(HloArena *arena, const HloInstruction *slice, int64_t partition) {
+    const HloLiteral **operands = HLO_ARENA_NEW(arena, const HloLiteral *, slice->operand_count);
+    for (int32_t i = 0; i < slice->operand_count; i++)
+        if (!(operands[i] = value_of(arena, origin_of(slice->operands[i]), partition))) return NULL;
+    HloLiteral *part = NULL;
+    HloStatus status = hlo_evaluate_instruction(slice, operands, NULL, &part);
+    hlo_status_free(status);  // what cannot be evaluated is data
+    if (status) return NULL;
+    const HloLiteral *kept = hlo_literal_copy_to_arena(arena, part);
+    hlo_literal_free(part);
+    return kept;
+}
+
+// The value of an operand that does not depend on data, and of a value of one element also through changes of its
+// shape; NULL if there is none. It is the one on a partition, or, with ANY_PARTITION, that of all.
+static const HloLiteral *constant_of(HloArena *arena, const HloInstruction *value, int64_t partition) {
+    const HloInstruction *origin = origin_of(value);
+    while (origin && (hlo_is(origin, HLO_OP_RESHAPE) || hlo_is(origin, HLO_OP_BROADCAST)) &&
+           hlo_shape_elements(origin->shape) == 1)
+        origin = origin_of(origin->operands[0]);
+    const bool chooses = partition != ANY_PARTITION && origin && hlo_is(origin, HLO_OP_DYNAMIC_SLICE) &&
+                         hlo_type_is_integer(origin->shape->type);
+    return chooses ? chosen_part(arena, origin, partition) : value_of(arena, origin, partition);
 }
 
 // The opcode that an operation of a kernel costs as much as.
@@ -181,6 +218,8 @@ typedef struct Body {
 struct EmuBodies {
     HloArena *arena;
     HloStringMap by_configuration;
+    HLO_VECTOR(const Body *) slowest;  // of calls whose work depends on the partition
+    HloIntMap by_call;                 // positions there
 };
 
 EmuBodies *emu_bodies_new(HloArena *arena) {
@@ -189,8 +228,8 @@ EmuBodies *emu_bodies_new(HloArena *arena) {
     return bodies;
 }
 
-// The body of a call, not counted yet.
-static Body body_of_call(HloArena *arena, const HloInstruction *call) {
+// The body of a call on a partition, or with what all have in common; not counted yet.
+static Body body_of_call(HloArena *arena, const HloInstruction *call, int64_t partition) {
     const HloShape *result = call->shape;
     const bool has_several = hlo_shape_is_tuple(result);
     const int64_t operands = call->operand_count, results = has_several ? result->element_count : 1;
@@ -198,7 +237,7 @@ static Body body_of_call(HloArena *arena, const HloInstruction *call) {
                  .shapes = HLO_ARENA_NEW(arena, const HloShape *, operands + results),
                  .operand_count = operands,
                  .shape_count = operands + results};
-    for (int64_t i = 0; i < operands; i++) body.operands[i] = constant_of(arena, call->operands[i]);
+    for (int64_t i = 0; i < operands; i++) body.operands[i] = constant_of(arena, call->operands[i], partition);
     for (int64_t i = 0; i < operands; i++) body.shapes[i] = call->operands[i]->shape;
     for (int64_t i = 0; i < results; i++) body.shapes[operands + i] = has_several ? result->elements[i] : result;
     return body;
@@ -259,15 +298,84 @@ typedef struct BodyCall {
     const Body *body;
 } BodyCall;
 
+// Finds a body that was counted, or counts it.
+static const Body *counted_body(BodyCall *find, Body *body) {
+    const char *config = find->call->backend_config;
+    const Body *known = hlo_string_map_get(&find->bodies->by_configuration, config, strlen(config));
+    while (known && !same_work(known, body)) known = known->next;
+    if (known) return known;
+    count_body(find->arena, find->chip, config, body);
+    return keep_body(find->bodies, config, body);
+}
+
+// Whether a table that a call reads is another one on each partition, as the masks are of attention whose sequence is
+// sharded.
+static bool depends_on_partition(HloArena *arena, const HloInstruction *call, const Body *body) {
+    for (int64_t i = 0; i < body->operand_count; i++)
+        if (!body->operands[i] && constant_of(arena, call->operands[i], 0)) return true;
+    return false;
+}
+
+// A number for the parts of tables that a partition chooses.
+static uint64_t place_of(HloArena *arena, const HloInstruction *call, int64_t partition) {
+    uint64_t place = 0;
+    for (int32_t i = 0; i < call->operand_count; i++) {
+        const HloInstruction *origin = origin_of(call->operands[i]);
+        const bool chooses = origin && hlo_is(origin, HLO_OP_DYNAMIC_SLICE);
+        for (int32_t k = 1; chooses && k < origin->operand_count; k++) {
+            const HloLiteral *start = constant_of(arena, origin->operands[k], partition);
+            if (start) place = hlo_hash_mix(place, (uint64_t)hlo_literal_get_int64(start, 0));
+        }
+        const HloLiteral *whole = chooses || !origin ? NULL : known_table(arena, origin, partition);
+        if (whole) place = hlo_hash_mix(place, hlo_hash_bytes(whole->data, (size_t)hlo_shape_bytes(whole->shape)));
+    }
+    return place;
+}
+
+static bool is_slower(const Body *body, const Body *other) {
+    if (!other) return true;
+    if (body->cost.matrix_flops != other->cost.matrix_flops) return body->cost.matrix_flops > other->cost.matrix_flops;
+    return body->cost.vector_operations > other->cost.vector_operations;
+}
+
+// Finds the partition that has most to do: the others wait for it. Partitions at the same place on the axis along which
+// tables are sharded have the same work, which is counted once.
+static const Body *slowest_body(BodyCall *find) {
+    const int64_t partitions = find->call->parent->module->num_partitions;
+    const int64_t stride = partitions > MOST_PARTITIONS ? partitions / MOST_PARTITIONS | 1 : 1;
+    HloArena *arena = hlo_arena_scratch_new();
+    HloIntMap seen = {0};
+    const Body *slowest = NULL;
+    for (int64_t partition = 0; partition < partitions; partition += stride) {
+        const HloArenaMark mark = hlo_arena_mark(arena);
+        const uint64_t place = place_of(arena, find->call, partition);
+        hlo_arena_reset(arena, mark);
+        if (hlo_int_map_find(&seen, place)) continue;
+        hlo_int_map_set(find->arena, &seen, place, partition);
+        Body body = body_of_call(find->arena, find->call, partition);
+        const Body *counted = counted_body(find, &body);
+        if (is_slower(counted, slowest)) slowest = counted;
+    }
+    hlo_arena_free(arena);
+    return slowest;
+}
+
 static HloStatus find_body(void *argument) {
     BodyCall *find = argument;
-    const char *config = find->call->backend_config;
-    Body body = body_of_call(find->arena, find->call);
-    find->body = hlo_string_map_get(&find->bodies->by_configuration, config, strlen(config));
-    while (find->body && !same_work(find->body, &body)) find->body = find->body->next;
-    if (find->body) return NULL;
-    count_body(find->arena, find->chip, config, &body);
-    find->body = keep_body(find->bodies, config, &body);
+    EmuBodies *bodies = find->bodies;
+    const int64_t *known = hlo_int_map_find(&bodies->by_call, (uint64_t)(uintptr_t)find->call);
+    if (known) {
+        find->body = bodies->slowest.items[*known];
+        return NULL;
+    }
+    Body body = body_of_call(find->arena, find->call, ANY_PARTITION);
+    if (!depends_on_partition(find->arena, find->call, &body)) {
+        find->body = counted_body(find, &body);
+        return NULL;
+    }
+    find->body = slowest_body(find);
+    hlo_int_map_set(bodies->arena, &bodies->by_call, (uint64_t)(uintptr_t)find->call, bodies->slowest.count);
+    hlo_vector_push(bodies->arena, &bodies->slowest, find->body);
     return NULL;
 }
 

@@ -75,12 +75,19 @@ EmuLink emu_link_describe(const EmuTopology *topology, int64_t link) {
                      .to = link & 1 ? place : -1};
 }
 
+// A host's connection grows with its chips: machines of 8 chips have twice the cards of those of 4.
+static double dcn_bytes_per_second(const EmuTopology *topology) {
+    const EmuChip *chip = &topology->chip;
+    const double usual = (double)(chip->host_x * chip->host_y * chip->host_z);
+    return chip->dcn_bytes_per_second_per_host * (double)topology->chip_count / (double)topology->host_count / usual;
+}
+
 // In one direction, before the efficiency of transfers.
 double emu_link_bytes_per_second(const EmuTopology *topology, EmuLinkKind kind) {
     switch (kind) {
         case EMU_LINK_ICI: return topology->chip.link_bytes_per_second;
         case EMU_LINK_PACKAGE: return topology->chip.package_bytes_per_second;
-        case EMU_LINK_DCN: return topology->chip.dcn_bytes_per_second_per_host;
+        case EMU_LINK_DCN: return dcn_bytes_per_second(topology);
     }
     return 0;
 }

@@ -345,6 +345,15 @@ static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
     return HLO_SUCCESS;
 }
 
+// Gives the chip hosts of other bounds, which have as much of the data centre's network for each chip.
+static void change_hosts(EmuChip *chip, const int64_t bounds[3]) {
+    const double before = (double)(chip->host_x * chip->host_y * chip->host_z);
+    chip->dcn_bytes_per_second_per_host *= (double)bounds[0] * (double)bounds[1] * (double)bounds[2] / before;
+    chip->host_x = bounds[0];
+    chip->host_y = bounds[1];
+    chip->host_z = bounds[2];
+}
+
 // Reads all elements of one stage: 0 the chip, which others overwrite, 1 its surroundings, 2 slices. Stages are needed
 // because elements may appear in any order and later stages depend on the chip.
 static HloStatus read_elements(PodReader *reader, int stage) {
@@ -354,6 +363,7 @@ static HloStatus read_elements(PodReader *reader, int stage) {
         if (stage == 0 && !strcmp(name, "chip")) HLO_TRY(read_chip(reader, node));
         if (stage == 1 && !strcmp(name, "host")) {
             HLO_TRY(read_sizes(reader, node, "bounds", reader->host_bounds));
+            change_hosts(&reader->chip, reader->host_bounds);
             read_real(reader, node, "pcie_bps", &reader->chip.host_bytes_per_second_per_chip);
         }
         if (stage == 1 && !strcmp(name, "ici")) read_ici(reader, node);

@@ -11,6 +11,7 @@
 #include "hlo/eval/eval.h"
 
 enum {
+    UNKNOWN = -1,
     MOST_OPS = 96,            // that an array is computed from
     MOST_ELEMENTS = 1 << 20,  // of all of them together
 };
@@ -21,6 +22,7 @@ typedef struct Cone {
     HloLiteral *values[MOST_OPS];
     int64_t count, elements;
     bool exact;
+    int64_t partition;  // whose values are wanted; UNKNOWN: those that all partitions have
 } Cone;
 
 // Whether a called computation is a function of scalars that only calculates.
@@ -54,6 +56,8 @@ static bool can_evaluate(const Cone *cone, const HloInstruction *op) {
         case HLO_OP_REDUCE:
             return op->operand_count == 2 && is_plain(op->called[0]) &&
                    (!cone->exact || hlo_type_is_integer(op->shape->type) || op->shape->type == HLO_PRED);
+        case HLO_OP_DYNAMIC_SLICE:
+        case HLO_OP_PARTITION_ID: return cone->partition != UNKNOWN;
         case HLO_OP_POWER:
         case HLO_OP_ATAN2:
         case HLO_OP_STOCHASTIC_CONVERT: return false;
@@ -84,6 +88,14 @@ static bool collect(Cone *cone, const HloInstruction *op, int32_t depth) {
     return cone->elements <= MOST_ELEMENTS;
 }
 
+// The number of the partition, in the type of the op that asks for it.
+static HloStatus partition_number(const Cone *cone, const HloInstruction *op, HloLiteral **result) {
+    *result = hlo_literal_new(op->shape);
+    if (!*result) return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for the number of a partition");
+    hlo_literal_set_int64(*result, 0, cone->partition);
+    return HLO_SUCCESS;
+}
+
 // Evaluates all ops; `result` gets the value of the last one. Literals on the heap are freed before it returns.
 static bool evaluate(Cone *cone, const HloLiteral **operands, HloLiteral *result) {
     bool known = true;
@@ -91,7 +103,9 @@ static bool evaluate(Cone *cone, const HloLiteral **operands, HloLiteral *result
     while (known && made < cone->count) {
         const HloInstruction *at = cone->ops[made];
         for (int32_t i = 0; i < at->operand_count; i++) operands[i] = cone->values[position_of(cone, at->operands[i])];
-        HloStatus status = hlo_evaluate_instruction(at, operands, NULL, &cone->values[made]);
+        HloStatus status = hlo_is(at, HLO_OP_PARTITION_ID)
+                               ? partition_number(cone, at, &cone->values[made])
+                               : hlo_evaluate_instruction(at, operands, NULL, &cone->values[made]);
         known = !status;
         if (known) made++;
         if (status) hlo_status_free(status);  // what cannot be evaluated is data
@@ -102,8 +116,12 @@ static bool evaluate(Cone *cone, const HloLiteral **operands, HloLiteral *result
 }
 
 const HloLiteral *hlo_known_value(HloArena *arena, const HloInstruction *op, bool exact) {
+    return hlo_known_value_on(arena, op, exact, UNKNOWN);
+}
+
+const HloLiteral *hlo_known_value_on(HloArena *arena, const HloInstruction *op, bool exact, int64_t partition) {
     Cone *cone = HLO_ARENA_NEW(arena, Cone, 1);
-    *cone = (Cone){.exact = exact};
+    *cone = (Cone){.exact = exact, .partition = partition};
     if (!collect(cone, op, 0)) return NULL;
     int32_t most = 1;
     for (int64_t i = 0; i < cone->count; i++)

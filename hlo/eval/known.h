@@ -13,6 +13,10 @@ HLO_BEGIN_C
 // may be rounded in another order. It lives in `arena`.
 const HloLiteral *hlo_known_value(HloArena *arena, const HloInstruction *op, bool exact);
 
+// As hlo_known_value(), on one partition of a program: the number of the partition counts as known, and so do parts of
+// arrays that it chooses.
+const HloLiteral *hlo_known_value_on(HloArena *arena, const HloInstruction *op, bool exact, int64_t partition);
+
 HLO_END_C
 
 #endif

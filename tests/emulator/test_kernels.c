@@ -7,6 +7,7 @@
 
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
+#include "tests/emulator/simulated.h"
 
 // for i in range(3 * n[0]): if table[i] > 0: o += x y, with blocks of 256 x 512 and 512 x 256 (JAX 0.10.2).
 #define LOOP_BODY                                                                                              \
@@ -283,6 +284,34 @@ Test(emulator_kernels, calls_of_one_body_share_work_only_with_equal_counts) {
     cr_expect_eq(report->matrix_flops_per_device, (2 + 2 + 2 + 6 + 5) * 2.0 * 256 * 256 * 512, "%g products",
                  report->matrix_flops_per_device / (2.0 * 256 * 256 * 512));
     emu_report_free(report);
+}
+
+// bug: a table that each partition takes a part of, as of the masks of attention whose sequence is sharded, counted as
+// unknown, and all blocks as visited. The step waits for the partition with most visits, six of those whose numbers
+// choose 2, 6, 1 and 3.
+Test(emulator_kernels, bug_tables_of_partitions_were_unknown) {
+    static const char *const parts[] = {
+        "f = s32[36] constant({1,0,0,2,0,1,0,0,0,1,1,1,0,1,1,0,0,1,0,0,0,0,0,0,0,0,1,1,1,1,0,0,0,0,0,0})\n"
+        " m = s32[] multiply(i, nine)\n t = s32[9] dynamic-slice(f, m), dynamic_slice_sizes={9}\n",
+        "f = s32[4,9] constant({{1,0,0,2,0,1,0,0,0},{1,1,1,0,1,1,0,0,1},{0,0,0,0,0,0,0,0,1},{1,1,1,0,0,0,0,0,0}})\n"
+        " z = s32[] constant(0)\n s = s32[1,9] dynamic-slice(f, i, z), dynamic_slice_sizes={1,9}\n"
+        " t = s32[9] reshape(s)\n",
+    };
+    for (size_t k = 0; k < HLO_COUNT_OF(parts); k++) {
+        static char text[8192];
+        const int length =
+            snprintf(text, sizeof text,
+                     "HloModule m, num_partitions=4\nENTRY e { p = u32[] partition-id()\n i = s32[] convert(p)\n"
+                     " nine = s32[] constant(9)\n %s x = bf16[256,512] parameter(0)\n y = bf16[512,256] parameter(1)\n"
+                     " ROOT k = f32[256,256] custom-call(nine,t,x,y), custom_call_target=\"tpu_custom_call\", "
+                     "backend_config=\"{\\\"custom_call_config\\\":{\\\"body\\\":\\\"%s\\\"}}\" }",
+                     parts[k], GRID_BODY);
+        cr_assert_lt(length, (int)sizeof text);
+        EmuReport *report = simulated(text, "v6e-4");
+        cr_expect_eq(report->matrix_flops_per_device, 6 * 2.0 * 256 * 256 * 512, "%zu: %g products", k,
+                     report->matrix_flops_per_device / (2.0 * 256 * 256 * 512));
+        emu_report_free(report);
+    }
 }
 
 // Without a table that bounds it, the work is what the author states.

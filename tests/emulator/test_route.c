@@ -69,3 +69,19 @@ Test(emulator_route, links_of_a_tray) {
     cr_assert_eq(emu_link_bytes_per_second(topology, EMU_LINK_ICI), 62e9);
     emu_topology_free(topology);
 }
+
+// bug: machines of eight chips had the connection of those of four, so that a chip of theirs had half as much.
+Test(emulator_route, hosts_are_connected_by_their_chips) {
+    static const struct {
+        const char *spec;
+        double chips;
+    } hosts[] = {{"2xv5e-16", 4}, {"2xv5e:4x4,hosts=2x4x1", 8}, {"2xv6e-8", 8}, {"2xv6e:2x4", 4}, {"2xv5e-1", 1}};
+    for (size_t i = 0; i < HLO_COUNT_OF(hosts); i++) {
+        EmuTopology *topology = NULL;
+        cr_assert_null(emu_topology_parse(hosts[i].spec, &topology), "%s", hosts[i].spec);
+        const double each = topology->chip.dcn_bytes_per_second_per_host / 4;
+        cr_expect_float_eq(emu_link_bytes_per_second(topology, EMU_LINK_DCN), hosts[i].chips * each, 1, "%s",
+                           hosts[i].spec);
+        emu_topology_free(topology);
+    }
+}
