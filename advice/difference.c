@@ -10,6 +10,7 @@
 #include "advice/probe.h"
 #include "hlo/analysis/closeness.h"
 #include "hlo/analysis/loop.h"
+#include "hlo/analysis/roundings.h"
 #include "hlo/base/arithmetic.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/pass/support.h"
@@ -33,8 +34,8 @@ typedef struct Search {
     // Of the current place: errors by the instruction's id, and what has been found in the order of execution.
     double *errors;
     HLO_VECTOR(Finding) findings;
-    double *depths;   // roundings one after the other that lead to a value, by the instruction's id
-    HloIntMap paths;  // the same through a called computation, by its id
+    double *depths;  // roundings one after the other that lead to a value, by the instruction's id
+    HloRoundings roundings;
     HloIntMap names;  // of copies, by id: those that the user's program has
 } Search;
 
@@ -82,69 +83,6 @@ static void note(Search *search, AdviceValue *value, const HloShape *shape, cons
         value->error = difference->largest_relative;
     }
     value->differs |= difference->count > 0;
-}
-
-// ---- roundings
-
-// More than matter: the tolerance has ceased to grow.
-static const double kMostRoundings = 1e15;
-
-static double longest_path(Search *search, const HloComputation *computation, double *depths);
-
-// The path through a called computation.
-static double path_through(Search *search, const HloComputation *called) {
-    const int64_t *known = hlo_int_map_find(&search->paths, (uint64_t)called->id);
-    if (known) return (double)*known;
-    HloArena *scratch = hlo_arena_scratch_new();
-    double *depths = HLO_ARENA_NEW(scratch, double, called->module->instruction_limit + 1);
-    const double path = longest_path(search, called, depths);
-    hlo_arena_free(scratch);
-    hlo_int_map_set(arena_of(search), &search->paths, (uint64_t)called->id, (int64_t)path);
-    return path;
-}
-
-// How many roundings an instruction adds to a path. A loop that is not known to end counts once.
-static double roundings_of(Search *search, const HloInstruction *one) {
-    double most = 0;
-    switch (one->opcode) {
-        case HLO_OP_WHILE: {
-            const int64_t trips = hlo_trip_count(one), bound = trips >= 0 ? trips : hlo_trip_bound(one);
-            return path_through(search, one->called[1]) * (double)(bound >= 0 ? bound : 1);
-        }
-        case HLO_OP_CALL:
-        case HLO_OP_FUSION:
-        case HLO_OP_CONDITIONAL:
-            for (int32_t i = 0; i < one->called_count; i++) most = fmax(most, path_through(search, one->called[i]));
-            return most;
-        case HLO_OP_PARAMETER:
-        case HLO_OP_CONSTANT:
-        case HLO_OP_RESHAPE:
-        case HLO_OP_TRANSPOSE:
-        case HLO_OP_BROADCAST:
-        case HLO_OP_SLICE:
-        case HLO_OP_DYNAMIC_SLICE:
-        case HLO_OP_DYNAMIC_UPDATE_SLICE:
-        case HLO_OP_CONCATENATE:
-        case HLO_OP_GATHER:
-        case HLO_OP_PAD:
-        case HLO_OP_COPY:
-        case HLO_OP_GET_TUPLE_ELEMENT: return 0;
-        default: return hlo_shape_is_array(one->shape) && hlo_type_is_float(hlo_type_real_part(one->shape->type));
-    }
-}
-
-// Fills `depths` by instruction id; returns that of the root.
-static double longest_path(Search *search, const HloComputation *computation, double *depths) {
-    HloArena *scratch = hlo_arena_scratch_new();
-    int64_t count;
-    HloInstruction **order = hlo_computation_post_order(computation, scratch, &count);
-    for (int64_t i = 0; i < count; i++) {
-        double before = 0;
-        for (int32_t k = 0; k < order[i]->operand_count; k++) before = fmax(before, depths[order[i]->operands[k]->id]);
-        depths[order[i]->id] = fmin(before + roundings_of(search, order[i]), kMostRoundings);
-    }
-    hlo_arena_free(scratch);
-    return depths[computation->root->id];
 }
 
 // ---- comparing
@@ -298,7 +236,7 @@ static HloStatus search_place(Search *search, int32_t from) {
     const int64_t limit = module->instruction_limit;
     search->errors = HLO_ARENA_NEW(arena_of(search), double, limit + 1);
     search->depths = HLO_ARENA_NEW(arena_of(search), double, limit + 1);
-    longest_path(search, module->entry, search->depths);
+    hlo_roundings_fill(&search->roundings, module->entry, search->depths);
     search->findings.count = 0;
     Group group = {0};
     HloInstruction *last = module->entry->last;
@@ -346,8 +284,8 @@ static HloStatus compare_state(Search *search, HloInstruction *loop, int64_t lim
     Group group = {0};
     HloInstruction *last = loop->parent->last;
     HloInstruction *limited = probe_limited_loop(&search->probe, loop, limit);
-    const double roundings =
-        search->depths[loop->operands[0]->id] + (double)limit * path_through(search, loop->called[1]);
+    const double roundings = search->depths[loop->operands[0]->id] +
+                             (double)limit * hlo_roundings_through(&search->roundings, loop->called[1]);
     add_arrays(search, &group, limited, limited);
     HLO_TRY(probe_run(&search->probe, group.arrays.items, group.arrays.count));
     *differs = false;
@@ -552,7 +490,7 @@ HloStatus advice_first_difference(const HloModule *module, const HloLiteral *con
         (HloTolerance){given.is_relative_set ? given.relative : -1, given.is_absolute_set ? given.absolute : -1,
                        hlo_narrowest_float(module), false, 0};
     HloArena *kept = hlo_arena_new();
-    search.probe.arena = hlo_arena_new();
+    search.probe.arena = search.roundings.arena = hlo_arena_new();
     search.probe.module = hlo_module_clone(module);
     search.result = hlo_allocate_zeroed(1, sizeof *search.result);
     HloStatus status = HLO_SUCCESS;

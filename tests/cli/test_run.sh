@@ -498,6 +498,27 @@ done
 sed 's/ q = f32\[64\] exponential(p)/ b = u32[64] bitcast-convert(p)\n g = f32[64] bitcast-convert(b)\n q = f32[64] exponential(g)/' chaotic.hlo >bits.hlo
 exits 1 "a program that has no f64 form" meshlo run bits.hlo --seed 0 --compare eval
 says err "it cannot be run in f64 to see whether it is ill-conditioned: %b (bitcast-convert)" "a program that has no f64 form: why"
+# bug: chains of sums over devices in bf16 and f16 failed where only roundings differed, since `run` did not count them.
+deep() {  # TYPE
+    echo "HloModule deep, num_partitions=4"
+    echo "ENTRY e {"
+    echo " x0 = $1[64,128] parameter(0), sharding={devices=[1,4]<=[4]}"
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+        echo " w$i = $1[128,128] parameter($i), sharding={devices=[4,1]<=[4]}"
+        echo " d$i = $1[64,128] dot(x$((i - 1)), w$i), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+        echo " t$i = $1[64,128] tanh(d$i)"
+        echo " x$i = $1[64,128] add(x$((i - 1)), t$i), sharding={devices=[1,4]<=[4]}"
+    done
+    echo " ROOT r = $1[64,128] copy(x12)"
+    echo "}"
+}
+for type in bf16 f16; do
+    deep $type >deep.hlo
+    for seed in 1 2 3; do
+        exits 0 "bug: deep sums over devices in $type, seed $seed" meshlo run deep.hlo --seed $seed --compare eval --json
+        json "j['equal']" "bug: deep sums over devices in $type, seed $seed: equal"
+    done
+done
 # bug: of StableHLO without locations an error named %custom-call, which is in no text.
 cat >mystery.mlir <<'MLIR'
 module @m {

@@ -12,6 +12,7 @@
 
 #include "advice/difference.h"
 #include "hlo/analysis/closeness.h"
+#include "hlo/analysis/roundings.h"
 #include "hlo/base/complex.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/pass/wide_floats.h"
@@ -301,6 +302,18 @@ static HloStatus compare_array(Run *run, const char *what, int64_t index, const 
     return status;
 }
 
+// Fills `most`, one for each result and the last for the whole program, with the roundings that lead to it: those of
+// `module`, if there are more.
+static void add_roundings(CliContext *context, const HloModule *module, double *most, int64_t results) {
+    HloRoundings roundings = {.arena = context->arena};
+    const HloInstruction *root = module->entry->root;
+    double *depths = HLO_ARENA_NEW(context->arena, double, module->instruction_limit + 1);
+    hlo_roundings_fill(&roundings, module->entry, depths);
+    const bool is_tuple = hlo_is(root, HLO_OP_TUPLE) && root->operand_count == results;
+    for (int64_t i = 0; i < results; ++i) most[i] = fmax(most[i], depths[is_tuple ? root->operands[i]->id : root->id]);
+    for (int64_t i = 0; i < module->instruction_limit; ++i) most[results] = fmax(most[results], depths[i]);
+}
+
 // Compares the arrays from the outfeeds with those of the evaluator. Their order and number are part of the result.
 static HloStatus compare_feeds(Run *run, const HloTolerance *tolerance, double *worst) {
     HloArena *arena = run->context->arena;
@@ -327,10 +340,15 @@ static HloStatus compare(Run *run, double *worst) {
                               run->execution.numerics == TARGET_NUMERICS_TPU, 0};
     HLO_TRY(evaluate(run));
     *worst = 0;
+    double *roundings = HLO_ARENA_NEW(context->arena, double, run->results.count + 1);
+    add_roundings(context, run->program.original, roundings, run->results.count);
+    add_roundings(context, run->program.per_device, roundings, run->results.count);
     for (int64_t i = 0; i < run->results.count; ++i) {
         const char *what = hlo_arena_format(context->arena, "result %lld", (long long)i);
+        tolerance.roundings = roundings[i];
         HLO_TRY(compare_array(run, what, i, run->expected.items[i], run->results.items[i], &tolerance, worst));
     }
+    tolerance.roundings = roundings[run->results.count];
     return compare_feeds(run, &tolerance, worst);
 }
 
