@@ -2,10 +2,11 @@
 // The search for a plan on several meshes and slices.
 //
 // The search on one mesh is spmd_partitioner/search/search.h's; what plans cost is in plan_cost.c. The best plans of a
-// mesh are timed with the whole program after its search. Each mesh of the pattern is searched, on each slice, and gets
-// an equal part of the time that is left. Where no start fits, the program is repaired (repair.h), and each repair is a
-// program of its own, with the same meshes. Reported is the plan with every parameter's sharding written out, as it was
-// partitioned, timed once more in that form.
+// mesh are timed after its search with the whole program, partitioned with all care; the search's own trials take the
+// first plan that the partitioner makes of their shardings. Each mesh of the pattern is searched, on each slice, and
+// gets an equal part of the time that is left. Where no start fits, the program is repaired (repair.h), and each repair
+// is a program of its own, with the same meshes. Reported is the plan with every parameter's sharding written out, as
+// it was partitioned, timed once more in that form.
 #include "advice/plan.h"
 
 #include <assert.h>
@@ -41,6 +42,8 @@ static void use_mesh(Planner *planner, const Candidate *candidate) {
     planner->program = &planner->programs[candidate->plan.repair];
     const EmuTopology *topology = planner->mesh->topology;
     const bool prices = target_spmd_machine(topology, &planner->machine);
+    planner->quick = planner->machine;
+    planner->quick.program_seconds = NULL;
     const char *option = planner->options->kept_option;
     planner->compile = (CompileOptions){.spmd = {.mesh = planner->mesh->axes,
                                                  .mesh_axis_count = planner->mesh->axis_count,
@@ -68,11 +71,13 @@ static void take_cost(const Planner *planner, Candidate *candidate, const SpmdSe
     candidate->plan.fits = fits;
 }
 
+// The best plans of a search that are timed with the whole program.
+enum { MOST_WHOLE = 3 };
+
 // Times the best plans of a candidate, at most `most`, with the whole program, and keeps the best.
 static HloStatus time_whole(Planner *planner, Candidate *candidate, int64_t most) {
     const int64_t count = candidate->best_count < most ? candidate->best_count : most;
-    if (candidate->is_whole && (most == 1 || candidate->is_closed || !planner->programs[candidate->plan.repair].more))
-        return HLO_SUCCESS;
+    if (candidate->is_whole && (most == 1 || candidate->is_closed)) return HLO_SUCCESS;
     SpmdSearchTrial *trials = HLO_ARENA_NEW(planner->arena, SpmdSearchTrial, count);
     HloStatus first = NULL;
     bool any = false;
@@ -80,7 +85,7 @@ static HloStatus time_whole(Planner *planner, Candidate *candidate, int64_t most
         trials[i] =
             (SpmdSearchTrial){.shards = candidate->best[i].shards, .shard_count = candidate->best[i].shard_count};
     use_mesh(planner, candidate);
-    planner->whole = planner->program->more;
+    planner->whole = true;
     planner->must_run = true;
     planner_cost(planner, trials, count);
     planner->whole = false;
@@ -370,10 +375,11 @@ static HloStatus plan_mesh(Planner *planner, Candidate *candidate, SpmdSearchDep
     candidate->plan.is_exact = found.is_exact && !planner->program->more;  // else the costs are estimates
     candidate->best = found.best;
     candidate->best_count = found.best_count;
-    candidate->is_whole = !planner->program->more || was_checked(planner, &found.best[0]);
+    candidate->is_whole = was_checked(planner, &found.best[0]);
     candidate->is_closed = false;
     take_cost(planner, candidate, &found.best[0], true);
-    if (depth == SPMD_SEARCH_WHOLE && !planner_is_spent(planner)) HLO_TRY(time_whole(planner, candidate, 3));
+    if ((depth == SPMD_SEARCH_WHOLE || !planner->program->more) && !planner_is_spent(planner))
+        HLO_TRY(time_whole(planner, candidate, depth == SPMD_SEARCH_WHOLE ? MOST_WHOLE : 1));
     // A search that ends early may not come to the plan that the first look found.
     if (before.best && better(planner, &before, candidate)) *candidate = before;
     if (candidate->plan.fits && (!planner->best_step || candidate->plan.step_picoseconds < planner->best_step))

@@ -94,6 +94,7 @@ static void cost_one(const Batch *batch, SpmdSearchTrial *trial) {
     }
     compile.spmd.shards = trial->shards;
     compile.spmd.shard_count = trial->shard_count;
+    if (compile.spmd.machine && !batch->planner->whole) compile.spmd.machine = &batch->planner->quick;
     trial->status = advice_trial_run(batch->module, &compile, batch->planner->mesh->topology, NULL, &result);
     if (!trial->status) {
         trial->cost = (SpmdSearchCost){result.report->step_picoseconds, result.report->hbm_peak_bytes};

@@ -64,7 +64,7 @@ typedef struct Planner {
     HloModule *remeshed;                       // the same on the mesh that is searched now, or NULL
     AdviceTrial trial;                         // the one that closes a plan
     const void *closed;                        // the candidate whose plan that is, or NULL
-    bool whole;                                // time the whole program now
+    bool whole;                                // time the whole program now, as it is partitioned for good
     bool is_first_look;                        // estimates are not checked now
     SpmdSearchCost reference, reference_less;  // of the best plan of this mesh that fits, and its shorter one
     CheckedPlans checked;                      // of all meshes
@@ -74,6 +74,7 @@ typedef struct Planner {
     bool is_stopped;                 // by the caller
     const AdvicePlanned *mesh;       // that is searched now
     SpmdMachine machine;             // of its slice
+    SpmdMachine quick;               // the same, of which partitioning does not ask for whole programs
     CompileOptions compile;          // of the trials on it, without shards
     HloStringMap known;              // Known by mesh and shards
     double begin, end;               // of the budget

@@ -24,17 +24,45 @@
 
 // The part of the time by bytes alone that a plan by the machine's prices may take.
 static const double WORTHWHILE = 0.98;
+// The instructions of programs whose plans are simulated. Larger ones would take longer for it than for partitioning.
+enum { MOST_SIMULATED = 512 };
+
+// What prices a plan: the machine's times where there is one, or bytes. Propagation compares what follows from
+// shardings, emission how to bring arrays into them.
+typedef struct Prices {
+    bool propagates_by_bytes, emits_by_bytes;
+    bool hides_arguments;  // SpmdCosts.hides_arguments
+} Prices;
+
+// The plans that are compared. By the added times of a program only the first two are: those leave out what runs at the
+// same time.
+static const Prices PRICES[] = {{0},
+                                {.propagates_by_bytes = true, .emits_by_bytes = true},
+                                {.propagates_by_bytes = true},
+                                {.hides_arguments = true},
+                                {.propagates_by_bytes = true, .hides_arguments = true}};
+enum { PRICES_BY_ADDED_TIMES = 2 };
+
+// The programs of the plans that were simulated: plans by several prices are often the same.
+typedef struct Simulated {
+    uint64_t hashes[HLO_COUNT_OF(PRICES)];
+    size_t count;
+} Simulated;
 
 // One call of the API. `arena` and `flat` go when it ends; `result` is the caller's if it succeeds.
 typedef struct Request {
     const HloModule *module;
     const SpmdOptions *options;
-    HloArena *arena;      // scratch
-    SpmdCosts costs;      // on the mesh, by the machine of the options
-    bool by_bytes;        // compare plans without the machine
-    double seconds;       // that the result takes on the machine, if there is one
-    HloModule *remeshed;  // the module laid out on the mesh of the options, if that is another one
-    HloModule *flat;      // the module in the form that is partitioned
+    HloArena *arena;  // scratch
+    SpmdCosts costs;  // on the mesh, by the machine of the options
+    Prices prices;
+    Simulated *simulated;  // before this plan
+    bool is_known;         // the plan is one of those: it has neither times nor transfers beside products
+    double seconds;        // that the result's work takes on the machine, if there is one, one after the other
+    double step;           // that the machine takes for the result; negative where that is not known
+    HloModule *spare;      // another form of the result
+    HloModule *remeshed;   // the module laid out on the mesh of the options, if that is another one
+    HloModule *flat;       // the module in the form that is partitioned
     HloModule *result;
 } Request;
 
@@ -159,15 +187,88 @@ static void complete_layouts(HloModule *module) {
                 at->shape = hlo_shape_with_default_layout(module->arena, at->shape);
 }
 
-// What is done for transfers beside products.
+// Products in parts beside their transfers.
+static HloStatus make_parts(Request *request) {
+    HLO_TRY(spmd_window_products(request->result, &request->costs, request->arena));
+    HLO_TRY(spmd_part_exchanges(request->result, &request->costs, request->arena));
+    complete_layouts(request->result);
+    return HLO_SUCCESS;
+}
+
+// Whether the machine is asked for the step of the result.
+static bool is_simulated(const Request *request) {
+    const SpmdMachine *machine = request->costs.machine;
+    return machine && machine->program_seconds && request->module->instruction_limit <= MOST_SIMULATED;
+}
+
+// The step of the result, if the machine is asked for it and knows it; negative otherwise.
+static double step_of(const Request *request) {
+    return is_simulated(request) ? request->costs.machine->program_seconds(request->costs.session, request->result)
+                                 : -1;
+}
+
+// Sums that were joined, each alone.
+static HloStatus separate_sums(Request *request) {
+    spmd_separate_sums(request->result);
+    complete_layouts(request->result);
+    return HLO_SUCCESS;
+}
+
+// Small collectives in stages.
+static HloStatus make_stages(Request *request) {
+    spmd_stage_collectives(request->result, &request->costs, request->arena);
+    complete_layouts(request->result);
+    return HLO_SUCCESS;
+}
+
+// Changes the result, unless its step is then not shorter. Passes go by the machine's times of what they change; the
+// whole program may say otherwise: what is fused with a product is done in parts, too.
+static HloStatus keep_if_faster(Request *request, HloStatus (*change)(Request *)) {
+    hlo_module_free(request->spare);
+    HloModule *before = request->spare = hlo_module_clone(request->result);
+    HLO_FAIL_IF(!before, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
+    const int64_t limit = request->result->instruction_limit;
+    HLO_TRY(change(request));
+    const double step = request->result->instruction_limit > limit ? step_of(request) : -1;
+    if (step >= 0 && step < request->step) {
+        request->step = step;
+    } else {
+        request->spare = request->result;
+        request->result = before;
+    }
+    return HLO_SUCCESS;
+}
+
+// Whether the plan is one that was simulated before.
+static bool is_known(Request *request) {
+    Simulated *simulated = request->simulated;
+    if (!is_simulated(request)) return false;
+    const uint64_t hash = hlo_module_hash(request->result);
+    for (size_t i = 0; i < simulated->count; i++)
+        if (simulated->hashes[i] == hash) return true;
+    simulated->hashes[simulated->count++] = hash;
+    return false;
+}
+
+// What is done for transfers beside products. The times of the plan are taken.
 static HloStatus overlap(Request *request) {
     const SpmdOptions *options = request->options;
-    if (options->no_optimize || (!options->overlaps && !options->async)) return HLO_SUCCESS;
-    if (options->overlaps) {
-        HLO_TRY(spmd_window_products(request->result, &request->costs, request->arena));
-        HLO_TRY(spmd_part_exchanges(request->result, &request->costs, request->arena));
+    request->is_known = is_known(request);
+    if (request->is_known) return HLO_SUCCESS;
+    request->step = step_of(request);
+    // Before transfers overlap: this adds up all of them.
+    if (request->costs.machine)
+        request->seconds = spmd_program_seconds(&request->costs, request->result, request->arena);
+    if (options->no_optimize) return HLO_SUCCESS;
+    if (options->overlaps && request->step >= 0) {
+        HLO_TRY(keep_if_faster(request, separate_sums));
+        HLO_TRY(keep_if_faster(request, make_parts));
+        HLO_TRY(keep_if_faster(request, make_stages));
+    } else if (options->overlaps) {
+        HLO_TRY(make_parts(request));
     }
-    if (options->async) HLO_TRY(spmd_make_async(request->result, request->arena));
+    if (!options->async) return HLO_SUCCESS;
+    HLO_TRY(spmd_make_async(request->result, request->arena));
     complete_layouts(request->result);
     return HLO_SUCCESS;
 }
@@ -200,15 +301,15 @@ static HloStatus run_partition(void *argument) {
     SpmdCosts bytes;
     spmd_costs_open(&request->costs, mesh, request->options->machine);
     spmd_costs_open(&bytes, mesh, NULL);
-    SpmdCosts *costs = request->by_bytes ? &bytes : &request->costs;
-    HLO_TRY(spmd_plan_new(request->arena, module, costs, request->options, &plan));
+    const Prices *prices = &request->prices;
+    request->costs.hides_arguments = prices->hides_arguments;
+    HLO_TRY(spmd_plan_new(request->arena, module, prices->propagates_by_bytes ? &bytes : &request->costs,
+                          request->options, &plan));
+    plan->costs = prices->emits_by_bytes ? &bytes : &request->costs;
     HLO_TRY(spmd_partition_plan(plan, &request->result));
     if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options, request->arena));
     HLO_TRY(spmd_number_devices(request->result, &mesh->order, request->arena));
     complete_layouts(request->result);
-    // Before transfers overlap: this adds up all of them.
-    if (request->costs.machine)
-        request->seconds = spmd_program_seconds(&request->costs, request->result, request->arena);
     return overlap(request);
 }
 
@@ -242,6 +343,7 @@ static HloStatus run(Request *request, HloStatus (*body)(void *)) {
     hlo_arena_free(request->arena);
     hlo_module_free(request->flat);
     hlo_module_free(request->remeshed);
+    hlo_module_free(request->spare);
     if (status) {
         hlo_module_free(request->result);
         request->result = NULL;
@@ -268,20 +370,32 @@ static bool reports_shardings(const HloModule *module, const SpmdOptions *option
     return false;
 }
 
-// What each op decides by the machine's prices need not be best for the whole program: the plan by bytes alone is kept
-// unless the machine needs noticeably less time for the other. Both times add up what a machine may do at once, so that
-// smaller differences mean nothing.
-static HloStatus try_bytes(Request *request, const HloModule *module) {
+// Whether a later plan is better. Small differences of added times mean nothing.
+static bool is_better(const Request *other, const Request *request) {
+    const bool is_simulated = request->step >= 0 && other->step >= 0;
+    const bool by_bytes = other->prices.emits_by_bytes;
+    if (is_simulated) return by_bytes ? other->step <= request->step : other->step < request->step;
+    return by_bytes && request->seconds > WORTHWHILE * other->seconds;
+}
+
+// What each op decides by the machine's prices need not be best for the whole program: plans by other prices are made,
+// too. Without the step's time the plan by bytes alone is kept unless the machine needs noticeably less time for the
+// other.
+static HloStatus try_others(Request *request, const HloModule *module) {
     if (!request->seconds || reports_shardings(module, request->options)) return HLO_SUCCESS;
-    Request other = {.module = module, .options = request->options, .by_bytes = true};
-    HloStatus status = run(&other, run_partition);
-    if (status) {
-        hlo_module_free(request->result);
-        return status;
+    const size_t count = request->step < 0 ? PRICES_BY_ADDED_TIMES : HLO_COUNT_OF(PRICES);
+    for (size_t i = 1; i < count; i++) {
+        Request other = {
+            .module = module, .options = request->options, .prices = PRICES[i], .simulated = request->simulated};
+        HloStatus status = run(&other, run_partition);
+        if (status) {
+            hlo_module_free(request->result);
+            return status;
+        }
+        const bool better = !other.is_known && is_better(&other, request);
+        hlo_module_free(better ? request->result : other.result);
+        if (better) *request = other;
     }
-    const bool better = request->seconds > WORTHWHILE * other.seconds;
-    hlo_module_free(better ? request->result : other.result);
-    if (better) request->result = other.result;
     return HLO_SUCCESS;
 }
 
@@ -290,9 +404,10 @@ HloStatus spmd_partition(const HloModule *module, const SpmdOptions *options, Hl
                          SpmdReport **report) {
     assert(module && partitioned);
     double start = now();
-    Request request = {.module = module, .options = options};
+    Simulated simulated = {.count = 0};
+    Request request = {.module = module, .options = options, .simulated = &simulated};
     HLO_TRY(run(&request, run_partition));
-    HLO_TRY(try_bytes(&request, module));
+    HLO_TRY(try_others(&request, module));
     double seconds = now() - start;
     if (report) {
         HloStatus status = spmd_report_new(request.result, report);

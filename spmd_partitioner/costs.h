@@ -29,6 +29,7 @@ typedef struct SpmdCosts {
     HLO_VECTOR(struct SpmdPrice) prices;
     double flops_per_byte, memory_per_byte;  // local work in the time in which a link sends a byte
     double kernel_price;                     // bytes that a link sends while a kernel starts; 0 without a machine
+    bool hides_arguments;                    // what is sent of arguments is taken to be sent beside earlier work
 } SpmdCosts;
 
 // Sets *costs to those on a mesh by `machine` (NULL: by bytes alone), until spmd_costs_close(). Memory errors jump to

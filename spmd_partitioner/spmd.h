@@ -74,6 +74,10 @@ typedef struct SpmdMachine {
     double (*seconds)(void *session, const HloInstruction *collective);
     // Whether two collectives can run at the same time, each in the time that it takes alone. NULL: none can.
     bool (*beside)(void *session, const HloInstruction *a, const HloInstruction *b);
+    // The seconds of a step of a program of one device, with collectives that run beside other work where the machine
+    // does that; negative if that is not known, HUGE_VAL if it does not fit. Plans of small programs are compared by
+    // it. NULL: plans are compared by the times of their collectives and products, one after the other.
+    double (*program_seconds)(void *session, const HloModule *program);
     // Frees what a session has outside of its arena. NULL: nothing.
     void (*close)(void *session);
 } SpmdMachine;

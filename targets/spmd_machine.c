@@ -5,8 +5,10 @@
 #include "targets/spmd_machine.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
+#include "compile/pipeline.h"
 #include "emulator/collective.h"
 #include "emulator/simulate.h"
 #include "targets/internal.h"
@@ -15,6 +17,8 @@
 typedef struct Session {
     HloArena *scratch;
     EmuNetwork *network;
+    const int64_t *ids;  // of the devices, by partition
+    int64_t devices;
 } Session;
 
 // Places the devices as the emulator does for a program without an assignment of its own, unless the machine has one.
@@ -32,13 +36,14 @@ static bool open_session(const SpmdMachine *machine, HloArena *arena, const Spmd
         hlo_status_free(status);
         if (status) return false;
     }
+    const int64_t *ids = hlo_arena_copy(arena, places, (size_t)devices * sizeof *places);
     for (int64_t i = 0; i < devices; i++) {
         places[i] = emu_topology_find_device(topology, places[i]);
         assert(places[i] >= 0); /* the assignment consists of devices */
     }
     const EmuFaults *faults = HLO_ARENA_NEW(arena, EmuFaults, 1);
     Session *opened = HLO_ARENA_NEW(arena, Session, 1);
-    opened->scratch = hlo_arena_new();
+    *opened = (Session){.scratch = hlo_arena_new(), .ids = ids, .devices = devices};
     if (!opened->scratch) return false;
     *session = opened;
     opened->network = emu_network_new(opened->scratch, topology, places, 1, devices, faults);
@@ -78,6 +83,25 @@ static bool run_beside(void *session, const HloInstruction *a, const HloInstruct
     return beside;
 }
 
+// Simulates the program as `meshlo emulate` does. One that does not fit the memory is slower than any other.
+static double program_seconds(void *session, const HloModule *program) {
+    const Session *opened = session;
+    const EmuTopology *topology = opened->network->topology;
+    const CompileOptions options = {
+        .is_per_device = true, .is_verified = true, .spmd.async = emu_topology_overlaps(topology)};
+    const EmuOptions emulation = {.device_assignment = opened->ids, .device_assignment_count = opened->devices};
+    CompiledModule *compiled = NULL;
+    EmuReport *report = NULL;
+    HloStatus status = compile_module(program, &options, &compiled);
+    if (!status) status = emu_simulate(compiled->module, topology, &emulation, &report);
+    double seconds = status ? -1 : (double)report->step_picoseconds * 1e-12;
+    if (!status && emu_report_out_of_memory(report)) seconds = HUGE_VAL;
+    emu_report_free(report);
+    compiled_module_free(compiled);
+    hlo_status_free(status);
+    return seconds;
+}
+
 bool target_spmd_machine(const EmuTopology *topology, SpmdMachine *machine) {
     assert(topology && machine);
     *machine = (SpmdMachine){0};
@@ -93,6 +117,7 @@ bool target_spmd_machine(const EmuTopology *topology, SpmdMachine *machine) {
         .open = open_session,
         .seconds = seconds_of,
         .beside = run_beside,
+        .program_seconds = program_seconds,
         .close = close_session,
     };
     return true;

@@ -193,12 +193,26 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     return (int64_t)((double)bytes * (double)largest_use(rule->op, leaf) / (double)whole);
 }
 
+// The divisor of the cost of a transfer that is taken to run beside other work: its links are not free for others.
+enum { HIDDEN_SHARE = 4 };
+
 // What it costs in one iteration to bring an operand into a form, if that takes `cost`: what stays the same is brought
 // there once.
 static int64_t cost_in_loop(const Choice *choice, int32_t tensor, int64_t cost) {
     const HloInstruction *loop = cost > 0 ? spmd_loop_around(choice->rule->op, tensor) : NULL;
     const int64_t trips = loop ? hlo_trip_count(loop) : 1;
     return trips > 1 ? cost / trips + (cost % trips != 0) : cost;
+}
+
+// Whether an operand is an argument of the program, or made of one alone in a few steps that only rearrange or convert.
+// Devices can send what they have of it before it is needed.
+static bool is_argument(const HloInstruction *at) {
+    enum { MOST_STEPS = 4 };
+    for (int32_t i = 0; i < MOST_STEPS && at->operand_count == 1; i++) {
+        if (!hlo_is(at, HLO_OP_CONVERT) && !hlo_op_is(at->opcode, HLO_OP_IS_REARRANGES)) return false;
+        at = at->operands[0];
+    }
+    return hlo_is(at, HLO_OP_PARAMETER) && at->parent == at->parent->module->entry;
 }
 
 // What it costs to have operand `tensor` in the form `wanted`.
@@ -210,7 +224,9 @@ static int64_t operand_cost(const Choice *choice, int32_t tensor, const SpmdShar
         if (known->forms[i].tensor == tensor && !memcmp(known->forms[i].dims, wanted->dims, bytes))
             return known->forms[i].cost;
     const SpmdLocal local = spmd_operand(choice->partitioner, tensor);
-    const int64_t cost = cost_in_loop(choice, tensor, spmd_form_cost(choice->partitioner, &local, wanted));
+    int64_t cost = cost_in_loop(choice, tensor, spmd_form_cost(choice->partitioner, &local, wanted));
+    if (choice->partitioner->plan->costs->hides_arguments && is_argument(choice->rule->op->operands[tensor]))
+        cost /= HIDDEN_SHARE;
     if (fits && known->count < MOST_KNOWN_FORMS) {
         known->forms[known->count].tensor = tensor;
         known->forms[known->count].cost = cost;
@@ -334,6 +350,21 @@ static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
     }
 }
 
+// A product whose summed factors are whole: all devices along their axes multiply the gathered operands, instead of
+// adding up parts of a result that is much larger than they are. Bytes alone do not tell what that is worth. Programs
+// that only run here keep the sum that people look for.
+static void consider_repeated(Choice *choice, const SpmdAxes *factors) {
+    const SpmdRule *rule = choice->rule;
+    const SpmdPlan *plan = choice->partitioner->plan;
+    const bool by_time = plan->costs->machine != NULL && plan->options->overlaps;
+    if (!by_time || !spmd_is_product(rule->op) || !spmd_partial_axes(rule, factors) || spmd_sum_waits(rule->op)) return;
+    SpmdAxes *whole =
+        hlo_arena_copy(choice->partitioner->arena, factors, (size_t)rule->factors.count * sizeof(*factors));
+    for (int64_t f = 0; f < rule->factors.count; f++)
+        if (rule->factors.items[f].kind == SPMD_REDUCE) whole[f] = (SpmdAxes){0};
+    consider(choice, whole);
+}
+
 // Whether an operand without `factor` is sharded by axes that the factor has.
 static bool has_elsewhere(const Choice *choice, int32_t factor, SpmdAtomSet atoms) {
     for (int32_t t = 0; t < 2; t++) {
@@ -404,6 +435,7 @@ static void consider_lead(Choice *choice, int32_t lead) {
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(choice, t, factors);
     consider(choice, factors);
     consider_uncontracted(choice, factors);
+    consider_repeated(choice, factors);
 }
 
 // True if everything already is as the first result wants it: the common case, without a search. `factors` combines the
@@ -465,6 +497,7 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
         if (!spmd_partial_axes(rule, factors)) return factors;
         consider(&choice, factors);
         consider_uncontracted(&choice, factors);
+        consider_repeated(&choice, factors);
         consider_whole_table(&choice, factors);
         return choice.best;
     }

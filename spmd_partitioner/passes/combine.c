@@ -312,3 +312,51 @@ void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limi
     for (int64_t c = 0; c < count; c++)
         while (combine(module->computations.items[c], scratch, limit)) continue;
 }
+
+// ---- taking apart
+
+static bool is_joined_sum(const HloInstruction *at) {
+    if (!hlo_is(at, HLO_OP_ALL_REDUCE) || at->operand_count < 2 || at == at->parent->root) return false;
+    if (at->control_predecessors.count || at->control_successors.count) return false;
+    for (int64_t i = 0; i < at->users.count; i++)
+        if (!hlo_is(at->users.items[i], HLO_OP_GET_TUPLE_ELEMENT)) return false;
+    return hlo_instruction_frontend_attribute(at, "meshlo.reason");
+}
+
+static HloInstruction *put_alone(HloInstruction *all, int32_t member, int64_t channel) {
+    HloCollectiveAttributes attributes = *HLO_ATTRIBUTES(all, Collective);
+    if (attributes.channel_id) attributes.channel_id = channel;
+    HloInstruction *operand = all->operands[member];
+    HloInstruction *alone =
+        hlo_instruction_new(all->parent, HLO_OP_ALL_REDUCE, operand->shape, &operand, 1, &attributes, NULL);
+    hlo_instruction_set_called(alone, all->called, all->called_count);
+    alone->metadata = all->metadata;
+    spmd_join_reasons(alone, all);
+    hlo_instruction_move_before(alone, all);
+    return alone;
+}
+
+static void separate(HloInstruction *all, int64_t *channel) {
+    for (int32_t i = 0; i < all->operand_count; i++) {
+        HloInstruction *alone = NULL;
+        for (int64_t u = all->users.count; u-- > 0;) {
+            HloInstruction *element = all->users.items[u];
+            if (HLO_ATTRIBUTES(element, TupleIndex)->index != i) continue;
+            if (!alone) alone = put_alone(all, i, (*channel)++);
+            if (element->sharding) spmd_take_annotations(alone, element);
+            hlo_instruction_replace_uses(element, alone);
+            hlo_instruction_remove(element);
+        }
+    }
+    hlo_instruction_remove(all);
+}
+
+void spmd_separate_sums(HloModule *module) {
+    int64_t channel = hlo_module_next_channel(module);
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
+            next = at->next;
+            while (next && hlo_is(next, HLO_OP_GET_TUPLE_ELEMENT)) next = next->next;  // these go with it
+            if (is_joined_sum(at)) separate(at, &channel);
+        }
+}

@@ -38,6 +38,8 @@ typedef union SpmdExchange {
 SpmdExchange spmd_exchange_of(const HloInstruction *at);
 // Joins independent collectives of one kind into one: all-reduces up to `limit` bytes, others if they are small.
 void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limit);
+// Takes joined all-reduces apart again: beside other work the first of them may begin earlier.
+void spmd_separate_sums(HloModule *module);
 // Multiplies parts of arrays as they come from the neighbours, in place of one product after a gather or before a
 // reduce-scatter, where the machine of `costs` takes less time for that because transfers run beside products. Without
 // a machine nothing changes. RESOURCE_EXHAUSTED when memory is short.
@@ -46,6 +48,9 @@ HLO_NODISCARD HloStatus spmd_window_products(HloModule *module, const SpmdCosts 
 // each other, where the machine of `costs` takes less time for that. Without a machine nothing changes.
 // RESOURCE_EXHAUSTED when memory is short.
 HLO_NODISCARD HloStatus spmd_part_exchanges(HloModule *module, const SpmdCosts *costs, HloArena *scratch);
+// Gathers and adds up small arrays over many devices in stages over parts of the groups, where the machine of `costs`
+// takes less time for that. Without a machine nothing changes.
+void spmd_stage_collectives(HloModule *module, const SpmdCosts *costs, HloArena *scratch);
 // Has a program that counts devices by their positions in a mesh of this order count them by their numbers.
 HLO_NODISCARD HloStatus spmd_number_devices(HloModule *module, const SpmdDeviceOrder *order, HloArena *scratch);
 // Splits all-gathers, all-reduces and permutes into start and done, so that computation runs beside them. The done

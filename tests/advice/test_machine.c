@@ -75,9 +75,9 @@ Test(spmd_machine, hosts_have_none) {
     emu_topology_free(topology);
 }
 
-static int64_t step_of(const char *text, const EmuTopology *topology, const SpmdMachine *machine) {
+static int64_t step_of(const char *text, const EmuTopology *topology, const SpmdMachine *machine, bool async) {
     HloModule *module = parse(text);
-    const CompileOptions compile = {.spmd = {.machine = machine}};
+    const CompileOptions compile = {.spmd = {.machine = machine, .async = async}};
     AdviceTrial trial;
     HloStatus status = advice_trial_run(module, &compile, topology, NULL, &trial);
     cr_assert_null(status, "%s\n%s", hlo_status_message(status), text);
@@ -107,11 +107,87 @@ Test(spmd_machine, plans_by_the_machine_are_not_slower) {
     cr_assert(target_spmd_machine(topology, &machine));
     int64_t faster = 0;
     for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) {
-        const int64_t by_bytes = step_of(programs[i], topology, NULL),
-                      by_time = step_of(programs[i], topology, &machine);
+        const int64_t by_bytes = step_of(programs[i], topology, NULL, false),
+                      by_time = step_of(programs[i], topology, &machine, false);
         cr_expect_leq(by_time, by_bytes, "%s", programs[i]);
         faster += by_time < by_bytes;
     }
     cr_expect_geq(faster, 2);
     emu_topology_free(topology);
+}
+
+// Weights that are gathered while activations are, and sums that leave one after the other. A machine that does not
+// know the time of whole programs adds up the times of transfers, which run at the same time here.
+Test(spmd_machine, bug_transfers_that_run_beside_others_were_added_up) {
+    static const char program[] =
+        "HloModule m, num_partitions=8, allow_spmd_sharding_propagation_to_output={true}\nENTRY e {\n"
+        " x = bf16[1024,2048] parameter(0), sharding={devices=[8,1]<=[8]}\n"
+        " a = bf16[2048,4096] parameter(1), sharding={devices=[2,4]<=[8]}\n"
+        " b = bf16[4096,2048] parameter(2), sharding={devices=[4,2]<=[2,4]T(1,0)}\n"
+        " h = bf16[1024,4096] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " t = bf16[1024,4096] tanh(h)\n"
+        " ROOT y = bf16[1024,2048] dot(t, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n";
+    EmuTopology *topology = NULL;
+    SpmdMachine machine;
+    cr_assert_null(emu_topology_parse("v4-16", &topology));
+    cr_assert(target_spmd_machine(topology, &machine));
+    const int64_t simulated = step_of(program, topology, &machine, true);
+    machine.program_seconds = NULL;
+    const int64_t added = step_of(program, topology, &machine, true);
+    cr_expect_lt((double)simulated, 0.9 * (double)added, "%g instead of %g", (double)simulated, (double)added);
+    emu_topology_free(topology);
+}
+
+// Sums of 4 and 8 MB: joined, the first would wait for the product that makes the second.
+Test(spmd_machine, bug_large_sums_waited_for_each_other) {
+    static const char program[] =
+        "HloModule m, num_partitions=8\nENTRY e {\n"
+        " x = bf16[16384,2048] parameter(0), sharding={devices=[8,1]<=[8]}\n"
+        " y = bf16[16384,1024] parameter(1), sharding={devices=[8,1]<=[8]}\n"
+        " z = bf16[16384,2048] parameter(2), sharding={devices=[8,1]<=[8]}\n"
+        " a = bf16[2048,1024] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        " b = bf16[2048,2048] dot(x, z), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        " ROOT t = (bf16[2048,1024], bf16[2048,2048]) tuple(a, b)\n}\n";
+    EmuTopology *topology = NULL;
+    SpmdMachine machine;
+    HloModule *module = parse(program);
+    cr_assert_null(emu_topology_parse("v4-16", &topology));
+    cr_assert(target_spmd_machine(topology, &machine));
+    for (int overlaps = 0; overlaps < 2; overlaps++) {
+        const SpmdOptions options = {.machine = &machine, .overlaps = overlaps != 0};
+        HloModule *partitioned = NULL;
+        SpmdReport *report = NULL;
+        cr_assert_null(spmd_partition(module, &options, &partitioned, &report));
+        cr_expect_eq(report->collective_count, overlaps ? 2 : 1, "%lld", (long long)report->collective_count);
+        spmd_report_free(report);
+        hlo_module_free(partitioned);
+    }
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
+
+// The gradient of a weight that few rows of activations make: parts of it were added up, 8 MB on each device, where the
+// operands have 1 MB and 0.5 MB.
+Test(spmd_machine, bug_parts_of_large_products_were_added_up) {
+    static const char program[] =
+        "HloModule m, num_partitions=8\nENTRY e {\n"
+        " x = bf16[512,2048] parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}\n"
+        " y = bf16[512,8192] parameter(1), sharding={devices=[2,4]<=[8]}\n"
+        " ROOT w = bf16[2048,8192] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
+        "sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}\n}\n";
+    EmuTopology *topology = NULL;
+    SpmdMachine machine;
+    HloModule *module = parse(program), *partitioned = NULL;
+    SpmdReport *report = NULL;
+    cr_assert_null(emu_topology_parse("v4-16", &topology));
+    cr_assert(target_spmd_machine(topology, &machine));
+    cr_assert_null(
+        spmd_partition(module, &(SpmdOptions){.machine = &machine, .overlaps = true}, &partitioned, &report));
+    for (int64_t i = 0; i < report->collective_count; i++)
+        cr_expect_str_neq(report->collectives[i].opcode, "all-reduce");
+    cr_expect_gt(report->collective_count, 0);
+    spmd_report_free(report);
+    hlo_module_free(partitioned);
+    emu_topology_free(topology);
+    hlo_module_free(module);
 }

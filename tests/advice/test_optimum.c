@@ -216,6 +216,7 @@ static bool finds_the_optimum(uint64_t seed) {
     must_succeed(emu_topology_parse(slice, &topology));
     judge.topology = topology;
     cr_assert(target_spmd_machine(topology, &judge.machine));
+    judge.machine.program_seconds = NULL;  // as in trials of the planner
     const SpmdSearchOptions options = {.mesh = judge.mesh, .mesh_axis_count = 2, .cost = cost, .context = &judge};
     must_succeed(spmd_search(arena, judge.module, &options, &result));
     const int64_t least = least_time(&judge, &best);

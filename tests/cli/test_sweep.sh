@@ -84,10 +84,13 @@ says err "note: 4 of 6 meshes are left out: the program cannot be laid out on th
 exits 2 "sweep: no mesh is left" meshlo sweep region.mlir --on v5e-8 --mesh 'data=2,model=*'
 exits 4 "sweep: host devices" meshlo sweep layers.hlo --on cpu:4
 
-exits 0 "compare" meshlo compare layers.hlo --on v5e-8 --mesh data=4,model=2 --mesh data=1,model=8 --shard 'p1=-,model;p2=model,-' --json
+# Large enough for a slice to add up what bytes add up.
+sed -e 's/f32\[64,64\]/f32[2048,8192]/' -e '/parameter(0)/s/\[64,32\]/[2048,32]/' -e '/parameter(1)/s/\[32,64\]/[32,8192]/' \
+    -e '/parameter(2)/s/\[64,32\]/[8192,2048]/' -e '/ROOT/s/\[64,32\]/[2048,2048]/' layers.hlo >wide.hlo
+exits 0 "compare" meshlo compare wide.hlo --on v5e-8 --mesh data=4,model=2 --mesh data=1,model=8 --shard 'p1=-,model;p2=model,-' --json
 json "[p['mesh'] for p in j['programs']] == ['data=4,model=2', 'data=1,model=8'] and j['programs'][0]['step_seconds'] > 0" "compare: the programs"
 json "[(d['collective'], d['scope'], len(d['bytes']), d['counts']) for d in j['differences'] if 'scope' in d] == [('all-reduce', 'jit(f)/layers_*', 2, [1, 1])]" "compare: what differs"
-meshlo partition layers.hlo --mesh data=1,model=8 --shard p1=-,model --shard p2=model,- --json >part.json
+meshlo partition wide.hlo --mesh data=1,model=8 --shard p1=-,model --shard p2=model,- --json >part.json
 json "sum(d['bytes'][1] for d in j['differences']) == json.load(open('part.json'))['total_bytes_per_device']" "compare: bytes as partition counts them"
 exits 0 "compare: a table" meshlo compare layers.hlo layers.hlo --on v5e-8
 says out "the collectives are the same" "compare: nothing differs"
