@@ -99,12 +99,15 @@ static const HloInstruction *element_of(const HloInstruction *element) {
 // Goes from a value to what it is a copy of: through copies, barriers, and states of loops that do not change. NULL if
 // that is not known.
 static const HloInstruction *origin_of(const HloInstruction *value) {
-    for (int i = 0; i < MOST_STEPS_TO_CONSTANT && value; i++) switch (value->opcode) {
-            case HLO_OP_COPY:
-            case HLO_OP_DOMAIN: value = value->operands[0]; continue;
-            case HLO_OP_GET_TUPLE_ELEMENT: value = element_of(value); continue;
-            default: return value;
+    for (int i = 0; i < MOST_STEPS_TO_CONSTANT && value; i++) {
+        if (hlo_is(value, HLO_OP_GET_TUPLE_ELEMENT)) {
+            value = element_of(value);
+        } else if (hlo_is(value, HLO_OP_COPY) || hlo_is(value, HLO_OP_DOMAIN)) {
+            value = value->operands[0];
+        } else {
+            return value;
         }
+    }
     return NULL;
 }
 
@@ -218,8 +221,8 @@ typedef struct Body {
 struct EmuBodies {
     HloArena *arena;
     HloStringMap by_configuration;
-    HLO_VECTOR(const Body *) slowest;  // of calls whose work depends on the partition
-    HloIntMap by_call;                 // positions there
+    HLO_VECTOR(const Body *) found;  // one for each call that was asked for
+    HloIntMap by_call;               // positions there
 };
 
 EmuBodies *emu_bodies_new(HloArena *arena) {
@@ -365,17 +368,14 @@ static HloStatus find_body(void *argument) {
     EmuBodies *bodies = find->bodies;
     const int64_t *known = hlo_int_map_find(&bodies->by_call, (uint64_t)(uintptr_t)find->call);
     if (known) {
-        find->body = bodies->slowest.items[*known];
+        find->body = bodies->found.items[*known];
         return NULL;
     }
     Body body = body_of_call(find->arena, find->call, ANY_PARTITION);
-    if (!depends_on_partition(find->arena, find->call, &body)) {
-        find->body = counted_body(find, &body);
-        return NULL;
-    }
-    find->body = slowest_body(find);
-    hlo_int_map_set(bodies->arena, &bodies->by_call, (uint64_t)(uintptr_t)find->call, bodies->slowest.count);
-    hlo_vector_push(bodies->arena, &bodies->slowest, find->body);
+    const bool depends = depends_on_partition(find->arena, find->call, &body);
+    find->body = depends ? slowest_body(find) : counted_body(find, &body);
+    hlo_int_map_set(bodies->arena, &bodies->by_call, (uint64_t)(uintptr_t)find->call, bodies->found.count);
+    hlo_vector_push(bodies->arena, &bodies->found, find->body);
     return NULL;
 }
 
