@@ -190,9 +190,7 @@ static void complete_layouts(HloModule *module) {
 // Products in parts beside their transfers.
 static HloStatus make_parts(Request *request) {
     HLO_TRY(spmd_window_products(request->result, &request->costs, request->arena));
-    HLO_TRY(spmd_part_exchanges(request->result, &request->costs, request->arena));
-    complete_layouts(request->result);
-    return HLO_SUCCESS;
+    return spmd_part_exchanges(request->result, &request->costs, request->arena);
 }
 
 // Whether the machine is asked for the step of the result.
@@ -210,14 +208,12 @@ static double step_of(const Request *request) {
 // Sums that were joined, each alone.
 static HloStatus separate_sums(Request *request) {
     spmd_separate_sums(request->result);
-    complete_layouts(request->result);
     return HLO_SUCCESS;
 }
 
 // Small collectives in stages.
 static HloStatus make_stages(Request *request) {
     spmd_stage_collectives(request->result, &request->costs, request->arena);
-    complete_layouts(request->result);
     return HLO_SUCCESS;
 }
 
@@ -229,6 +225,7 @@ static HloStatus keep_if_faster(Request *request, HloStatus (*change)(Request *)
     HLO_FAIL_IF(!before, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
     const int64_t limit = request->result->instruction_limit;
     HLO_TRY(change(request));
+    complete_layouts(request->result);
     const double step = request->result->instruction_limit > limit ? step_of(request) : -1;
     if (step >= 0 && step < request->step) {
         request->step = step;
@@ -267,8 +264,7 @@ static HloStatus overlap(Request *request) {
     } else if (options->overlaps) {
         HLO_TRY(make_parts(request));
     }
-    if (!options->async) return HLO_SUCCESS;
-    HLO_TRY(spmd_make_async(request->result, request->arena));
+    if (options->async) HLO_TRY(spmd_make_async(request->result, request->arena));
     complete_layouts(request->result);
     return HLO_SUCCESS;
 }

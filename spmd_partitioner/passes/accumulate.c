@@ -253,10 +253,8 @@ static const HloShape *undivided(const Element *element) {
     const HloInstruction *sum = element->sums[0];
     const int64_t dim = HLO_ATTRIBUTES(sum, Collective)->dimensions.items[0];
     const int64_t parts = sum->operands[0]->shape->dims[dim] / sum->shape->dims[dim];
-    HloArena *arena = element->loop->parent->module->arena;
-    int64_t *dims = hlo_arena_copy(arena, shape->dims, (size_t)shape->rank * sizeof(*dims));
-    dims[element->dim] *= parts;
-    return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank));
+    return spmd_shape_resized(element->loop->parent->module->arena, shape, element->dim,
+                              shape->dims[element->dim] * parts);
 }
 
 // Takes a collective out, so that what follows up to where it is added works on whole arrays.

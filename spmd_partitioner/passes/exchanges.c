@@ -253,14 +253,6 @@ static HloInstruction *put(const Exchanges *exchanges, HloOpcode opcode, const H
     return made;
 }
 
-// The same shape with another size of one dimension.
-static const HloShape *resized(const Exchanges *exchanges, const HloShape *shape, int64_t dim, int64_t size) {
-    HloArena *arena = exchanges->module->arena;
-    int64_t *dims = hlo_arena_copy(arena, shape->dims, (size_t)shape->rank * sizeof(*dims));
-    dims[dim] = size;
-    return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank));
-}
-
 // Part number `part` of `parts` of an array along a dimension.
 static HloInstruction *put_slice(const Exchanges *exchanges, HloInstruction *array, int64_t dim, int64_t part,
                                  int64_t parts) {
@@ -272,7 +264,7 @@ static HloInstruction *put_slice(const Exchanges *exchanges, HloInstruction *arr
     starts[dim] = part * size;
     limits[dim] = starts[dim] + size;
     const HloSliceAttributes slice = {{starts, rank}, {limits, rank}, {strides, rank}};
-    return put(exchanges, HLO_OP_SLICE, resized(exchanges, array->shape, dim, size), &array, 1, &slice);
+    return put(exchanges, HLO_OP_SLICE, spmd_shape_resized(arena, array->shape, dim, size), &array, 1, &slice);
 }
 
 // The attributes of an instruction for a result that is cut along `dim` to `size` elements.
@@ -331,8 +323,9 @@ static HloInstruction *put_cut(Exchanges *exchanges, HloInstruction *array, int6
     }
     const int64_t size = array->shape->dims[dim] / parts;
     HloSliceAttributes slice;
-    HloInstruction *made = put(exchanges, array->opcode, resized(exchanges, array->shape, dim, size), operands,
-                               array->operand_count, cut_attributes(exchanges, array, dim, size, &slice));
+    HloInstruction *made =
+        put(exchanges, array->opcode, spmd_shape_resized(exchanges->module->arena, array->shape, dim, size), operands,
+            array->operand_count, cut_attributes(exchanges, array, dim, size, &slice));
     made->metadata = array->metadata;
     hlo_int_map_set(exchanges->scratch, &exchanges->cuts, key, exchanges->made.count);
     hlo_vector_push(exchanges->scratch, &exchanges->made, made);
@@ -354,7 +347,7 @@ static HloInstruction *put_part(Exchanges *exchanges, const Region *region, cons
     HloInstruction *at = node->at;
     HloArena *arena = exchanges->module->arena;
     HloInstruction **operands = HLO_ARENA_NEW(arena, HloInstruction *, at->operand_count);
-    const HloShape *shape = resized(exchanges, at->shape, node->dim, at->shape->dims[node->dim] / parts);
+    const HloShape *shape = spmd_shape_resized(arena, at->shape, node->dim, at->shape->dims[node->dim] / parts);
     for (int32_t i = 0; i < at->operand_count; i++) operands[i] = put_operand(exchanges, region, node, i, part, parts);
     HloCollectiveAttributes collective;
     HloSliceAttributes slice;

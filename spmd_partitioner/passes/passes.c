@@ -62,6 +62,13 @@ void spmd_remove_unused(HloInstruction *instruction) {
     }
 }
 
+const HloShape *spmd_shape_resized(HloArena *arena, const HloShape *shape, int64_t dim, int64_t size) {
+    assert(dim >= 0 && dim < shape->rank);
+    int64_t *dims = hlo_arena_copy(arena, shape->dims, (size_t)shape->rank * sizeof(*dims));
+    dims[dim] = size;
+    return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank));
+}
+
 void spmd_take_annotations(HloInstruction *to, const HloInstruction *from) {
     assert(to != from);
     to->sharding = from->sharding;

@@ -87,6 +87,8 @@ bool spmd_may_replace(const HloInstruction *collective);
 bool spmd_adds(const HloComputation *reducer);
 // Removes `instruction` and what only it used.
 void spmd_remove_unused(HloInstruction *instruction);
+// The same shape with `size` elements along dimension `dim`, static and in the default layout.
+const HloShape *spmd_shape_resized(HloArena *arena, const HloShape *shape, int64_t dim, int64_t size);
 // Gives `to`, which takes the place of `from`, its sharding and frontend attributes; those that `to` has otherwise, as
 // its reason, stay.
 void spmd_take_annotations(HloInstruction *to, const HloInstruction *from);

@@ -80,14 +80,6 @@ static HloInstruction *put_step(Stages *stages, HloInstruction *at, HloOpcode op
     return made;
 }
 
-// An array of `given` with `size` elements along dimension `dim`.
-static const HloShape *resized(const Stages *stages, const HloShape *given, int64_t dim, int64_t size) {
-    HloArena *arena = stages->module->arena;
-    int64_t *dims = hlo_arena_copy(arena, given->dims, (size_t)given->rank * sizeof(*dims));
-    dims[dim] = size;
-    return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, given->type, dims, given->rank));
-}
-
 // The first dimension that has `parts` equal parts, or -1.
 static int64_t divisible_dim(const HloShape *shape, int64_t parts) {
     for (int32_t d = 0; d < shape->rank; d++)
@@ -101,7 +93,7 @@ static Stage put_sum(Stages *stages, HloInstruction *at, const HloReplicaGroups 
     HloInstruction **steps = stage.steps;
     const int64_t dim = divisible_dim(at->shape, q);
     if (dim >= 0) {
-        const HloShape *part = resized(stages, at->shape, dim, at->shape->dims[dim] / q);
+        const HloShape *part = spmd_shape_resized(stages->module->arena, at->shape, dim, at->shape->dims[dim] / q);
         steps[0] = put_step(stages, at, HLO_OP_REDUCE_SCATTER, near, dim, part, at->operands[0]);
         steps[1] = put_step(stages, at, HLO_OP_ALL_REDUCE, far, 0, part, steps[0]);
         steps[2] = put_step(stages, at, HLO_OP_ALL_GATHER, near, dim, at->shape, steps[1]);
@@ -121,7 +113,8 @@ static Stage put_stages(Stages *stages, HloInstruction *at, const HloInts *group
     const bool gathers = hlo_is(at, HLO_OP_ALL_GATHER);
     const int64_t dim = HLO_ATTRIBUTES(at, Collective)->dimensions.items[0], p = groups[0].count / q;
     const int64_t given = at->operands[0]->shape->dims[dim];
-    const HloShape *between = resized(stages, at->shape, dim, gathers ? given * q : given / p);
+    const HloShape *between =
+        spmd_shape_resized(stages->module->arena, at->shape, dim, gathers ? given * q : given / p);
     Stage stage = {.count = 2};
     stage.steps[0] = put_step(stages, at, at->opcode, gathers ? near : far, dim, between, at->operands[0]);
     stage.steps[1] = put_step(stages, at, at->opcode, gathers ? far : near, dim, at->shape, stage.steps[0]);

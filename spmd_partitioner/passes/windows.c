@@ -110,19 +110,11 @@ static HloInstruction *put_start(const Ring *ring, int64_t ahead, int64_t size) 
     return put_binary(ring, HLO_OP_MULTIPLY, part, put_number(ring, size));
 }
 
-// The same shape with another size of one dimension.
-static const HloShape *resized(const Ring *ring, const HloShape *shape, int64_t dim, int64_t size) {
-    HloArena *arena = ring->windows->module->arena;
-    int64_t *dims = hlo_arena_copy(arena, shape->dims, (size_t)shape->rank * sizeof(*dims));
-    dims[dim] = size;
-    return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank));
-}
-
 // Part number position + `ahead` of dimension `dim` of an array.
 static HloInstruction *put_part(const Ring *ring, HloInstruction *array, int64_t dim, int64_t ahead) {
     HloArena *arena = ring->windows->module->arena;
     const int64_t size = array->shape->dims[dim] / ring->parts;
-    const HloShape *shape = resized(ring, array->shape, dim, size);
+    const HloShape *shape = spmd_shape_resized(arena, array->shape, dim, size);
     HloInstruction **operands = HLO_ARENA_NEW(arena, HloInstruction *, array->shape->rank + 1);
     operands[0] = array;
     for (int32_t d = 0; d < array->shape->rank; d++)
@@ -247,8 +239,8 @@ static StepTimes step_times(Ring *ring, HloInstruction *part, double flops, doub
     ring->hops[FROM_NEXT] = ring->parts - 1;
     ring->hops[FROM_PREVIOUS] = 0;
     if (ring->halved < 0) return times;
-    HloInstruction *half =
-        put_zeros(ring, resized(ring, part->shape, ring->halved, part->shape->dims[ring->halved] / HALVES));
+    HloInstruction *half = put_zeros(ring, spmd_shape_resized(ring->windows->module->arena, part->shape, ring->halved,
+                                                              part->shape->dims[ring->halved] / HALVES));
     times.half_transfer = permute_seconds(ring, half);
     spmd_remove_unused(half);
     return times;
@@ -395,7 +387,8 @@ static HloInstruction *multiply_part(const Ring *ring, const HloInstruction *dot
     if (use->other >= 0)
         other = put_part(ring, other, use->other, ahead);
     else
-        shape = resized(ring, shape, use->result, shape->dims[use->result] / ring->parts);
+        shape = spmd_shape_resized(ring->windows->module->arena, shape, use->result,
+                                   shape->dims[use->result] / ring->parts);
     return put_dot(ring, dot, shape, use->side ? other : part, use->side ? part : other);
 }
 
@@ -553,7 +546,7 @@ typedef struct Chain {
 // Half of an array along a dimension.
 static HloInstruction *put_half(const Ring *ring, HloInstruction *array, int64_t dim, int half) {
     HloArena *arena = ring->windows->module->arena;
-    const HloShape *shape = resized(ring, array->shape, dim, array->shape->dims[dim] / HALVES);
+    const HloShape *shape = spmd_shape_resized(arena, array->shape, dim, array->shape->dims[dim] / HALVES);
     const int64_t rank = shape->rank;
     int64_t *starts = HLO_ARENA_NEW(arena, int64_t, rank), *limits = HLO_ARENA_NEW(arena, int64_t, rank),
             *strides = HLO_ARENA_NEW(arena, int64_t, rank);
@@ -575,7 +568,8 @@ static HloInstruction *put_summand(const Ring *ring, const Summand *summand, int
         int32_t side;
         const int64_t dim = free_dim(summand->dot, ring->halved, &side);
         operands[side] = put_half(ring, operands[side], dim, half);
-        shape = resized(ring, shape, ring->halved, shape->dims[ring->halved] / HALVES);
+        shape =
+            spmd_shape_resized(ring->windows->module->arena, shape, ring->halved, shape->dims[ring->halved] / HALVES);
     }
     return put_dot(ring, summand->dot, shape, operands[0], operands[1]);
 }
