@@ -26,21 +26,22 @@
 #include "hlo/pass/support.h"
 #include "spmd_partitioner/flatten.h"
 
-typedef enum Kind { NONE, RIGHT, MANY, WRAP, SLICES, PADS } Kind;
+typedef enum Kind { NONE, ROTATE, ROTATIONS, WRAP, SLICES, PADS } Kind;
 
-// A call's amounts. Those of rotations are at most the size of the dimension; several slices or pads are `left` + 1.
-typedef struct Rotation {
+// What a call asks for along `dim`. Rotations are by at most the size of the dimension; several slices or pads are
+// `left` + 1.
+typedef struct Call {
     Kind kind;
     int64_t dim, left, right;
     HloSliceAttributes first;  // the first of several slices
-} Rotation;
+} Call;
 
 static Kind kind_of(const HloInstruction *at) {
     if (!hlo_is(at, HLO_OP_CUSTOM_CALL)) return NONE;
     const char *target = HLO_ATTRIBUTES(at, CustomCall)->target;
     if (!target) return NONE;
-    return !strcmp(target, "_SPMDInternalOp_RotateRight")   ? RIGHT
-           : !strcmp(target, "_SPMDInternalOp_MultiRotate") ? MANY
+    return !strcmp(target, "_SPMDInternalOp_RotateRight")   ? ROTATE
+           : !strcmp(target, "_SPMDInternalOp_MultiRotate") ? ROTATIONS
            : !strcmp(target, "_SPMDInternalOp_Wrap")        ? WRAP
            : !strcmp(target, "_SPMDInternalOp_MultiSlice")  ? SLICES
            : !strcmp(target, "_SPMDInternalOp_MultiPad")    ? PADS
@@ -48,18 +49,18 @@ static Kind kind_of(const HloInstruction *at) {
 }
 
 // Whether the results are those of such a call.
-static bool fits(const HloInstruction *at, const Rotation *rotation) {
+static bool fits(const HloInstruction *at, const Call *call) {
     const HloShape *shape = at->operands[0]->shape, *result = at->shape;
-    if (rotation->kind == MANY) {
-        if (!hlo_shape_is_tuple(result) || result->element_count != rotation->left + rotation->right + 1) return false;
+    if (call->kind == ROTATIONS) {
+        if (!hlo_shape_is_tuple(result) || result->element_count != call->left + call->right + 1) return false;
         for (int32_t i = 0; i < result->element_count; i++)
             if (!hlo_shape_equal(result->elements[i], shape, HLO_COMPARE_IGNORE_LAYOUT)) return false;
         return true;
     }
     if (!hlo_shape_is_array(result) || result->rank != shape->rank || result->type != shape->type) return false;
-    const int64_t more = rotation->kind == WRAP ? rotation->left + rotation->right : 0;
+    const int64_t more = call->kind == WRAP ? call->left + call->right : 0;
     for (int32_t d = 0; d < shape->rank; d++)
-        if (result->dims[d] != shape->dims[d] + (d == rotation->dim ? more : 0)) return false;
+        if (result->dims[d] != shape->dims[d] + (d == call->dim ? more : 0)) return false;
     return true;
 }
 
@@ -74,23 +75,21 @@ static bool gives_alike(const HloInstruction *at, int64_t count, const HloShape 
 }
 
 // Several slices: all within the array, and as large as the results.
-static bool read_slices(const HloInstruction *at, Rotation *rotation) {
+static bool read_slices(const HloInstruction *at, Call *call) {
     const HloShape *shape = at->operands[0]->shape;
     HloArena *arena = at->parent->module->arena;
     int64_t *places = HLO_ARENA_NEW(arena, int64_t, 3 * shape->rank);
     static const char *const names[] = {"start_indices", "limit_indices", "strides"};
     for (int i = 0; i < 3; i++)
         if (!hlo_custom_call_list_option(at, names[i], places + (ptrdiff_t)i * shape->rank, shape->rank)) return false;
-    rotation->first = (HloSliceAttributes){.starts = {places, shape->rank},
-                                           .limits = {places + shape->rank, shape->rank},
-                                           .strides = {places + 2 * (ptrdiff_t)shape->rank, shape->rank}};
-    rotation->left = hlo_custom_call_option(at, "amount", -1);
-    if (rotation->left < 0 || rotation->left > shape->dims[rotation->dim] ||
-        !gives_alike(at, rotation->left + 1, shape))
-        return false;
+    call->first = (HloSliceAttributes){.starts = {places, shape->rank},
+                                       .limits = {places + shape->rank, shape->rank},
+                                       .strides = {places + 2 * (ptrdiff_t)shape->rank, shape->rank}};
+    call->left = hlo_custom_call_option(at, "amount", -1);
+    if (call->left < 0 || call->left > shape->dims[call->dim] || !gives_alike(at, call->left + 1, shape)) return false;
     for (int32_t d = 0; d < shape->rank; d++) {
         const int64_t start = places[d], limit = places[shape->rank + d], stride = places[2 * shape->rank + d];
-        const int64_t later = d == rotation->dim ? rotation->left : 0;
+        const int64_t later = d == call->dim ? call->left : 0;
         if (start < 0 || limit < start || limit > shape->dims[d] - later || stride < 1) return false;
         if (at->shape->elements[0]->dims[d] != (limit - start) / stride + ((limit - start) % stride != 0)) return false;
     }
@@ -98,40 +97,39 @@ static bool read_slices(const HloInstruction *at, Rotation *rotation) {
 }
 
 // Several pads, none of which cuts elements off.
-static bool read_pads(const HloInstruction *at, Rotation *rotation) {
+static bool read_pads(const HloInstruction *at, Call *call) {
     const HloShape *shape = at->operands[0]->shape, *value = at->operands[1]->shape;
-    rotation->left = hlo_custom_call_option(at, "amt", -1);
-    if (rotation->left < 0 || rotation->left >= INT32_MAX || !gives_alike(at, rotation->left + 1, shape) ||
+    call->left = hlo_custom_call_option(at, "amt", -1);
+    if (call->left < 0 || call->left >= INT32_MAX || !gives_alike(at, call->left + 1, shape) ||
         !hlo_shape_is_array(value) || value->rank != 0 || value->type != shape->type)
         return false;
     const HloShape *result = at->shape->elements[0];
     for (int32_t d = 0; d < shape->rank; d++)
-        if (d == rotation->dim ? result->dims[d] - rotation->left < shape->dims[d] : result->dims[d] != shape->dims[d])
+        if (d == call->dim ? result->dims[d] - call->left < shape->dims[d] : result->dims[d] != shape->dims[d])
             return false;
     return true;
 }
 
 // False for other calls, and for those whose shapes and amounts do not fit: they stay as they are.
-static bool read_rotation(const HloInstruction *at, Rotation *rotation) {
-    *rotation = (Rotation){.kind = kind_of(at)};
-    if (rotation->kind == NONE || at->operand_count != (rotation->kind == PADS ? 2 : 1) ||
+static bool read_internal(const HloInstruction *at, Call *call) {
+    *call = (Call){.kind = kind_of(at)};
+    if (call->kind == NONE || at->operand_count != (call->kind == PADS ? 2 : 1) ||
         !hlo_shape_is_array(at->operands[0]->shape))
         return false;
     const HloShape *shape = at->operands[0]->shape;
-    rotation->dim = hlo_custom_call_option(at, "dimension", -1);
-    if (rotation->dim < 0 || rotation->dim >= shape->rank || hlo_shape_is_dynamic(shape)) return false;
-    if (rotation->kind == SLICES) return read_slices(at, rotation);
-    if (rotation->kind == PADS) return read_pads(at, rotation);
-    const int64_t size = shape->dims[rotation->dim];
-    if (rotation->kind == RIGHT) {
+    call->dim = hlo_custom_call_option(at, "dimension", -1);
+    if (call->dim < 0 || call->dim >= shape->rank || hlo_shape_is_dynamic(shape)) return false;
+    if (call->kind == SLICES) return read_slices(at, call);
+    if (call->kind == PADS) return read_pads(at, call);
+    const int64_t size = shape->dims[call->dim];
+    if (call->kind == ROTATE) {
         const int64_t amount = hlo_custom_call_option(at, "amount", -1);
-        rotation->right = amount >= 0 && size > 0 ? amount % size : amount;
+        call->right = amount >= 0 && size > 0 ? amount % size : amount;
     } else {
-        rotation->left = hlo_custom_call_option(at, "left_amount", -1);
-        rotation->right = hlo_custom_call_option(at, "right_amount", -1);
+        call->left = hlo_custom_call_option(at, "left_amount", -1);
+        call->right = hlo_custom_call_option(at, "right_amount", -1);
     }
-    return rotation->left >= 0 && rotation->left <= size && rotation->right >= 0 && rotation->right <= size &&
-           fits(at, rotation);
+    return call->left >= 0 && call->left <= size && call->right >= 0 && call->right <= size && fits(at, call);
 }
 
 // Whether operand 2 + `side` has a scale for each block of operand `side`.
@@ -159,8 +157,8 @@ static bool is_scaled_dot(const HloInstruction *at) {
 }
 
 bool spmd_is_xla_call(const HloInstruction *at) {
-    Rotation rotation;
-    return is_scaled_dot(at) || read_rotation(at, &rotation);
+    Call call;
+    return is_scaled_dot(at) || read_internal(at, &call);
 }
 
 // Elements [first, first + count) of dimension `dim`, counted modulo its size, before `at`.
@@ -191,26 +189,26 @@ static HloInstruction *emit_part(HloInstruction *at, int64_t dim, int64_t first,
 }
 
 // Several slices or pads, as a tuple.
-static HloInstruction *expand_several(HloInstruction *at, const Rotation *rotation) {
+static HloInstruction *expand_several(HloInstruction *at, const Call *call) {
     HloArena *arena = at->parent->module->arena;
     const HloShape *shape = at->operands[0]->shape;
-    const int64_t count = rotation->left + 1, dim = rotation->dim;
+    const int64_t count = call->left + 1, dim = call->dim;
     HloInstruction **results = HLO_ARENA_NEW(arena, HloInstruction *, count);
     for (int64_t i = 0; i < count; i++) {
         const HloShape *result = at->shape->elements[i];
-        if (rotation->kind == PADS) {
+        if (call->kind == PADS) {
             HloPadDimension *dims = HLO_ARENA_NEW(arena, HloPadDimension, shape->rank);
-            dims[dim] = (HloPadDimension){.low = rotation->left - i,
-                                          .high = result->dims[dim] - shape->dims[dim] - (rotation->left - i)};
+            dims[dim] = (HloPadDimension){.low = call->left - i,
+                                          .high = result->dims[dim] - shape->dims[dim] - (call->left - i)};
             const HloPadAttributes pad = {.padding = {dims, shape->rank}};
             results[i] = hlo_instruction_new(at->parent, HLO_OP_PAD, result, at->operands, 2, &pad, NULL);
         } else {
-            const HloInts from = rotation->first.starts, to = rotation->first.limits;
+            const HloInts from = call->first.starts, to = call->first.limits;
             int64_t *starts = hlo_arena_copy(arena, from.items, (size_t)from.count * sizeof(*starts));
             int64_t *limits = hlo_arena_copy(arena, to.items, (size_t)to.count * sizeof(*limits));
             starts[dim] += i;
             limits[dim] += i;
-            const HloSliceAttributes slice = {{starts, from.count}, {limits, to.count}, rotation->first.strides};
+            const HloSliceAttributes slice = {{starts, from.count}, {limits, to.count}, call->first.strides};
             results[i] = hlo_instruction_new(at->parent, HLO_OP_SLICE, result, at->operands, 1, &slice, NULL);
         }
         results[i]->metadata = at->metadata;
@@ -219,16 +217,16 @@ static HloInstruction *expand_several(HloInstruction *at, const Rotation *rotati
     return hlo_instruction_new(at->parent, HLO_OP_TUPLE, at->shape, results, count, NULL, NULL);
 }
 
-static HloInstruction *expand_rotation(HloInstruction *at, const Rotation *rotation) {
-    const int64_t dim = rotation->dim;
-    if (rotation->kind == SLICES || rotation->kind == PADS) return expand_several(at, rotation);
-    if (rotation->kind != MANY) {
-        const int64_t before = rotation->kind == WRAP ? rotation->left : rotation->right;
+static HloInstruction *expand_internal(HloInstruction *at, const Call *call) {
+    const int64_t dim = call->dim;
+    if (call->kind == SLICES || call->kind == PADS) return expand_several(at, call);
+    if (call->kind != ROTATIONS) {
+        const int64_t before = call->kind == WRAP ? call->left : call->right;
         return emit_part(at, dim, -before, at->shape->dims[dim]);
     }
-    const int64_t count = rotation->left + rotation->right + 1, size = at->operands[0]->shape->dims[dim];
+    const int64_t count = call->left + call->right + 1, size = at->operands[0]->shape->dims[dim];
     HloInstruction **results = HLO_ARENA_NEW(at->parent->module->arena, HloInstruction *, count);
-    for (int64_t i = 0; i < count; i++) results[i] = emit_part(at, dim, rotation->left - i, size);
+    for (int64_t i = 0; i < count; i++) results[i] = emit_part(at, dim, call->left - i, size);
     return hlo_instruction_new(at->parent, HLO_OP_TUPLE, at->shape, results, count, NULL, NULL);
 }
 
@@ -242,8 +240,8 @@ static HloInstruction *expand_scaled_dot(HloInstruction *at) {
 
 HloInstruction *spmd_expand_xla_call(HloInstruction *at) {
     assert(spmd_is_xla_call(at));
-    Rotation rotation;
-    HloInstruction *made = read_rotation(at, &rotation) ? expand_rotation(at, &rotation) : expand_scaled_dot(at);
+    Call call;
+    HloInstruction *made = read_internal(at, &call) ? expand_internal(at, &call) : expand_scaled_dot(at);
     if (made == at->operands[0]) return made;
     // The call's configuration is its own.
     made->metadata = at->metadata;

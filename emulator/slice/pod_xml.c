@@ -354,25 +354,24 @@ static void change_hosts(EmuChip *chip, const int64_t bounds[3]) {
     chip->host_z = bounds[2];
 }
 
-// Reads all elements of one stage: 0 the chip, which others overwrite, 1 its surroundings, 2 slices. Stages are needed
-// because elements may appear in any order and later stages depend on the chip.
-static HloStatus read_elements(PodReader *reader, int stage) {
+// Reads the elements in their order, which the schema fixes: the chip is first, and the others overwrite parts of it.
+static HloStatus read_elements(PodReader *reader) {
     for (const xmlNode *node = xmlDocGetRootElement(reader->document)->children; node; node = node->next) {
         if (node->type != XML_ELEMENT_NODE) continue;
         const char *name = (const char *)node->name;
-        if (stage == 0 && !strcmp(name, "chip")) HLO_TRY(read_chip(reader, node));
-        if (stage == 1 && !strcmp(name, "host")) {
+        if (!strcmp(name, "chip")) HLO_TRY(read_chip(reader, node));
+        if (!strcmp(name, "host")) {
             HLO_TRY(read_sizes(reader, node, "bounds", reader->host_bounds));
             change_hosts(&reader->chip, reader->host_bounds);
             read_real(reader, node, "pcie_bps", &reader->chip.host_bytes_per_second_per_chip);
         }
-        if (stage == 1 && !strcmp(name, "ici")) read_ici(reader, node);
-        if (stage == 1 && !strcmp(name, "calib")) HLO_TRY(read_calibration(reader, node));
-        if (stage == 1 && !strcmp(name, "dcn")) {
+        if (!strcmp(name, "ici")) read_ici(reader, node);
+        if (!strcmp(name, "slice")) HLO_TRY(read_slice(reader, node));
+        if (!strcmp(name, "dcn")) {
             read_real(reader, node, "host_bps", &reader->chip.dcn_bytes_per_second_per_host);
             read_nanoseconds(reader, node, "latency_ns", &reader->chip.dcn_picoseconds);
         }
-        if (stage == 2 && !strcmp(name, "slice")) HLO_TRY(read_slice(reader, node));
+        if (!strcmp(name, "calib")) HLO_TRY(read_calibration(reader, node));
     }
     return HLO_SUCCESS;
 }
@@ -390,7 +389,7 @@ static void grow_pod(PodReader *reader) {
 // Everything is bounded before it is multiplied.
 static HloStatus read_pod(void *argument) {
     PodReader *reader = argument;
-    for (int stage = 0; stage < 3; stage++) HLO_TRY(read_elements(reader, stage));
+    HLO_TRY(read_elements(reader));
     HLO_FAIL_IF(!reader->plan.name, HLO_INVALID_ARGUMENT, "%s: there is no slice named '%s'", reader->path,
                 reader->slice);
     const int64_t *shape = reader->plan.shape;
