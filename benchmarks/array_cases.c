@@ -38,7 +38,7 @@ static HloStatus fill(HloLiteral *literal, uint32_t seed) {
     const int64_t parts = hlo_type_is_complex(type) ? 2 : 1, count = hlo_shape_elements(literal->shape) * parts;
     uint32_t state = seed + 1;
     HLO_FAIL_IF(type != HLO_F32 && type != HLO_F64 && type != HLO_C64 && type != HLO_C128 && type != HLO_BF16 &&
-                    type != HLO_S8 && type != HLO_S32 && type != HLO_U32,
+                    type != HLO_S8 && type != HLO_U8 && type != HLO_S32 && type != HLO_U32,
                 HLO_UNIMPLEMENTED, "no random %s", hlo_type_text(type));
     for (int64_t i = 0; i < count; i++) {
         const uint32_t draw = next(&state);
@@ -51,7 +51,7 @@ static HloStatus fill(HloLiteral *literal, uint32_t seed) {
             ((double *)literal->data)[i] = value;
         else if (type == HLO_BF16)
             ((uint16_t *)literal->data)[i] = (uint16_t)(bits >> 16);
-        else if (type == HLO_S8)
+        else if (type == HLO_S8 || type == HLO_U8)
             ((int8_t *)literal->data)[i] = (int8_t)(draw % 100);
         else
             ((uint32_t *)literal->data)[i] = draw % 32000;

@@ -4,6 +4,7 @@
 
 #include "hlo/base/memory.h"
 #include "targets/cpu/element/copy.h"
+#include "targets/cpu/isa/isa.h"
 #include "tests/support/levels.h"
 
 enum { kMaximumRank = 6 };
@@ -67,7 +68,6 @@ Test(cpu_copy, permutes_and_reverses) {
     cpu_pool_free(pool);
 }
 
-// Every other element and reversed ones are copied as vectors, beside steps that are not.
 // [count][n] becomes [n][count], as coordinates become points.
 static void check_few_rows(CpuPool *pool, int64_t count, int64_t n, int width) {
     const int64_t sizes[] = {n, count}, to[] = {count, 1}, from[] = {1, n};
@@ -93,6 +93,83 @@ Test(cpu_copy, few_rows_become_columns) {
     }
 }
 
+// Rows of `length` elements side by side, at an odd address, between bytes that must stay as they are. Either the rows
+// or the elements of each are in reverse order.
+static void check_reversed_rows(const CpuMoveKernels *moves, int64_t count, int64_t length, int width, bool backward) {
+    enum { kAround = 40 };
+    const int64_t bytes = count * length * width;
+    unsigned char *in = hlo_allocate((size_t)bytes + 1), *out = hlo_allocate((size_t)bytes + 2 * kAround + 1);
+    for (int64_t i = 0; i < bytes; i++) in[1 + i] = (unsigned char)random_below(256);
+    memset(out, 9, (size_t)bytes + 2 * kAround + 1);
+    const int64_t first = backward ? (count - 1) * length : length - 1;
+    const bool done = cpu_copy_reversed_rows(moves, count, length, width, out + kAround + 1, in + 1 + first * width,
+                                             backward ? 1 : -1, backward ? -length : length);
+    cr_assert(!done || (moves->shuffle && length * width <= CPU_SHUFFLE_BYTES));
+    cr_assert(done || !moves->shuffle || length * width > CPU_SHUFFLE_BYTES || bytes < 4 * CPU_SHUFFLE_BYTES);
+    for (int64_t i = 0; i < count * length && done; i++) {
+        const int64_t row = i / length, at = i % length;
+        const int64_t from = backward ? (count - 1 - row) * length + at : row * length + length - 1 - at;
+        cr_assert_eq(memcmp(out + kAround + 1 + i * width, in + 1 + from * width, (size_t)width), 0,
+                     "width %d, %lld rows of %lld, %s, element %lld", width, (long long)count, (long long)length,
+                     backward ? "backward" : "forward", (long long)i);
+    }
+    for (int64_t i = 0; i < bytes + 2 * kAround + 1; i++)
+        cr_assert(out[i] == 9 || (done && i > kAround && i < kAround + 1 + bytes), "byte %lld", (long long)i);
+    hlo_free(in);
+    hlo_free(out);
+}
+
+Test(cpu_copy, short_rows_in_reverse_order) {
+    for (int set = levels_first(); set <= levels_last(); set++)
+        for (int width = 1; width <= 16; width *= 2)
+            for (int64_t length = 1; length <= 18; length++)
+                for (int64_t count = 1; count < 300; count += count < 70 ? 1 : 53) {
+                    check_reversed_rows(cpu_isa_move_kernels((CpuFeatures)set), count, length, width, true);
+                    check_reversed_rows(cpu_isa_move_kernels((CpuFeatures)set), count, length, width, false);
+                }
+}
+
+// Rows that are apart, or whose elements are, are others.
+Test(cpu_copy, rows_that_are_not_reversed_are_left) {
+    const CpuMoveKernels *moves = cpu_isa_move_kernels((CpuFeatures)levels_last());
+    static const int64_t kOthers[][2] = {{1, 3}, {1, -4}, {-1, 4}, {-1, -3}, {2, -3}, {-2, 3}, {0, 3}};
+    char in[2000] = {0}, out[2000];
+    for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++)
+        cr_assert_not(cpu_copy_reversed_rows(moves, 100, 3, 1, out, in + 1000, kOthers[i][0], kOthers[i][1]));
+}
+
+// [a][b][rows][run] with a short dimension of rows, whose neighbours are far apart in one of the arrays, and long ones
+// around it: blocks of pixels, heads of attention.
+Test(cpu_copy, few_rows_in_each_of_many_groups) {
+    static const int64_t kGroups[][2] = {{3, 9}, {2, 112}, {1, 4096}, {5, 1021}, {1, 30000}, {64, 8}};
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(3, (CpuFeatures)set, &pool));
+        for (size_t g = 0; g < sizeof kGroups / sizeof *kGroups; g++)
+            for (int64_t rows = 2; rows <= 8; rows += 3)
+                for (int64_t run = 1; run <= 6; run += 5)
+                    for (int width = 1; width <= 16; width *= 4) {
+                        const int64_t a = kGroups[g][0], b = kGroups[g][1], sizes[] = {a, b, rows, run};
+                        const int64_t from[] = {rows * b * run, run, b * run, 1}, total = a * b * rows * run;
+                        int64_t to[4];
+                        row_major(4, sizes, to);
+                        unsigned char *in = hlo_allocate((size_t)(total * width)),
+                                      *out = hlo_allocate((size_t)(total * width));
+                        for (int64_t i = 0; i < total * width; i++) in[i] = (unsigned char)random_below(256);
+                        cpu_copy_strided(pool, 4, sizes, width, out, to, in, from);
+                        for (int64_t i = 0; i < total; i++)
+                            cr_assert_eq(
+                                memcmp(out + i * width, in + element_at(4, sizes, from, i) * width, (size_t)width), 0,
+                                "width %d, %lld x %lld, %lld rows of %lld, element %lld", width, (long long)a,
+                                (long long)b, (long long)rows, (long long)run, (long long)i);
+                        hlo_free(in);
+                        hlo_free(out);
+                    }
+        cpu_pool_free(pool);
+    }
+}
+
+// Every other element and reversed ones are copied as vectors, beside steps that are not.
 Test(cpu_copy, runs_of_any_steps) {
     enum { kMost = 70, kWidest = 16, kCentre = 4 * kMost };
     static const int kSteps[][2] = {{1, 1}, {1, -1}, {1, 2}, {1, -2}, {1, 3}, {2, 1}, {-1, 1}, {2, -1}};

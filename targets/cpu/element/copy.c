@@ -66,6 +66,7 @@ typedef struct CopyPlan {
     bool transposes;
     const CpuGemmKernels *gemm;       // for transposes of elements that it supports
     CpuInterleaveKernel *interleave;  // for transposes of a few rows into dense columns
+    const CpuMoveKernels *moves;      // for rows that are dense in the target
     int width;
     char *target;
     const char *source;
@@ -176,6 +177,42 @@ void cpu_copy_rows(int64_t count, int64_t bytes, void *target, int64_t to_stride
     }
 }
 
+// Sets byte i of the pattern to the number of the byte that it comes from, for as many rows as fit a vector. Returns
+// their number.
+static int64_t reversal_pattern(uint8_t *pattern, int64_t length, int width, bool backward) {
+    const int64_t bytes = length * width;
+    int64_t rows = 0;
+    for (int64_t at = 0; at + bytes <= CPU_SHUFFLE_BYTES; at += bytes, rows++)
+        for (int64_t i = 0; i < length; i++)
+            for (int64_t byte = 0; byte < width; byte++)
+                pattern[at + i * width + byte] = (uint8_t)(byte + (backward ? CPU_SHUFFLE_BYTES - at - bytes + i * width
+                                                                            : at + bytes - (i + 1) * width));
+    return rows;
+}
+
+// Vectors begin at rows from which a whole vector is inside of the arrays. The last rows are copied one by one, over
+// what the last vector wrote for less than a row.
+bool cpu_copy_reversed_rows(const CpuMoveKernels *moves, int64_t count, int64_t length, int width, void *target,
+                            const void *source, int64_t step, int64_t stride) {
+    enum { kFewest = 4 };
+    const int64_t bytes = length * width;
+    const bool backward = step == 1 && stride == -length;
+    assert(moves && count >= 0 && width > 0);
+    if (!moves->shuffle || bytes == 0 || bytes > CPU_SHUFFLE_BYTES) return false;
+    if (!backward && (step != -1 || stride != length)) return false;
+    if (count * bytes < kFewest * CPU_SHUFFLE_BYTES) return false;
+    uint8_t pattern[CPU_SHUFFLE_BYTES] = {0};
+    const int64_t each = reversal_pattern(pattern, length, width, backward), row_step = stride * width;
+    const int64_t starts = count - hlo_divide_up(CPU_SHUFFLE_BYTES, bytes) + 1, vectors = hlo_divide_up(starts, each);
+    char *to = target;
+    const char *from = source;
+    moves->shuffle(to, each * bytes, backward ? from + bytes - CPU_SHUFFLE_BYTES : from - (length - 1) * width,
+                   each * row_step, pattern, vectors);
+    for (int64_t i = vectors * each; i < count; i++)
+        cpu_copy_run(to + i * bytes, 1, from + i * row_step, step, length, width);
+    return true;
+}
+
 // Copies a tile of at most kTile x kTile; reads run along the source's rows, writes fill the target's lines one after
 // another.
 #define TILE_FUNCTION(T, name)                                                                       \
@@ -272,6 +309,25 @@ static CpuInterleaveKernel *interleave_kernel(const CopyPlan *plan, CpuFeatures 
     return cpu_isa_move_kernels(features)->interleave[__builtin_ctz((unsigned)plan->width)][a.size];
 }
 
+// Makes a long dimension that of the rows, as each group of rows costs a call. Both dimensions stay within the caches
+// and, but for the edges, with one worker: a part of a dimension that is too long takes its place.
+static void prefer_long_groups(CopyPlan *plan) {
+    enum { kShort = 8, kCached = 16 << 10 };
+    if (plan->transposes || plan->rank < 3 || plan->rank == CPU_KERNEL_RANK_LIMIT) return;
+    const CopyDim inner = plan->dims[1], outer = plan->dims[2];
+    const int64_t to = absolute(outer.to), from = absolute(outer.from), stride = (to > from ? to : from) * plan->width;
+    int64_t parts = 1;
+    while (outer.size / parts * stride > kCached && outer.size / parts % 2 == 0) parts *= 2;
+    const int64_t size = outer.size / parts;
+    if (inner.size >= kShort || size <= inner.size || size * stride > kCached) return;
+    plan->moves = NULL;
+    plan->dims[1] = (CopyDim){size, outer.to, outer.from};
+    plan->dims[2] = inner;
+    if (parts == 1) return;
+    memmove(&plan->dims[4], &plan->dims[3], sizeof(CopyDim) * (size_t)(plan->rank++ - 3));
+    plan->dims[3] = (CopyDim){parts, outer.to * size, outer.from * size};
+}
+
 static int64_t band_count(const CopyPlan *plan) {
     const int64_t band = plan->interleave ? kLong : plan->gemm ? kDeep : kTile;
     return plan->transposes ? hlo_divide_up(plan->dims[1].size, band) : 1;
@@ -296,20 +352,40 @@ static CopyPlace place_of(const CopyPlan *plan, int d, int64_t rest) {
     return (CopyPlace){plan->target + to * plan->width, plan->source + from * plan->width};
 }
 
-// Copies rows [begin, end), those of one index of the outer dimensions in a loop that only adds strides.
-static void copy_rows(const CopyPlan *plan, int64_t begin, int64_t end) {
+// Copies `count` rows of one index of the dimensions from 2 on.
+static void copy_group(const CopyPlan *plan, int64_t count, CopyPlace at) {
     const CopyDim row = plan->dims[0], rows = plan->rank > 1 ? plan->dims[1] : (CopyDim){1, 0, 0};
     const int64_t to_stride = rows.to * plan->width, from_stride = rows.from * plan->width;
-    for (int64_t next; begin < end; begin = next) {
-        const int64_t last = begin - begin % rows.size + rows.size;
-        CopyPlace at = place_of(plan, 1, begin);
-        next = last < end ? last : end;
-        if (row.to == 1 && row.from == 1) {
-            cpu_copy_rows(next - begin, row.size * plan->width, at.to, to_stride, at.from, from_stride);
-            continue;
-        }
-        for (int64_t i = begin; i < next; i++, at.to += to_stride, at.from += from_stride)
+    if (plan->moves &&
+        cpu_copy_reversed_rows(plan->moves, count, row.size, plan->width, at.to, at.from, row.from, rows.from))
+        return;
+    if (row.to == 1 && row.from == 1)
+        cpu_copy_rows(count, row.size * plan->width, at.to, to_stride, at.from, from_stride);
+    else
+        for (int64_t i = 0; i < count; i++, at.to += to_stride, at.from += from_stride)
             cpu_copy_run(at.to, row.to, at.from, row.from, row.size, plan->width);
+}
+
+// Copies rows [begin, end). Divides for the first alone: from one group of rows to the next only strides are added.
+static void copy_rows(const CopyPlan *plan, int64_t begin, int64_t end) {
+    const int64_t each = plan->rank > 1 ? plan->dims[1].size : 1, within = begin % each;
+    int64_t index[CPU_KERNEL_RANK_LIMIT] = {0}, rest = begin / each, count = each - within;
+    for (int d = 2; d < plan->rank; d++) {
+        index[d] = rest % plan->dims[d].size;
+        rest /= plan->dims[d].size;
+    }
+    CopyPlace group = place_of(plan, 2, begin / each), at = place_of(plan, 1, begin);
+    for (; begin < end; begin += count, count = each) {
+        copy_group(plan, count < end - begin ? count : end - begin, at);
+        for (int d = 2; d < plan->rank; d++) {
+            const CopyDim dim = plan->dims[d];
+            const bool wraps = ++index[d] == dim.size;
+            group.to += (wraps ? 1 - dim.size : 1) * dim.to * plan->width;
+            group.from += (wraps ? 1 - dim.size : 1) * dim.from * plan->width;
+            if (!wraps) break;
+            index[d] = 0;
+        }
+        at = group;
     }
 }
 
@@ -358,6 +434,9 @@ void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, 
     find_transpose(&plan);
     split_single_row(&plan);
     plan.interleave = interleave_kernel(&plan, cpu_pool_features(pool));
+    if (plan.rank > 1 && plan.dims[0].to == 1 && plan.dims[1].to == plan.dims[0].size)
+        plan.moves = cpu_isa_move_kernels(cpu_pool_features(pool));
+    prefer_long_groups(&plan);
     const bool turns = plan.transposes && (width == 4 || width == 8) && plan.dims[0].to == 1 && plan.dims[1].from == 1;
     if (turns && plan.dims[0].size >= kStrip)
         plan.gemm = cpu_isa_gemm_kernels(cpu_pool_features(pool), width == 8 ? CPU_GEMM_F64 : CPU_GEMM_F32);

@@ -4,9 +4,11 @@
 #ifndef MESHLO_TARGETS_CPU_ELEMENT_COPY_H_
 #define MESHLO_TARGETS_CPU_ELEMENT_COPY_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "targets/cpu/host/pool.h"
+#include "targets/cpu/isa/move.h"
 
 HLO_BEGIN_C
 
@@ -33,6 +35,14 @@ void cpu_copy_run(void *to, int64_t to_step, const void *from, int64_t from_step
 // not overlap.
 void cpu_copy_rows(int64_t count, int64_t bytes, void *target, int64_t to_stride, const void *source,
                    int64_t from_stride);
+
+// Copies `count` rows of `length` elements to where they are contiguous, if they are short (at most CPU_SHUFFLE_BYTES
+// bytes) and side by side in the source too, and either the rows (step 1, stride -length) or the elements of each (step
+// -1, stride length) are in reverse order: flips of points, of pixels and of their channels. Steps and strides are
+// those of the source, in elements, `source` is the first element copied, and the arrays do not overlap. Returns false,
+// with nothing copied, if the rows are others or too few to gain by it, or if `moves` has no kernel.
+bool cpu_copy_reversed_rows(const CpuMoveKernels *moves, int64_t count, int64_t length, int width, void *target,
+                            const void *source, int64_t step, int64_t stride);
 
 // Writes `count` copies of one element, on this thread.
 void cpu_fill_run(void *target, const void *element, int64_t count, int width);

@@ -30,6 +30,13 @@ typedef void CpuMergeKernel(void *to, const void *const *from, int64_t n);
 // Writes `times` copies of a run of `words` words of 4 bytes one after another.
 typedef void CpuRepeatKernel(void *to, const void *from, int64_t words, int64_t times);
 
+// Writes `vectors` vectors of CPU_SHUFFLE_BYTES bytes, `to_step` bytes apart in the order of the steps, so that a later
+// one overwrites what overlaps. Byte i of each is byte pattern[i] of the vector of the source at its own multiple of
+// `from_step`.
+enum { CPU_SHUFFLE_BYTES = 16 };
+typedef void CpuShuffleKernel(void *to, int64_t to_step, const void *from, int64_t from_step, const uint8_t *pattern,
+                              int64_t vectors);
+
 // The second index is the step, the number of times or the count; 0, and 1, have no kernels.
 typedef struct CpuMoveKernels {
     CpuStepKernel *step[CPU_MOVE_WIDTHS][CPU_MOVE_MOST + 1];  // from[step * i]
@@ -37,8 +44,9 @@ typedef struct CpuMoveKernels {
     CpuSpreadKernel *spread[CPU_MOVE_WIDTHS][CPU_MOVE_MOST + 1];
     CpuInterleaveKernel *interleave[CPU_MOVE_WIDTHS][CPU_MOVE_MOST + 1];
     CpuMergeKernel *merge[CPU_MOVE_WIDTHS][CPU_MOVE_MOST + 1];
-    CpuRepeatKernel *repeat;  // of at most repeat_words words
-    int64_t repeat_words;     // 0: there is no such kernel
+    CpuRepeatKernel *repeat;    // of at most repeat_words words
+    int64_t repeat_words;       // 0: there is no such kernel
+    CpuShuffleKernel *shuffle;  // NULL: there is no such kernel
 } CpuMoveKernels;
 
 // cpu_isa_move_kernels() returns the kernels for an instruction set.

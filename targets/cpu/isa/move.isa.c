@@ -116,6 +116,31 @@ static void repeat_words(void *target, const void *from, int64_t words, int64_t 
 #define REPEAT_KERNEL NULL, .repeat_words = 0
 #endif
 
+#if defined(CPU_ISA_NEON)
+#define SHUFFLED(bytes, pattern) vqtbl1q_u8(bytes, pattern)
+typedef uint8x16_t Bytes;
+#elif CPU_VECTOR_BYTES >= 32
+#define SHUFFLED(bytes, pattern) _mm_shuffle_epi8(bytes, pattern)
+typedef __m128i Bytes;
+#endif
+#ifdef SHUFFLED
+static void shuffle_rows(void *target, int64_t to_step, const void *source, int64_t from_step, const uint8_t *pattern,
+                         int64_t vectors) {
+    char *to = target;
+    const char *from = source;
+    Bytes order, bytes;
+    memcpy(&order, pattern, sizeof order);
+    for (int64_t i = 0; i < vectors; i++, to += to_step, from += from_step) {
+        memcpy(&bytes, from, sizeof bytes);
+        bytes = SHUFFLED(bytes, order);
+        memcpy(to, &bytes, sizeof bytes);
+    }
+}
+#define SHUFFLE_KERNEL shuffle_rows
+#else
+#define SHUFFLE_KERNEL NULL
+#endif
+
 #define EACH_WIDTH(name) \
     { name##_8, name##_16, name##_32, name##_64 }
 #define EACH_COUNT(name, bits) \
@@ -130,4 +155,5 @@ const CpuMoveKernels CPU_ISA_NAME(cpu_move_kernels) = {
     .interleave = EACH_WIDTH_AND_COUNT(interleave),
     .merge = EACH_WIDTH_AND_COUNT(merge),
     .repeat = REPEAT_KERNEL,
+    .shuffle = SHUFFLE_KERNEL,
 };

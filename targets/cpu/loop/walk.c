@@ -156,6 +156,10 @@ static void copy_spread(const Runs *runs) {
 
 static void copy_runs(const Runs *runs) {
     const bool dense = runs->dst_step == 1 && runs->dst_stride == runs->length;  // nothing between the runs
+    if (dense && runs->moves &&
+        cpu_copy_reversed_rows(runs->moves, runs->count, runs->length, runs->width, runs->dst, runs->src,
+                               runs->src_step, runs->src_stride))
+        return;
     if (runs->dst_step == 1 && runs->src_step == 1) {
         if (dense && runs->src_stride == 0)
             repeat_run(runs);
