@@ -7,6 +7,7 @@
 #include "hlo/base/memory.h"
 #include "hlo/ir/literal.h"
 #include "targets/cpu/kernels/window.h"
+#include "tests/support/levels.h"
 
 static CpuPool *pool;
 static void open_pool(void) {
@@ -264,4 +265,92 @@ Test(cpu_window, selects_as_the_definition_does) {
             cr_assert_eq(memcmp(out, wanted, sizeof out), 0, "window %zu, form %d", w, form);
             cpu_pool_free(workers);
         }
+}
+
+// ---- windows of the innermost dimension
+
+// Rows of whole numbers, zeros of both signs and NaN, which any order of additions gives the same sums of. The numbers
+// of rows are no multiples of those that are joined.
+typedef struct PooledRows {
+    int64_t rows, length;
+    CpuWindowDim window;
+} PooledRows;
+
+static const PooledRows kPooled[] = {
+    // They tile their row: side by side, with gaps between them, dilated, one row, long rows.
+    {301, 28, {2, 2, 0, 0, 1, 1}},
+    {701, 5, {5, 5, 0, 0, 1, 1}},
+    {997, 12, {2, 4, 0, 0, 1, 1}},
+    {501, 9, {2, 3, 0, 0, 1, 2}},
+    {333, 8, {1, 2, 0, 0, 1, 1}},
+    {1, 64, {2, 2, 0, 0, 1, 1}},
+    {3, 6000, {3, 3, 0, 0, 1, 1}},
+    {1500, 7, {7, 7, 0, 0, 1, 1}},
+    // They do not: a rest, overlaps, padding of either or no side, which a window may consist of.
+    {97, 29, {2, 2, 0, 0, 1, 1}},
+    {97, 28, {3, 2, 0, 1, 1, 1}},
+    {97, 28, {3, 2, 1, 0, 1, 1}},
+    {97, 28, {2, 2, 0, 2, 1, 1}},
+    {97, 28, {2, 2, 2, 0, 1, 1}},
+    {97, 28, {3, 4, 0, 0, 1, 2}},
+    {97, 28, {2, 1, 0, 0, 1, 3}},
+    {97, 28, {2, 2, -2, 2, 1, 1}},
+    {97, 28, {2, 2, 0, 0, 2, 1}},
+};
+static const CpuReduceOp kPoolings[] = {CPU_REDUCE_ADD, CPU_REDUCE_MAXIMUM, CPU_REDUCE_MINIMUM};
+
+// Extremes take a NaN, and +0 is larger than -0.
+static double pooled(CpuReduceOp op, double a, double b) {
+    if (op == CPU_REDUCE_ADD || isnan(a) || isnan(b)) return a + b;
+    const bool larger = a > b || (a == b && signbit(b) && !signbit(a));
+    return larger == (op == CPU_REDUCE_MAXIMUM) ? a : b;
+}
+
+static double pooled_window(const PooledRows *p, CpuReduceOp op, HloType type, const char *in, int64_t row, int64_t o,
+                            double init) {
+    double sum = init;
+    for (int64_t k = 0; k < p->window.size; k++) {
+        const int64_t at = o * p->window.stride + k * p->window.window_dilation - p->window.padding_low;
+        if (at < 0 || at % p->window.base_dilation || at / p->window.base_dilation >= p->length) continue;
+        sum = pooled(op, sum, get(type, in, row * p->length + at / p->window.base_dilation));
+    }
+    return sum;
+}
+
+static void check_pooled(const PooledRows *p, CpuReduceOp op, HloType type, double init) {
+    static const double kSpecial[] = {0.0, -0.0, NAN, -0.0};
+    const int64_t windows = windows_along(&p->window, p->length), total = p->rows * p->length,
+                  width = hlo_type_bytes(type);
+    const int64_t in_sizes[2] = {p->rows, p->length}, out_sizes[2] = {p->rows, windows};
+    const CpuWindowDim dims[2] = {{1, 1, 0, 0, 1, 1}, p->window};
+    char *in = hlo_allocate_aligned((size_t)(total * width)),
+         *out = hlo_allocate_aligned((size_t)(p->rows * windows * width)), start[8];
+    for (int64_t i = 0; i < total; i++) {
+        const int number = small_random();
+        const bool special = hlo_type_is_float(type) && i / 40 % 2 == 0;
+        put(type, in, i, special ? kSpecial[number == 2 ? 2 : (number + 3) % 2] : number);
+    }
+    put(type, start, 0, init);
+    cr_assert_null(cpu_reduce_window(pool, type, op, 2, in_sizes, out_sizes, dims, start, out, in));
+    for (int64_t i = 0; i < p->rows * windows; i++) {
+        const double want = pooled_window(p, op, type, in, i / windows, i % windows, init), got = get(type, out, i);
+        cr_assert(isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want),
+                  "%s windows of %lld by %lld, op %d, init %g, at %lld: %g, not %g", hlo_type_text(type),
+                  (long long)p->window.size, (long long)p->window.stride, op, init, (long long)i, got, want);
+    }
+    hlo_free(in), hlo_free(out);
+}
+
+Test(cpu_window, pools_rows_of_any_length) {
+    static const HloType types[] = {HLO_F32, HLO_F64, HLO_BF16, HLO_F16, HLO_S8, HLO_S16, HLO_S32, HLO_S64};
+    static const double inits[] = {0.0, -0.0, -INFINITY, INFINITY};
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        cr_assert_null(cpu_pool_new_with(3, (CpuFeatures)set, &pool));
+        for (size_t t = 0; t < HLO_COUNT_OF(types); t++)
+            for (size_t w = 0; w < HLO_COUNT_OF(kPooled); w++)
+                for (size_t op = 0; op < HLO_COUNT_OF(kPoolings); op++)
+                    for (size_t i = 0; i < (hlo_type_is_float(types[t]) ? HLO_COUNT_OF(inits) : 1); i++)
+                        check_pooled(&kPooled[w], kPoolings[op], types[t], inits[i]);
+        close_pool();
+    }
 }

@@ -33,9 +33,11 @@
 
 typedef struct PassJob {
     CpuBlockKernel *combine;
+    const CpuMoveKernels *moves;
     const char *identity;
     int width;
     int64_t outer, in_length, out_length, inner;
+    int64_t joined;  // the rows that are one unit of work and, if more than one, one row
     CpuWindowDim dim;
     const char *in;
     char *out;
@@ -85,32 +87,68 @@ static void covered(const PassJob *job, int64_t k, int64_t *low, int64_t *high) 
     if (*high > job->out_length) *high = job->out_length;
 }
 
-// Combines neighbouring windows as vectors, if there is nothing inside this dimension; a unit is one outer index.
-static void pass_over_windows(void *argument, int64_t begin, int64_t end, int worker) {
-    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+// Copies every `stride`-th element of a row.
+static void gather_row(const PassJob *job, char *to, const char *from, int64_t count) {
+    const int64_t stride = job->dim.stride;
+    CpuStepKernel *step = NULL;
+    if (job->width <= 8 && stride <= CPU_MOVE_MOST)
+        step = job->moves->step[__builtin_ctz((unsigned)job->width)][stride];
+    if (step)
+        step(to, from, count);
+    else
+        cpu_copy_run(to, 1, from, stride, count, job->width);
+}
+
+// Combines neighbouring windows of one row as vectors. A first position that all windows have is copied instead of
+// combined with the identity.
+static void pass_over_row(const PassJob *job, char *out, const char *in) {
     enum { kBlock = 256 };
-    const PassJob *job = argument;
     const int width = job->width;
     _Alignas(64) char gathered[kBlock * 16];
-    (void)worker;
-    for (int64_t row = begin; row < end; row++) {
-        char *out = job->out + row * job->out_length * width;
-        const char *in = job->in + row * job->in_length * width;
+    int64_t low, high, k = 0;
+    covered(job, 0, &low, &high);
+    if (low == 0 && high == job->out_length)
+        gather_row(job, out, in + source_of(&job->dim, job->in_length, 0, k++) * width, high);
+    else
         fill_identity(out, job->identity, job->out_length, width);
-        for (int64_t k = 0; k < job->dim.size; k++) {
-            int64_t low, high;
-            covered(job, k, &low, &high);
-            for (int64_t o = low; o < high; o += kBlock) {
-                const int64_t n = high - o < kBlock ? high - o : kBlock;
-                const char *source = in + source_of(&job->dim, job->in_length, o, k) * width;
-                if (job->dim.stride != 1) {
-                    cpu_copy_strided(NULL, 1, &n, width, gathered, (int64_t[]){1}, source, &job->dim.stride);
-                    source = gathered;
-                }
-                job->combine(out + o * width, out + o * width, source, NULL, n, 0);
+    for (; k < job->dim.size; k++) {
+        covered(job, k, &low, &high);
+        for (int64_t o = low; o < high; o += kBlock) {
+            const int64_t n = high - o < kBlock ? high - o : kBlock;
+            const char *source = in + source_of(&job->dim, job->in_length, o, k) * width;
+            if (job->dim.stride != 1) {
+                gather_row(job, gathered, source, n);
+                source = gathered;
             }
+            job->combine(out + o * width, out + o * width, source, NULL, n, 0);
         }
     }
+}
+
+// Does this for a dimension without inner elements; a unit is `joined` rows, or those that are left.
+static void pass_over_windows(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const PassJob *job = argument;
+    (void)worker;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t first = unit * job->joined, left = job->outer - first;
+        const int64_t rows = left < job->joined ? left : job->joined;
+        PassJob row = *job;
+        row.in_length *= rows;
+        row.out_length *= rows;
+        pass_over_row(&row, job->out + first * job->out_length * job->width,
+                      job->in + first * job->in_length * job->width);
+    }
+}
+
+// Returns how many rows to treat as one long row: windows that tile their row lie over the next one as they do over
+// their own.
+static int64_t joined_rows(const PassJob *job) {
+    enum { kLong = 1024 };
+    const CpuWindowDim *d = &job->dim;
+    const bool tiles = d->padding_low == 0 && job->in_length == job->out_length * d->stride;
+    if (!tiles || (d->size - 1) * d->window_dilation >= d->stride) return 1;
+    return hlo_divide_up(kLong, job->out_length);
 }
 
 // True if each window ends at its own position and reaches the start (or starts there and reaches the end): a scan.
@@ -132,10 +170,12 @@ static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType register_type, Cp
                         job->out, job->in);
     const int64_t work = job->outer * job->out_length * job->inner * job->dim.size;
     CpuPool *use = work < 32768 ? NULL : pool;
-    if (job->inner == 1 && job->dim.base_dilation == 1)
-        cpu_pool_parallel_for_grain(use, job->outer, 16384 / (job->out_length * job->dim.size + 1) + 1,
-                                    pass_over_windows, job);
-    else
+    if (job->inner == 1 && job->dim.base_dilation == 1) {
+        job->joined = joined_rows(job);
+        cpu_pool_parallel_for_grain(use, hlo_divide_up(job->outer, job->joined),
+                                    16384 / (job->joined * job->out_length * job->dim.size + 1) + 1, pass_over_windows,
+                                    job);
+    } else
         cpu_pool_parallel_for_grain(use, job->outer * job->out_length, 16384 / (job->inner * job->dim.size + 1) + 1,
                                     pass_over_inner, job);
     return HLO_SUCCESS;
@@ -176,6 +216,7 @@ static HloStatus run_passes(const Passes *p, const char *in, const char **result
     for (int d = 0; d < p->rank; d++) {
         if (is_trivial(&p->window[d], p->in_sizes[d], p->out_sizes[d])) continue;
         PassJob job = {.combine = cpu_pair_kernel(p->kernels, p->register_type, p->op),
+                       .moves = cpu_isa_move_kernels(cpu_pool_features(p->pool)),
                        .identity = p->identity,
                        .width = cpu_register_form_bytes(p->register_type),
                        .outer = hlo_product(p->out_sizes, d),
