@@ -140,29 +140,29 @@ static void fill_philox(const HloShape *shape, uint64_t key, uint64_t counter[2]
 }
 
 // The first word of the state is the key and the rest the counter, which is returned advanced by the number of blocks
-// drawn. As in XLA, philox with a state of two words also uses the key as the upper half of its counter.
+// drawn. As in XLA, philox with a state of two words also uses the key as the upper half of its counter. A result that
+// is no tuple is the bits alone.
 HloStatus hlo_eval_rng_bit_generator(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                      HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_RNG_BIT_GENERATOR));
     int32_t algorithm = HLO_ATTRIBUTES(instruction, RngBits)->algorithm;
     HloEvalValue *parts[2] = {NULL, NULL};
-    bool tuple = instruction->shape->type == HLO_TUPLE;
-    HLO_FAIL_IF(!tuple, HLO_UNIMPLEMENTED, "%%%s must return its state", instruction->name);
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, 2, result, parts));
+    HloEvalValue *after = hlo_shape_is_tuple(instruction->shape) ? parts[0] : NULL, *bits = after ? parts[1] : parts[0];
     int64_t bytes = hlo_shape_bytes(operands[0]->shape);
     uint64_t state[3] = {0};
-    HLO_FAIL_IF((bytes != 16 && bytes != 24) || hlo_shape_bytes(parts[0]->shape) != bytes, HLO_INVALID_ARGUMENT,
+    HLO_FAIL_IF((bytes != 16 && bytes != 24) || (after && hlo_shape_bytes(after->shape) != bytes), HLO_INVALID_ARGUMENT,
                 "%%%s: the state must be u64[2] or u64[3]", instruction->name);
     memcpy(state, operands[0]->data, (size_t)bytes);
     if (algorithm == HLO_RandomAlgorithm_THREE_FRY) {
-        state[1] = fill_threefry(parts[1]->shape, state[0], state[1], parts[1]->data);
+        state[1] = fill_threefry(bits->shape, state[0], state[1], bits->data);
     } else {
         uint64_t counter[2] = {state[1], bytes == 24 ? state[2] : state[0]};
-        fill_philox(parts[1]->shape, state[0], counter, parts[1]->data);
+        fill_philox(bits->shape, state[0], counter, bits->data);
         state[1] = counter[0];
         state[2] = counter[1];
     }
-    memcpy(parts[0]->data, state, (size_t)bytes);
+    if (after) memcpy(after->data, state, (size_t)bytes);
     return HLO_SUCCESS;
 }
 

@@ -124,8 +124,8 @@ static HloStatus check_random(const HloInstruction *instruction) {
 // Checks the second result of a tuple; if there is none, the handler reports it.
 static HloStatus check_random_bits(const HloInstruction *instruction) {
     const HloShape *shape = instruction->shape;
-    bool is_complex =
-        shape->type == HLO_TUPLE && shape->element_count > 1 && hlo_type_is_complex(shape->elements[1]->type);
+    const HloShape *bits = hlo_shape_is_tuple(shape) && shape->element_count > 1 ? shape->elements[1] : shape;
+    bool is_complex = hlo_type_is_complex(bits->type);
     return is_complex ? hlo_eval_unsupported(instruction, "a complex random number") : HLO_SUCCESS;
 }
 

@@ -255,9 +255,16 @@ static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
+// True if the user says anywhere how an array is laid out.
+static bool is_annotated(const SpmdPlan *plan) {
+    for (int64_t i = 0; i < plan->arrays.count; i++)
+        if (plan->arrays.items[i].annotated) return true;
+    return false;
+}
+
 // As XLA: outside of manual regions each part of an array is exchanged for itself by permutes between devices and
-// summed for itself over replicas. For other collectives every device brings the whole array. A sum over devices would
-// be one of equal arrays, which is not what programs mean.
+// summed for itself over replicas. For other collectives every device brings the whole array. A sum over devices is
+// then one of equal arrays: a program without any sharding that has one is more likely that of one device.
 static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const bool has_meaning = spmd_manual_axes(partitioner, op) || spmd_is_across_replicas(op);
     const bool sums = hlo_is(op, HLO_OP_ALL_REDUCE), permutes = hlo_is(op, HLO_OP_COLLECTIVE_PERMUTE);
@@ -266,7 +273,7 @@ static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloIns
     if (!rule || has_meaning || partitioner->mesh->device_count == 1 || (sums && !across_devices) ||
         (permutes && across_devices))
         return spmd_partition_default(partitioner, op);
-    HLO_FAIL_IF(sums, HLO_UNIMPLEMENTED,
+    HLO_FAIL_IF(sums && !is_annotated(partitioner->plan), HLO_UNIMPLEMENTED,
                 "%s outside of a manual region has no meaning for a program of all devices; is this the program of one "
                 "device already?",
                 hlo_op_text(op->opcode));

@@ -25,9 +25,7 @@
 
 static void rng_bit_generator_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RNG_BIT_GENERATOR));
-    int32_t output = spmd_rule_result(rule, 1);
-    (void)op;
-    if (rule->result_count != 2) return;
+    int32_t output = spmd_rule_result(rule, hlo_shape_is_tuple(op->shape) ? 1 : 0);
     for (int32_t d = 0; d < rule->tensors[output].shape->rank; d++) {
         spmd_rule_map(rule, output, d, spmd_rule_factor(rule, SPMD_PASS, rule->tensors[output].shape->dims[d]));
     }
@@ -251,26 +249,28 @@ static HloInstruction *as_bits_of(SpmdPartitioner *partitioner, HloInstruction *
     return spmd_emit(partitioner, HLO_OP_BITCAST_CONVERT, shape, &words, 1, NULL);
 }
 
-// Result 0 is the state after the draw, result 1 the bits.
+// Result 0 is the state after the draw, result 1 the bits; or the bits are the only result.
 static HloStatus rng_bit_generator_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RNG_BIT_GENERATOR));
-    const SpmdRule *rule = partitioner->plan->rules[op->id];
     const HloShape *state_shape = op->operands[0]->shape;
-    HLO_FAIL_IF(!rule || rule->result_count != 2 || state_shape->type != HLO_U64 || state_shape->rank != 1 ||
+    const int64_t leaf = hlo_shape_is_tuple(op->shape) ? 1 : 0;
+    HLO_FAIL_IF(!partitioner->plan->rules[op->id] || state_shape->type != HLO_U64 || state_shape->rank != 1 ||
                     (state_shape->dims[0] != 2 && state_shape->dims[0] != 3),
                 HLO_UNIMPLEMENTED, "rng-bit-generator without a u64[2] or u64[3] state cannot be partitioned");
     bool is_threefry = HLO_ATTRIBUTES(op, RngBits)->algorithm == HLO_RandomAlgorithm_THREE_FRY;
     HloInstruction *state = spmd_operand_whole(partitioner, 0);
-    Bits bits = {
-        .partitioner = partitioner, .global = hlo_shape_leaf(op->shape, 1), .sharding = spmd_planned(partitioner, 1)};
+    Bits bits = {.partitioner = partitioner,
+                 .global = hlo_shape_leaf(op->shape, leaf),
+                 .sharding = spmd_planned(partitioner, leaf)};
     bits.local = spmd_local_shape(partitioner->module->arena, partitioner->mesh, bits.global, bits.sharding);
     bool wide = hlo_type_info(bits.global->type)->bits == 64;
     HloInstruction *words = is_threefry ? threefry_bits(&bits, state, wide) : philox_bits(&bits, state, wide);
     words = as_bits_of(partitioner, words, bits.global->type);
+    spmd_define(partitioner, leaf, words, bits.sharding, 0, HLO_OPCODE_COUNT);
+    if (!leaf) return HLO_SUCCESS;
     HloInstruction *after = next_state(partitioner, bits.global, state, is_threefry, wide);
     SpmdSharding *whole = spmd_sharding_new(partitioner->arena, 1, spmd_manual_axes(partitioner, op));
     spmd_define(partitioner, 0, after, whole, 0, HLO_OPCODE_COUNT);
-    spmd_define(partitioner, 1, words, bits.sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
 const SpmdOp spmd_op_rng_bit_generator = {

@@ -163,9 +163,9 @@ static HloStatus check_transfer(const Transfer *transfer) {
     assert(transfer->partitioner);
     const SpmdPartitioner *partitioner = transfer->partitioner;
     const SpmdAtomSet manual = spmd_plan_array(partitioner->plan, transfer->op, 0)->sharding->manual;
-    HLO_FAIL_IF(
-        !transfer->attributes.is_host_transfer && transfer->device >= 0 && manual != spmd_mesh_all(partitioner->mesh),
-        HLO_UNIMPLEMENTED, "a transfer between devices by one of them alone");
+    HLO_FAIL_IF(!transfer->attributes.is_host_transfer && transfer->device >= 0 && manual &&
+                    manual != spmd_mesh_all(partitioner->mesh),
+                HLO_UNIMPLEMENTED, "a transfer between devices by one of them alone");
     HLO_FAIL_IF(!hlo_shape_is_array(transfer->data), HLO_UNIMPLEMENTED, "a host transfer of several arrays at once");
     return check_device(partitioner, transfer->device, "a host transfer");
 }

@@ -112,8 +112,8 @@ static const RefusedProgram programs[] = {
     {"", "",
      " s = u64[4] constant({1,2,3,4})\n ROOT r = (u64[4], u32[8]) rng-bit-generator(s), algorithm=rng_default\n",
      HLO_INVALID_ARGUMENT, "%r: the state must be u64[2] or u64[3]"},
-    {"", "", " s = u64[2] constant({1,2})\n ROOT r = u32[8] rng-bit-generator(s), algorithm=rng_default\n",
-     HLO_UNIMPLEMENTED, "%r must return its state"},
+    {"", "", " s = u64[2] constant({1,2})\n ROOT r = c64[8] rng-bit-generator(s), algorithm=rng_default\n",
+     HLO_UNIMPLEMENTED, "%r (rng-bit-generator): a complex random number"},
     {"", "",
      " p = f32[4,4] parameter(0)\n ROOT r = (f32[4,4], f32[4,4], f32[4], f32[4], s32[], s32[]) custom-call(p), "
      "custom_call_target=\"lapack_sgees_ffi\", "

@@ -122,6 +122,8 @@ static const ExpansionCase cases[] = {
      P(0, "u64[3]") "  ROOT r = (u64[3], u32[5,3]) rng-bit-generator(p0), algorithm=rng_philox\n"},
     {"rng-expander", HLO_OP_RNG_BIT_GENERATOR, 0, "",
      P(0, "u64[2]") "  ROOT r = (u64[2], s64[5]) rng-bit-generator(p0), algorithm=rng_philox\n"},
+    {"rng-expander", HLO_OP_RNG_BIT_GENERATOR, 0, "",  // without the state that follows
+     P(0, "u64[2]") "  ROOT r = u16[7] rng-bit-generator(p0), algorithm=rng_three_fry\n"},
     {"dot-canonicalizer", HLO_OPCODE_COUNT, 1e-6, "",
      P(0, "f32[2,3,4,5]") P(1, "f32[5,6,2,3]") "  ROOT r = f32[2,4,6] dot(p0, p1), lhs_batch_dims={0}, "
                                                "rhs_batch_dims={2}, lhs_contracting_dims={1,3}, "

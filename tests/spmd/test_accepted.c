@@ -55,7 +55,18 @@ static const Accepted programs[] = {
     {ON(2, HALVES " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{0,1},{1,0}}, "
                   "sharding={devices=[2]<=[2]}\n"),
      {"f32[4]{0} collective-permute(%p)", NULL}},
+    // A message of one device to another is one of the whole program to itself.
+    {ON(2, HALVES " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1, "
+                  "sharding={maximal device=1}\n d = token[] send-done(s), channel_id=1\n"
+                  " r = (f32[8], u32[], token[]) recv(t), channel_id=1, sharding={maximal device=0}\n"
+                  " e = (f32[8], token[]) recv-done(r), channel_id=1\n"
+                  " ROOT n = f32[8] get-tuple-element(e), index=0\n"),
+     {"send(%all-gather", "{{0,0},{1,1}}"}},
     // Every device brings the whole array.
+    {"HloModule m, num_partitions=2\nsum {\n" SUM "}\nENTRY e {\n" HALVES
+     " ROOT r = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, "
+     "to_apply=sum\n}\n",
+     {"f32[8]{0} all-reduce(%all-gather)", NULL}},
     {ON(2, HALVES " ROOT r = f32[16] all-gather(p), dimensions={0}, channel_id=1, replica_groups={{0,1}}, "
                   "use_global_device_ids=true, sharding={devices=[2]<=[2]}\n"),
      {"f32[16]{0} all-gather(%all-gather)", "dynamic-slice"}},

@@ -84,8 +84,11 @@ static const RefusedProgram programs[] = {
     {ON(4, " p = f32[8,2] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT b = u16[8,2,2] bitcast(p)\n"),
      HLO_UNIMPLEMENTED, "bitcast that changes the element width"},
     {ON(4,
-        " t = token[] after-all()\n p = f32[8] parameter(0)\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1, "
-        "sharding={maximal device=1}\n ROOT d = token[] send-done(s), channel_id=1\n"),
+        " t = token[] after-all()\n p = f32[8] parameter(0)\n q = f32[8] copy(p), sharding={devices=[4]<=[4]}\n"
+        " m = f32[4] custom-call(q), custom_call_target=\"SPMDFullToShardShape\", sharding={devices=[1,2,2]<=[4] "
+        "last_tile_dims={manual, replicated}}\n"
+        " s = (f32[4], u32[], token[]) send(m, t), channel_id=1, sharding={maximal device=1}\n"
+        " ROOT d = token[] send-done(s), channel_id=1\n"),
      HLO_UNIMPLEMENTED, "a transfer between devices by one of them alone"},
     {ON(4,
         " t = token[] after-all()\n p = f32[8] parameter(0)\n ROOT o = token[] outfeed(p, t), outfeed_shape=f32[8], "

@@ -93,6 +93,9 @@ static const struct {
      "s = u64[2] constant({7, 9})\n r = (u64[2], u32[11,6]) rng-bit-generator(s), algorithm=rng_three_fry\n"
      " ROOT b = u32[11,6] get-tuple-element(r), index=1",
      "r0=x,y", 0, 4294967296.0},
+    {"bits without their state",
+     "s = u64[2] constant({7, 9})\n ROOT b = u32[11,6] rng-bit-generator(s), algorithm=rng_philox", "r0=x,y", 0,
+     4294967296.0},
     {"bytes of philox",
      "s = u64[2] constant({7, 9})\n r = (u64[2], u8[11,6]) rng-bit-generator(s), algorithm=rng_philox\n"
      " ROOT b = u8[11,6] get-tuple-element(r), index=1",

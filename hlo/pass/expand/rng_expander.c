@@ -231,12 +231,17 @@ static HloInstruction *next_state(Bits *bits, int64_t state_size, bool carries) 
                                                         .attributes = &(HloDimensionsAttributes){HLO_DIMS(0)}});
 }
 
+// The result's part that holds the bits, which may be all of it.
+static const HloShape *shape_of_bits(const HloInstruction *i) {
+    return hlo_shape_is_tuple(i->shape) ? i->shape->elements[1] : i->shape;
+}
+
 // States of other sizes belong to the default algorithm of some platform, which is undefined here. Types below a byte
 // cannot be the result of a bitcast.
 static bool may_expand(const HloInstruction *i) {
     if (i->opcode != HLO_OP_RNG_BIT_GENERATOR || !hlo_pass_may_replace(i)) return false;
-    if (!hlo_shape_is_tuple(i->shape) || hlo_shape_is_dynamic(i->shape)) return false;
-    const HloShape *state = i->operands[0]->shape, *bits = i->shape->elements[1];
+    if (hlo_shape_is_dynamic(i->shape)) return false;
+    const HloShape *state = i->operands[0]->shape, *bits = shape_of_bits(i);
     int width = hlo_type_info(bits->type)->bits;
     return state->type == HLO_U64 && state->rank == 1 && (state->dims[0] == 2 || state->dims[0] == 3) && width >= 8 &&
            width <= 64 && hlo_shape_elements(bits) > 0 && hlo_shape_elements(bits) < HLO_PASS_MANY;
@@ -251,8 +256,9 @@ static bool expand(HloInstruction *i, const HloPassEnv *env) {
     int64_t state_size = i->operands[0]->shape->dims[0];
     Bits bits = {.like = i};
     HloInstruction *results[2];
-    results[1] = is_threefry ? threefry_bits(&bits, i->shape->elements[1])
-                             : philox_bits(&bits, i->shape->elements[1], state_size);
+    results[1] =
+        is_threefry ? threefry_bits(&bits, shape_of_bits(i)) : philox_bits(&bits, shape_of_bits(i), state_size);
+    if (!hlo_shape_is_tuple(i->shape)) return hlo_pass_replace(i, results[1]);
     results[0] = next_state(&bits, state_size, !is_threefry);
     return hlo_pass_replace(i, hlo_pass_tuple(i, results, 2));
 }
