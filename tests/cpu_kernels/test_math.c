@@ -120,22 +120,65 @@ CaseList(cpu_math, f64_within_1_ulp) {
     return cr_make_param_array(int, kFunctionNumbers, kFunctionCount);
 }
 
-CaseTest(int *number, cpu_math, f64_within_1_ulp) {
-    const Function *function = &kFunctions[*number];
-    const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(NULL));
-    double in[kBlock], out[kBlock], worst = 0, where = 0;
+// Magnitudes from 2^-52 to 2^18, and every third time those for which exponentials are neither 0 nor infinite.
+static void fill_f64(double *values, int round, uint32_t *state) {
+    for (int i = 0; i < kBlock; i++) {
+        const double fraction = (double)(int32_t)next_random(state);
+        values[i] = round % 3 == 2 ? fraction * 0x1p-31 * (i % 2 ? 750 : 1)
+                                   : ldexp(fraction, (int)(next_random(state) % 40) - 52);
+    }
+}
+
+static double worst_f64(const CpuLoopKernels *kernels, const Function *function, double *where) {
+    double in[kBlock], out[kBlock], worst = 0;
     uint32_t state = 362436069;
-    for (int round = 0; round < 30; round++) {
-        for (int i = 0; i < kBlock; i++)
-            in[i] = ldexp((double)(int32_t)next_random(&state), (int)(next_random(&state) % 40) - 52);
+    for (int round = 0; round < 45; round++) {
+        fill_f64(in, round, &state);
         kernels->operation[function->op][CPU_REGISTER_F64](out, in, NULL, NULL, kBlock, 0);
         for (int i = 0; i < kBlock; i++) {
             const double error = ulp_error_f64(out[i], function->exact(in[i]));
-            if (error > worst) worst = error, where = in[i];
+            if (error > worst) worst = error, *where = in[i];
         }
     }
-    if (verbose()) fprintf(stderr, "f64 %s - %.2f at %a\n", function->name, worst, where);
-    cr_expect(worst <= 1.0, "%s: %.3f ulp at %a", function->name, worst, where);
+    return worst;
+}
+
+CaseTest(int *number, cpu_math, f64_within_1_ulp) {
+    const Function *function = &kFunctions[*number];
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        double where = 0;
+        const double worst = worst_f64(cpu_isa_loop_kernels((CpuFeatures)set), function, &where);
+        if (verbose())
+            fprintf(stderr, "f64 %s %s %.2f at %a\n", function->name, cpu_features_name((CpuFeatures)set), worst,
+                    where);
+        cr_expect(worst <= 1.0, "%s on %s: %.3f ulp at %a", function->name, cpu_features_name((CpuFeatures)set), worst,
+                  where);
+    }
+}
+
+// The ends of the range of f64: infinities, NaN, zeros with their signs, subnormal arguments and results.
+CaseList(cpu_math, f64_at_the_ends) {
+    return cr_make_param_array(int, kFunctionNumbers, kFunctionCount);
+}
+
+CaseTest(int *number, cpu_math, f64_at_the_ends) {
+    static const double kEnds[] = {INFINITY,  NAN,     0,      1,         0x1p-1074, 0x1.8p-1070, 0x1p-1022, 0x1p-600,
+                                   0x1p-54,   0x1p-29, 0x1p-3, 0x1.6p1,   21.9,      22.1,        39.9,      40.1,
+                                   692.9,     693.1,   700,    708.39641, 709.7827,  709.79,      720.5,     744.4,
+                                   745.13321, 745.2,   746.1,  1e5,       0x1p600,   0x1p900,     DBL_MAX};
+    enum { kCount = 2 * sizeof kEnds / sizeof kEnds[0] };
+    const Function *function = &kFunctions[*number];
+    double in[kCount], out[kCount];
+    for (int i = 0; i < kCount; i++) in[i] = i % 2 ? -kEnds[i / 2] : kEnds[i / 2];
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        cpu_isa_loop_kernels((CpuFeatures)set)
+            ->operation[function->op][CPU_REGISTER_F64](out, in, NULL, NULL, kCount, 0);
+        for (int i = 0; i < kCount; i++) {
+            const long double exact = function->exact(in[i]);
+            cr_expect(ulp_error_f64(out[i], exact) <= 1 && (isnan(exact) || !signbit(out[i]) == !signbit(exact)),
+                      "%s on %s: %a of %a", function->name, cpu_features_name((CpuFeatures)set), out[i], in[i]);
+        }
+    }
 }
 
 typedef long double LongFunction2(long double x, long double y);
