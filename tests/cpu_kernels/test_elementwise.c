@@ -322,13 +322,38 @@ static bool compares(CpuLoopOp op, CpuRegisterType type, uint32_t x, uint32_t y)
     return holds(op, (int32_t)x<(int32_t)y, x == y, (int32_t)x>(int32_t) y);
 }
 
+static bool compares_wide(CpuLoopOp op, CpuRegisterType type, uint64_t x, uint64_t y) {
+    double a, b;
+    memcpy(&a, &x, sizeof a);
+    memcpy(&b, &y, sizeof b);
+    if (type == CPU_REGISTER_F64) return holds(op, a<b, a == b, a> b);
+    if (type == CPU_REGISTER_U64) return holds(op, x<y, x == y, x> y);
+    return holds(op, (int64_t)x<(int64_t)y, x == y, (int64_t)x>(int64_t) y);
+}
+
 // Bits that are edges as floats and as whole numbers.
 static const uint32_t kPlain[] = {0,          0x80000000, 1,          0x80000001, 0x7f800000,
                                   0xff800000, 0x7fc00000, 0x3f800000, 0xffffffff, 0x7fffffff};
 enum { kPlainCount = sizeof kPlain / sizeof kPlain[0] };
+// The last ones differ in one half only.
+static const uint64_t kWidePlain[] = {0,
+                                      UINT64_C(1) << 63,
+                                      1,
+                                      UINT64_C(1) << 63 | 1,
+                                      UINT64_C(0x7ff0000000000000),
+                                      UINT64_C(0xfff0000000000000),
+                                      UINT64_C(0x7ff8000000000000),
+                                      UINT64_C(0x3ff0000000000000),
+                                      UINT64_MAX,
+                                      INT64_MAX,
+                                      UINT64_C(0x00000000ffffffff),
+                                      UINT64_C(0xffffffff00000000),
+                                      UINT64_C(0x0000000100000000)};
+enum { kWidePlainCount = sizeof kWidePlain / sizeof kWidePlain[0] };
+
+static const CpuLoopOp kComparisons[] = {CPU_OP_EQ, CPU_OP_NE, CPU_OP_LT, CPU_OP_LE, CPU_OP_GT, CPU_OP_GE};
 
 Test(cpu_elementwise, comparisons_of_any_length) {
-    static const CpuLoopOp ops[] = {CPU_OP_EQ, CPU_OP_NE, CPU_OP_LT, CPU_OP_LE, CPU_OP_GT, CPU_OP_GE};
     static const CpuRegisterType types[] = {CPU_REGISTER_F32, CPU_REGISTER_S32, CPU_REGISTER_U32};
     uint32_t x[kCompared], y[kCompared];
     uint8_t out[kCompared + 1];
@@ -338,10 +363,28 @@ Test(cpu_elementwise, comparisons_of_any_length) {
         for (int k = 0; k < 18; k++)
             for (int n = 1; n <= kCompared; n++) {
                 out[n] = 42;
-                kernels_of(set)->operation[ops[k / 3]][types[k % 3]](out, x, y, NULL, n, 0);
+                kernels_of(set)->operation[kComparisons[k / 3]][types[k % 3]](out, x, y, NULL, n, 0);
                 for (int i = 0; i < n; i++)
-                    cr_assert_eq(out[i], compares(ops[k / 3], types[k % 3], x[i], y[i]), "op %d, %d of %d, set %d",
-                                 k / 3, i, n, set);
+                    cr_assert_eq(out[i], compares(kComparisons[k / 3], types[k % 3], x[i], y[i]),
+                                 "op %d, %d of %d, set %d", k / 3, i, n, set);
+                cr_assert_eq(out[n], 42, "op %d writes past %d elements, set %d", k / 3, n, set);
+            }
+}
+
+Test(cpu_elementwise, comparisons_of_64_bits_of_any_length) {
+    static const CpuRegisterType types[] = {CPU_REGISTER_F64, CPU_REGISTER_S64, CPU_REGISTER_U64};
+    enum { kPairs = kWidePlainCount * kWidePlainCount };
+    uint64_t x[kPairs], y[kPairs];
+    uint8_t out[kPairs + 1];
+    for (int i = 0; i < kPairs; i++) x[i] = kWidePlain[i % kWidePlainCount], y[i] = kWidePlain[i / kWidePlainCount];
+    for (int set = levels_first(); set <= levels_last(); set++)
+        for (int k = 0; k < 18; k++)
+            for (int n = 1; n <= kPairs; n++) {
+                out[n] = 42;
+                kernels_of(set)->operation[kComparisons[k / 3]][types[k % 3]](out, x, y, NULL, n, 0);
+                for (int i = 0; i < n; i++)
+                    cr_assert_eq(out[i], compares_wide(kComparisons[k / 3], types[k % 3], x[i], y[i]),
+                                 "op %d, %d of %d, set %d", k / 3, i, n, set);
                 cr_assert_eq(out[n], 42, "op %d writes past %d elements, set %d", k / 3, n, set);
             }
 }
@@ -349,14 +392,21 @@ Test(cpu_elementwise, comparisons_of_any_length) {
 Test(cpu_elementwise, selections_of_any_length) {
     uint8_t choice[kCompared];
     uint32_t x[kCompared], y[kCompared], out[kCompared + 1];
-    for (int i = 0; i < kCompared; i++)
+    uint64_t wide_x[kCompared], wide_y[kCompared], wide_out[kCompared + 1];
+    for (int i = 0; i < kCompared; i++) {
         choice[i] = (uint8_t)(i * 5 % 7 < 3), x[i] = kPlain[i % kPlainCount], y[i] = (uint32_t)i;
+        wide_x[i] = kWidePlain[i % kWidePlainCount], wide_y[i] = (uint64_t)i << 32 | 7;
+    }
     for (int set = levels_first(); set <= levels_last(); set++)
         for (int n = 1; n <= kCompared; n++) {
-            out[n] = 42;
+            out[n] = 42, wide_out[n] = 42;
             kernels_of(set)->operation[CPU_OP_SELECT][CPU_REGISTER_F32](out, choice, x, y, n, 0);
-            for (int i = 0; i < n; i++) cr_assert_eq(out[i], choice[i] ? x[i] : y[i], "%d of %d, set %d", i, n, set);
-            cr_assert_eq(out[n], 42, "%d elements, set %d", n, set);
+            kernels_of(set)->operation[CPU_OP_SELECT][CPU_REGISTER_F64](wide_out, choice, wide_x, wide_y, n, 0);
+            for (int i = 0; i < n; i++) {
+                cr_assert_eq(out[i], choice[i] ? x[i] : y[i], "%d of %d, set %d", i, n, set);
+                cr_assert_eq(wide_out[i], choice[i] ? wide_x[i] : wide_y[i], "64 bits: %d of %d, set %d", i, n, set);
+            }
+            cr_assert(out[n] == 42 && wide_out[n] == 42, "%d elements, set %d", n, set);
         }
 }
 
