@@ -192,6 +192,129 @@ CaseTest(Integer *t, cpu_elementwise, quotients_beside_whole_numbers) {
         }
 }
 
+// A block with one divisor is divided by its reciprocal, and 64-bit numbers as doubles where these are exact: all
+// divisors and all dividends at edges, beside multiples of the divisor, and in blocks of any length.
+CaseList(cpu_elementwise, quotients_by_one_number) {
+    return cr_make_param_array(Integer, kIntegers, 8);
+}
+
+enum { kDivided = 400 };
+
+static uint64_t divisor_of(const Integer *t, int i) {
+    static const uint64_t small[] = {0, 1, UINT64_MAX, 2, 3, 5, 7, 10, 25, 49, 100, 127, 1000, 65535, 1000003};
+    enum { kSmall = sizeof small / sizeof small[0] };
+    if (i < kSmall) return extend(t, small[i]);
+    if (i < 2 * kSmall) return extend(t, 0 - small[i - kSmall]);
+    const int bit = (i - 2 * kSmall) / 3 % t->bits;
+    return extend(t, (UINT64_C(1) << bit) + (uint64_t)(i % 3) - 1);
+}
+
+// Edges of the type and of the doubles, then numbers beside multiples of the divisor, of all magnitudes.
+static uint64_t dividend_of(const Integer *t, int i, uint64_t divisor, uint64_t random) {
+    uint64_t edges[kValues];
+    edge_values(t, edges);
+    if (i < kValues) return edges[i];
+    const uint64_t near = (UINT64_C(1) << (i % t->bits)) + (uint64_t)(i % 3) - 1;
+    if (i < 3 * t->bits + kValues) return extend(t, i % 2 ? near : 0 - near);
+    const uint64_t multiple = extend(t, (random >> (i % t->bits)) / (divisor ? divisor : 1) * divisor);
+    return extend(t, multiple + (uint64_t)(i % 3) - 1);
+}
+
+CaseTest(Integer *t, cpu_elementwise, quotients_by_one_number) {
+    static const int lengths[] = {kDivided, 1, 15, 16, 17, 33, 130};
+    static uint64_t a[kDivided], b[kDivided], out[kDivided];
+    uint64_t state = 9;
+    for (int d = 0; d < 30 + 3 * t->bits; d++) {
+        const uint64_t divisor = divisor_of(t, d);
+        for (int i = 0; i < kDivided; i++) {
+            state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+            put(t, a, i, dividend_of(t, i, divisor, state ^ state >> 29)), put(t, b, i, divisor);
+        }
+        for (int set = levels_first(); set <= levels_last(); set++)
+            for (int k = 0; k < 14; k++) {
+                const CpuLoopOp op = k % 2 ? CPU_OP_REMAINDER : CPU_OP_DIVIDE;
+                kernels_of(set)->operation[op][t->type](out, a, b, NULL, lengths[k / 2], 0);
+                for (int i = 0; i < lengths[k / 2]; i++)
+                    cr_assert_eq(get(t, out, i), extend(t, model_binary(t, op, get(t, a, i), divisor)),
+                                 "%s of %llx by %llx, %d numbers, set %d", k % 2 ? "rest" : "quotient",
+                                 (unsigned long long)get(t, a, i), (unsigned long long)divisor, lengths[k / 2], set);
+            }
+    }
+}
+
+// One divisor that differs, wherever it is, is not taken for the others.
+CaseList(cpu_elementwise, quotients_by_all_but_one) {
+    return cr_make_param_array(Integer, kIntegers, 8);
+}
+
+CaseTest(Integer *t, cpu_elementwise, quotients_by_all_but_one) {
+    enum { kCount = 40 };
+    uint64_t a[kCount], b[kCount], out[kCount];
+    for (int set = levels_first(); set <= levels_last(); set++)
+        for (int other = 0; other < kCount; other++) {
+            for (int i = 0; i < kCount; i++) put(t, a, i, (uint64_t)(100 + i)), put(t, b, i, i == other ? 0 : 7);
+            for (int rest = 0; rest < 2; rest++) {
+                const CpuLoopOp op = rest ? CPU_OP_REMAINDER : CPU_OP_DIVIDE;
+                kernels_of(set)->operation[op][t->type](out, a, b, NULL, kCount, 0);
+                for (int i = 0; i < kCount; i++)
+                    cr_assert_eq(get(t, out, i), extend(t, model_binary(t, op, get(t, a, i), get(t, b, i))));
+            }
+        }
+}
+
+// 64-bit blocks are divided as doubles only if all of both operands are exact: dividends and divisors up to 2^50, and
+// beyond it each alone.
+Test(cpu_elementwise, quotients_where_doubles_end) {
+    static Integer types[] = {{64, true, CPU_REGISTER_S64}, {64, false, CPU_REGISTER_U64}};
+    enum { kCount = 3 * 12 * 2 };
+    uint64_t border[kCount], a[kCount], b[kCount], out[kCount];
+    for (int i = 0; i < kCount; i++) {
+        const uint64_t x = (UINT64_C(1) << (44 + i / 6)) + (uint64_t)(i % 3) - 1;
+        border[i] = i / 3 % 2 ? 0 - x : x;
+    }
+    for (int k = 0; k < 2 * kCount * 4; k++) {
+        const Integer *t = &types[k % 2];
+        for (int i = 0; i < kCount; i++) a[i] = (uint64_t)i * 977, b[i] = (uint64_t)i + 1;
+        if (k / 2 % 2) a[k / 8 % kCount] = border[k / 8 % kCount];
+        if (k / 4 % 2) b[(k / 8 + 5) % kCount] = border[k / 8 % kCount];
+        for (int set = levels_first(); set <= levels_last(); set++)
+            for (int rest = 0; rest < 2; rest++) {
+                const CpuLoopOp op = rest ? CPU_OP_REMAINDER : CPU_OP_DIVIDE;
+                kernels_of(set)->operation[op][t->type](out, a, b, NULL, kCount, 0);
+                for (int i = 0; i < kCount; i++)
+                    cr_assert_eq(out[i], model_binary(t, op, a[i], b[i]), "%llx by %llx, set %d",
+                                 (unsigned long long)a[i], (unsigned long long)b[i], set);
+            }
+    }
+}
+
+// Zero, every highest bit (that of the sign too), alone, with all lower bits, and with random ones.
+CaseList(cpu_elementwise, leading_zeros_below_every_highest_bit) {
+    return cr_make_param_array(Integer, kIntegers, 8);
+}
+
+CaseTest(Integer *t, cpu_elementwise, leading_zeros_below_every_highest_bit) {
+    enum { kEach = 8, kMost = 64 * kEach + 1 };
+    uint64_t in[kMost], out[kMost], state = 3;
+    const int count = t->bits * kEach + 1;
+    put(t, in, 0, 0);
+    for (int i = 1; i < count; i++) {
+        const uint64_t top = UINT64_C(1) << ((i - 1) / kEach), below = top - 1;
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+        put(t, in, i,
+            top | (i % kEach == 1   ? 0
+                   : i % kEach == 2 ? below
+                   : i % kEach == 3 ? below >> 1
+                                    : state & below));
+    }
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        kernels_of(set)->operation[CPU_OP_CLZ][t->type](out, in, NULL, NULL, count, 0);
+        for (int i = 0; i < count; i++)
+            cr_assert_eq(get(t, out, i), (uint64_t)(i ? t->bits - 1 - (i - 1) / kEach : t->bits), "%llx, set %d",
+                         (unsigned long long)get(t, in, i), set);
+    }
+}
+
 // ---- conversions
 
 static uint64_t model_saturate(const Integer *t, double x) {
