@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: bits     Prints one line for each loop kernel of the best instruction set, or of that of MESHLO_CPU_FEATURES:
 // its name and a hash of its results, for numbers of all magnitudes and the special ones. NaN count as one. The output
-// of builds for two architectures shows where their bits differ (compare.sh). Kernels whose results come from the C
-// library are left out: f64 functions.
+// of builds for two architectures shows where their bits differ (tests/aarch64/run, which leaves out the kernels whose
+// results come from the C library).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -274,7 +274,7 @@ static void write_columns(Writer *w, const char *type, int64_t rows, int columns
 }
 
 Test(pieces, columns_of_points_are_stored_together) {
-    static const char *const types[] = {"f32", "s8", "f64", "s16", "bf16", "f16"};
+    static const char *const types[] = {"f32", "s8", "f64", "s16", "bf16", "f16", "c64", "c128"};
     static const int64_t rows[] = {1, 7, 130, 1025, 5000};
     for (size_t i = 0; i < HLO_COUNT_OF(types) * HLO_COUNT_OF(rows) * 4; i++) {
         Writer w = {.rank = 0};

@@ -421,7 +421,7 @@ Test(cpu_elementwise, floats_at_the_edges) {
     }
 }
 
-// ---- predicates of 32 bits, of any number of elements
+// ---- predicates of 32 and 64 bits, of any number of elements
 
 enum { kCompared = 140 };
 
@@ -565,6 +565,38 @@ Test(cpu_elementwise, complex_numbers) {
         kernels_of(set)->operation[CPU_OP_COMPLEX][CPU_REGISTER_F32](&out, &a.re, &a.im, NULL, 1, 0);
         cr_assert(out.re == 3 && out.im == -4);
     }
+}
+
+// The four products of a complex product are each rounded, then added, whatever the vectors: infinities and NaN too, in
+// blocks of any length.
+Test(cpu_elementwise, complex_products_round_each_product) {
+    static const double kParts[] = {0,     -0.0,  1,         -3,       0.1,       1.0 / 3, 1e38,
+                                    1e-38, 1e300, 0x1p-1074, INFINITY, -INFINITY, NAN};
+    enum { kEach = sizeof kParts / sizeof kParts[0], kCount = kEach * kEach * kEach };
+    static double left[2 * kCount], right[2 * kCount], got[2 * kCount];
+    static float left32[2 * kCount], right32[2 * kCount], got32[2 * kCount];
+    for (int i = 0; i < 2 * kCount; i++) {
+        left[i] = kParts[(i % 2 ? i / 2 / kEach : i / 2) % kEach];
+        right[i] = kParts[(i % 2 ? i / 2 / kEach / kEach : i / 2 * 7 / kEach) % kEach];
+        left32[i] = (float)left[i], right32[i] = (float)right[i];
+    }
+    for (int set = levels_first(); set <= levels_last(); set++)
+        for (int n = kCount; n > 0; n = n > 20 ? n / 2 : n - 1) {
+            const CpuLoopKernels *kernels = cpu_isa_loop_kernels((CpuFeatures)set);
+            kernels->operation[CPU_OP_MULTIPLY][CPU_REGISTER_C128](got, left, right, NULL, n, 0);
+            kernels->operation[CPU_OP_MULTIPLY][CPU_REGISTER_C64](got32, left32, right32, NULL, n, 0);
+            for (int i = 0; i < 2 * n; i++) {
+                const int re = i & ~1, im = i | 1, one = i % 2 ? im : re, two = i % 2 ? re : im;
+                const volatile double first = left[re] * right[one], second = left[im] * right[two];
+                const volatile float first32 = left32[re] * right32[one], second32 = left32[im] * right32[two];
+                const double want = i % 2 ? first + second : first - second;
+                const float want32 = i % 2 ? first32 + second32 : first32 - second32;
+                cr_assert(isnan(want) ? isnan(got[i]) : memcmp(&got[i], &want, sizeof want) == 0,
+                          "c128 %d of %d, set %d: %a, not %a", i, n, set, got[i], want);
+                cr_assert(isnan(want32) ? isnan(got32[i]) : memcmp(&got32[i], &want32, sizeof want32) == 0,
+                          "c64 %d of %d, set %d: %a, not %a", i, n, set, (double)got32[i], (double)want32);
+            }
+        }
 }
 
 // Quotients of complex numbers are those of the compiler's division, over real numbers too and at all edges, in blocks
