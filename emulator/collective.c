@@ -27,6 +27,7 @@
 #include "emulator/amount.h"
 #include "emulator/collective_groups.h"
 #include "emulator/link_loads.h"
+#include "emulator/link_sets.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 #include "hlo/ir/transfer.h"
@@ -429,6 +430,7 @@ void emu_network_remember(EmuNetwork *network, HloArena *arena) {
     assert(arena != network->arena);
     network->memo = HLO_ARENA_NEW(arena, EmuTransferMemo, 1);
     network->memo->arena = arena;
+    network->sets = emu_link_sets_new(arena, emu_link_limit(network->topology));
 }
 
 static TransferKey key_of(const HloInstruction *collective) {
@@ -518,6 +520,10 @@ static HloStatus follow_course(const EmuNetwork *network, HloArena *arena, const
     return check_alive(network, collective, transfer);
 }
 
+static void number_links(const EmuNetwork *network, EmuTransfer *transfer) {
+    if (transfer->link_count) transfer->set = emu_link_sets_find(network->sets, transfer->links, transfer->link_count);
+}
+
 // Finds a transfer that was timed, or times it and remembers it.
 static HloStatus recall_transfer(EmuNetwork *network, const HloInstruction *collective, int64_t bytes,
                                  EmuTransfer *transfer) {
@@ -535,6 +541,7 @@ static HloStatus recall_transfer(EmuNetwork *network, const HloInstruction *coll
         entry->course = course;
     }
     HLO_TRY(follow_course(network, memo->arena, collective, &entry->course, bytes, transfer));
+    number_links(network, transfer);
     hlo_int_map_set(memo->arena, &entry->by_bytes, (uint64_t)bytes, entry->timed.count);
     hlo_vector_push(memo->arena, &entry->timed, *transfer);
     return HLO_SUCCESS;
@@ -547,9 +554,11 @@ HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, Em
     const HloOpcode opcode = emu_synchronous_opcode(collective);
     const int64_t bytes = operand_bytes(collective);
     Course course;
-    *transfer = (EmuTransfer){0};
+    *transfer = (EmuTransfer){.set = -1};
     // A send is one of few, and its pairs are written in strings.
     if (network->memo && opcode != HLO_OP_SEND) return recall_transfer(network, collective, bytes, transfer);
     HLO_TRY(find_course(network, network->arena, collective, &course));
-    return follow_course(network, network->arena, collective, &course, bytes, transfer);
+    HLO_TRY(follow_course(network, network->arena, collective, &course, bytes, transfer));
+    if (network->sets) number_links(network, transfer);
+    return HLO_SUCCESS;
 }

@@ -25,6 +25,7 @@ typedef struct EmuNetwork {
     int64_t touched_count;
     const EmuFaults *faults;
     struct EmuTransferMemo *memo;  // transfers that were timed; NULL: none are remembered
+    struct EmuLinkSets *sets;      // of links, that transfers use; NULL: none are remembered
 } EmuNetwork;
 
 // Makes a network in `arena`; `places` and `faults` are borrowed and must outlive it. Memory errors jump to
@@ -52,6 +53,7 @@ typedef struct EmuTransfer {
     const EmuLinkLoad *links;  // each link at most once per stage
     int64_t link_count;
     const double *loads;  // bytes by load
+    int32_t set;          // the number of its links in the network's sets; -1 without links, or if none are remembered
 } EmuTransfer;
 
 // The bytes that entry `number` of a transfer's links carries.

@@ -27,6 +27,7 @@
 #include "emulator/amount.h"
 #include "emulator/collective.h"
 #include "emulator/layout/layout.h"
+#include "emulator/link_sets.h"
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
 #include "emulator/model_work.h"
@@ -40,6 +41,7 @@
 #include "hlo/analysis/contents.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/analysis/mesh_axes.h"
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/vector.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/ir/transfer.h"
@@ -71,13 +73,25 @@ typedef struct Placed {
     bool has_begun;
 } Placed;
 
+// The time of the transfers that use one set of links.
+typedef struct SetTime {
+    int32_t set;  // its number (link_sets.h)
+    int64_t time;
+} SetTime;
+
+// Times of what transfers use.
+typedef struct Resources {
+    HLO_VECTOR(SetTime) links;  // each set once; of those that are free again there need be none
+    int64_t engines[COPY_ENGINES];
+} Resources;
+
 // A loop whose body is being run, and how its pipelined transfers bound the time of an iteration (pipelining.h).
 typedef struct Loop {
     const HloInstruction *loop;
     struct Loop *outer;
     int64_t depth;    // of its body
     int64_t start;    // of the iteration
-    int64_t *busy;    // picoseconds that its transfers occupy each link and copy engine; NULL: none
+    Resources busy;   // picoseconds that its transfers occupy them
     int64_t longest;  // from the start of a transfer to where the next iteration waits for it, less what lies between
     int64_t longest_op;         // the number of that transfer on the timeline, or -1
     int64_t extra_bytes;        // of arrays that are held for the next iteration
@@ -107,7 +121,7 @@ typedef struct Simulation {
     HLO_VECTOR(Flight) flights;
     double *link_bytes;      // by link
     double *transfer_bytes;  // by link, all 0 between transfers
-    int64_t *free_at;        // the time when each link, and each copy engine, is free again
+    Resources free_at;       // when they are free again
     int64_t now;             // of the device
     int64_t **starts;        // by computation id: when its kernels started the last time, and when the last one ended
     double slowness;         // of the slowest device, which the others wait for
@@ -286,31 +300,44 @@ static void await(Simulation *simulation, int64_t end, bool is_copy, int64_t op)
     if (op >= 0 && simulation->ops.items[op].awaited < 0) simulation->ops.items[op].awaited = simulation->now;
 }
 
-// The number of links and copy engines.
-static int64_t resource_count(const Simulation *simulation) {
-    return emu_link_limit(simulation->program->topology) + COPY_ENGINES;
-}
-
 // The time when all links of a transfer are free: two transfers that share one follow each other, others run at the
-// same time, such as those around a ring in either direction.
-static int64_t links_free(const Simulation *simulation, const EmuTransfer *transfer) {
-    int64_t free_at = simulation->now;
-    for (int64_t i = 0; i < transfer->link_count; i++) {
-        const int64_t here = simulation->free_at[transfer->links[i].link];
-        if (here > free_at) free_at = here;
+// same time, such as those around a ring in either direction. Forgets sets that are free: the device's time never goes
+// back while they are kept.
+static int64_t links_free(Simulation *simulation, const EmuTransfer *transfer) {
+    Resources *free_at = &simulation->free_at;
+    int64_t kept = 0, latest = simulation->now;
+    for (int64_t i = 0; transfer->set >= 0 && i < free_at->links.count; i++) {
+        const SetTime at = free_at->links.items[i];
+        if (at.time <= simulation->now) continue;
+        free_at->links.items[kept++] = at;
+        if (at.time > latest && emu_link_sets_meet(simulation->network->sets, transfer->set, at.set)) latest = at.time;
     }
-    return free_at;
+    if (transfer->set >= 0) free_at->links.count = kept;
+    return latest;
 }
 
-// Keeps a link or a copy engine busy. A transfer lists a link once for each of its stages.
-static void occupy(Simulation *simulation, int64_t resource, int64_t start, int64_t end, bool pipelined) {
-    if (simulation->free_at[resource] == end) return;
-    simulation->free_at[resource] = end;
+// The time of a set of links; it is 0 at first.
+static int64_t *of_set(Simulation *simulation, Resources *times, int32_t set) {
+    for (int64_t i = 0; i < times->links.count; i++)
+        if (times->links.items[i].set == set) return &times->links.items[i].time;
+    hlo_vector_push(simulation->program->arena, &times->links, ((SetTime){.set = set}));
+    return &times->links.items[times->links.count - 1].time;
+}
+
+// Keeps links or a copy engine busy, whose times are `free_at` and, in a loop, `busy`.
+static void occupy(Simulation *simulation, int64_t *free_at, int64_t *busy, int64_t start, int64_t end,
+                   bool pipelined) {
+    *free_at = end;
+    if (!busy) return;
+    simulation->loop->has_pipelined |= pipelined;
+    *busy = emu_add(*busy, end - start);
+}
+
+static void occupy_links(Simulation *simulation, int32_t set, int64_t start, int64_t end, bool pipelined) {
     Loop *loop = simulation->loop;
-    if (!loop) return;
-    loop->has_pipelined |= pipelined;
-    if (!loop->busy) loop->busy = HLO_ARENA_NEW(simulation->program->arena, int64_t, resource_count(simulation));
-    loop->busy[resource] = emu_add(loop->busy[resource], end - start);
+    if (set < 0) return;
+    occupy(simulation, of_set(simulation, &simulation->free_at, set),
+           loop ? of_set(simulation, &loop->busy, set) : NULL, start, end, pipelined);
 }
 
 // Counts the bytes of a transfer on its links, and returns those of its busiest one. It lists a link once for each of
@@ -340,8 +367,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     const int64_t start = links_free(simulation, &transfer);
     *end = emu_add(start, transfer.picoseconds);
     assert(start >= simulation->now && *end >= start);
-    for (int64_t i = 0; i < transfer.link_count; i++)
-        occupy(simulation, transfer.links[i].link, start, *end, pipelined);
+    occupy_links(simulation, transfer.set, start, *end, pipelined);
     const double most = simulation->is_trial ? 0 : carry(simulation, &transfer);
     hlo_arena_reset(network->arena, mark);
     const int64_t op = record(simulation, collective, NULL, start, transfer.picoseconds, EMU_BOUND_NETWORK);
@@ -386,10 +412,11 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, bool
     const double hbm = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency;
     const double rate = (host ? chip->host_bytes_per_second_per_chip : hbm) / (double)chip->devices_per_chip;
     const int kind = !host ? ENGINE_ON_DEVICE : out ? ENGINE_TO_HOST : ENGINE_TO_DEVICE;
-    const int64_t engine = emu_link_limit(simulation->program->topology) + kind;
-    const int64_t begin = simulation->free_at[engine] > simulation->now ? simulation->free_at[engine] : simulation->now;
+    int64_t *free_at = &simulation->free_at.engines[kind];
+    const int64_t begin = *free_at > simulation->now ? *free_at : simulation->now;
     *end = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
-    occupy(simulation, engine, begin, *end, pipelined);
+    occupy(simulation, free_at, simulation->loop ? &simulation->loop->busy.engines[kind] : NULL, begin, *end,
+           pipelined);
     if (!host) return;
     const int64_t op = record(simulation, start, NULL, begin, *end - begin, EMU_BOUND_HOST);
     if (op >= 0) simulation->ops.items[op].bytes = simulation->ops.items[op].link_bytes = moved_bytes(inner);
@@ -539,16 +566,35 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
     return HLO_SUCCESS;
 }
 
+// How long the transfers of an iteration occupy its busiest link.
+static int64_t busiest_link(const Simulation *simulation, const Loop *loop) {
+    const int64_t limit = emu_link_limit(simulation->program->topology);
+    int64_t busiest = 0;
+    if (!loop->busy.links.count) return 0;
+    int64_t *busy = HLO_ARENA_NEW(simulation->program->arena, int64_t, limit);
+    for (int64_t i = 0; i < loop->busy.links.count; i++)
+        emu_link_sets_add(simulation->network->sets, loop->busy.links.items[i].set, loop->busy.links.items[i].time,
+                          busy);
+    for (int64_t link = 0; link < limit; link++) busiest = hlo_larger(busiest, busy[link]);
+    return busiest;
+}
+
 // Lengthens an iteration until its pipelined transfers keep up with it: each must end before the next iteration needs
 // it, and no resource may have more to do than there is time.
 static void finish_iteration(Simulation *simulation, Loop *loop) {
     int64_t least = loop->longest, op = loop->longest_op;
     bool is_copy = loop->is_copy_bound;
-    for (int64_t i = 0; loop->busy && loop->has_pipelined && i < resource_count(simulation); i++) {
-        if (loop->busy[i] <= least) continue;
-        least = loop->busy[i];
+    const int64_t busiest = loop->has_pipelined ? busiest_link(simulation, loop) : 0;
+    if (busiest > least) {
+        least = busiest;
         op = -1;  // all that use the link together
-        is_copy = i >= emu_link_limit(simulation->program->topology);
+        is_copy = false;
+    }
+    for (int engine = 0; loop->has_pipelined && engine < COPY_ENGINES; engine++) {
+        if (loop->busy.engines[engine] <= least) continue;
+        least = loop->busy.engines[engine];
+        op = -1;
+        is_copy = true;
     }
     wait_until(simulation, emu_add(loop->start, least), is_copy, op);
     const int32_t body = loop->loop->called[1]->id;
@@ -594,6 +640,14 @@ static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
     return status;
 }
 
+static Resources copy_times(HloArena *arena, const Resources *times) {
+    Resources copy = *times;
+    const size_t size = (size_t)times->links.count * sizeof(*times->links.items);
+    copy.links.items = hlo_arena_copy(arena, times->links.items, size);
+    copy.links.capacity = times->links.count;
+    return copy;
+}
+
 // Runs every branch and continues after the longest; the traffic of all of them counts.
 static HloStatus run_branches(Simulation *simulation, const HloInstruction *conditional) {
     assert(hlo_is(conditional, HLO_OP_CONDITIONAL));
@@ -604,14 +658,14 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
     int64_t longest = start, sent = before.collective_bytes_per_device;
     int64_t longest_begin = 0, longest_end = 0;  // its operations on the timeline
     const int64_t first_op = simulation->ops.count;
-    const size_t size = (size_t)resource_count(simulation) * sizeof(*simulation->free_at);
-    const int64_t *free_before = hlo_arena_copy(simulation->program->arena, simulation->free_at, size);
-    int64_t *longest_free = hlo_arena_copy(simulation->program->arena, simulation->free_at, size);
+    HloArena *arena = simulation->program->arena;
+    const Resources free_before = copy_times(arena, &simulation->free_at);
+    Resources longest_free = free_before;
     for (int32_t i = 0; i < conditional->called_count; i++) {
         simulation->now = start;
         *report = before;
         // No branch waits for links that another branch would have used.
-        memcpy(simulation->free_at, free_before, size);
+        simulation->free_at = copy_times(arena, &free_before);
         const int64_t begin = simulation->ops.count;
         HLO_TRY(run_computation(simulation, conditional->called[i]));
         sent = emu_add(sent, report->collective_bytes_per_device - before.collective_bytes_per_device);
@@ -620,11 +674,11 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
         longest_begin = begin;
         longest_end = simulation->ops.count;
         longest_report = *report;
-        memcpy(longest_free, simulation->free_at, size);
+        longest_free = simulation->free_at;
     }
     for (int64_t i = first_op; i < simulation->ops.count; i++)
         if (i < longest_begin || i >= longest_end) simulation->ops.items[i].in_shorter_branch = true;
-    memcpy(simulation->free_at, longest_free, size);
+    simulation->free_at = longest_free;
     assert(longest >= start);  // the verifier requires at least one branch
     *report = longest_report;
     report->collective_bytes_per_device = sent;
@@ -704,7 +758,7 @@ static HloStatus run_entry(Simulation *simulation) {
     simulation->repeat = 1;
     simulation->now = program->topology->chip.launch_picoseconds;
     simulation->link_bytes = HLO_ARENA_NEW(program->arena, double, emu_link_limit(program->topology));
-    simulation->free_at = HLO_ARENA_NEW(program->arena, int64_t, resource_count(simulation));
+    simulation->free_at = (Resources){{0}, {0}};
     HLO_TRY(emu_mail_new(program->arena, simulation->module, &simulation->mail));
     emu_program_usage(program, &simulation->memory);
     HLO_TRY(run_computation(simulation, simulation->module->entry));

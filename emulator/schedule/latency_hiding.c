@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "emulator/amount.h"
+#include "emulator/link_sets.h"
 #include "emulator/schedule/pipelining.h"
 #include "emulator/schedule/plan_order.h"
 #include "hlo/base/arithmetic.h"
@@ -48,11 +49,10 @@ typedef struct Slot {
     int64_t end_of_work;   // when the kernel has run
 } Slot;
 
-// The links that transfers use: a bit for each. There are few sets, but each may have all links of a slice.
+// The sets of links that transfers of a plan use.
 typedef struct Routes {
-    HLO_VECTOR(uint64_t *) sets;
-    int64_t words;  // of a set
-    bool *meet;     // whether the sets of a row and a column share a link
+    HLO_VECTOR(int32_t) sets;  // their numbers in the network
+    bool *meet;                // whether the sets of a row and a column share a link
 } Routes;
 
 // Kernels in an order of theirs, forwards or backwards.
@@ -93,28 +93,23 @@ static void read_crossing(Reader *reader, const HloInstruction *start, Slot *slo
     if (slot->crosses) reader->headroom -= bytes;
 }
 
-// The number of a transfer's set of links.
+// The number of a transfer's links among the sets that the plan's transfers use.
 static int64_t find_route(const Reader *reader, const EmuTransfer *transfer) {
     Routes *routes = reader->routes;
-    HloArena *arena = reader->program->scratch;
-    uint64_t *set = HLO_ARENA_NEW(arena, uint64_t, routes->words);
-    for (int64_t i = 0; i < transfer->link_count; i++) {
-        const int64_t link = transfer->links[i].link;
-        set[link / 64] |= (uint64_t)1 << link % 64;
-    }
     for (int64_t i = 0; i < routes->sets.count; i++)
-        if (!memcmp(routes->sets.items[i], set, (size_t)routes->words * sizeof(*set))) return i;
-    hlo_vector_push(arena, &routes->sets, set);
+        if (routes->sets.items[i] == transfer->set) return i;
+    hlo_vector_push(reader->program->scratch, &routes->sets, transfer->set);
     return routes->sets.count - 1;
 }
 
-static void find_meetings(HloArena *arena, Routes *routes) {
+static void find_meetings(const Reader *reader) {
+    Routes *routes = reader->routes;
     const int64_t count = routes->sets.count;
-    routes->meet = HLO_ARENA_NEW(arena, bool, count *count);
+    routes->meet = HLO_ARENA_NEW(reader->program->scratch, bool, count *count);
     for (int64_t a = 0; a < count; a++)
         for (int64_t b = 0; b < count; b++)
-            for (int64_t w = 0; w < routes->words; w++)
-                if (routes->sets.items[a][w] & routes->sets.items[b][w]) routes->meet[a * count + b] = true;
+            routes->meet[a * count + b] =
+                emu_link_sets_meet(reader->network->sets, routes->sets.items[a], routes->sets.items[b]);
 }
 
 // Reads the transfer of a kernel; copies between memories, and what the network refuses, take no time.
@@ -178,9 +173,8 @@ static Clock read_plan(Reader *reader) {
     HloArena *arena = reader->program->scratch;
     Clock clock = {.arena = arena, .count = reader->plan->kernel_count, .routes = reader->routes};
     clock.slots = HLO_ARENA_NEW(arena, Slot, clock.count);
-    reader->routes->words = emu_link_limit(reader->network->topology) / 64 + 1;
     for (int64_t k = 0; k < clock.count; k++) read_kernel(reader, clock.slots, k);
-    find_meetings(arena, reader->routes);
+    find_meetings(reader);
     clock.free_at = HLO_ARENA_NEW(arena, int64_t, clock.routes->sets.count);
     return clock;
 }
@@ -507,7 +501,7 @@ bool emu_program_hide_transfers(EmuProgram *program, EmuNetwork *network, EmuKer
     bool has_late = false;
     for (int64_t c = 0; c < module->computations.count; c++) {
         const int32_t id = module->computations.items[c]->id;
-        Routes routes = {.words = 0};
+        Routes routes = {0};
         Reader reader = {program, network, costs, program->plans[id], &routes, program->capacity, false};
         if (!program->tight[id]) continue;
         reader.headroom -= memory.peak_bytes - memory.temp_bytes + alive_beside(&reader, &memory);
