@@ -32,6 +32,7 @@ enum { MOST_SIMULATED = 512 };
 typedef struct Prices {
     bool propagates_by_bytes, emits_by_bytes;
     bool hides_arguments;  // SpmdCosts.hides_arguments
+    bool sends_in_loops;   // what loops stack up, in place of the stacks after them
 } Prices;
 
 // The plans that are compared. By the added times of a program only the first two are: those leave out what runs at the
@@ -45,7 +46,7 @@ enum { PRICES_BY_ADDED_TIMES = 2 };
 
 // The programs of the plans that were simulated: plans by several prices are often the same.
 typedef struct Simulated {
-    uint64_t hashes[HLO_COUNT_OF(PRICES)];
+    uint64_t hashes[HLO_COUNT_OF(PRICES) + 1];
     size_t count;
 } Simulated;
 
@@ -58,6 +59,7 @@ typedef struct Request {
     Prices prices;
     Simulated *simulated;  // before this plan
     bool is_known;         // the plan is one of those: it has neither times nor transfers beside products
+    bool stacks;           // the result sends what loops stack up after them
     double seconds;        // that the result's work takes on the machine, if there is one, one after the other
     double step;           // that the machine takes for the result; negative where that is not known
     HloModule *spare;      // another form of the result
@@ -269,6 +271,15 @@ static HloStatus overlap(Request *request) {
     return HLO_SUCCESS;
 }
 
+static HloStatus run_passes(Request *request) {
+    const SpmdOptions *options = request->options;
+    if (options->no_optimize) return HLO_SUCCESS;
+    // Large ones may run beside the work of the loop. Where the step tells, both are tried.
+    const bool may_hide = options->machine && options->overlaps && !is_simulated(request);
+    const int64_t most = request->prices.sends_in_loops ? 0 : may_hide ? SPMD_SMALL_BYTES : INT64_MAX;
+    return spmd_run_passes(request->result, options, most, &request->stacks, request->arena);
+}
+
 // Under hlo_protect(): memory errors jump out of it, and run() cleans up.
 static HloStatus run_partition(void *argument) {
     Request *request = argument;
@@ -303,7 +314,7 @@ static HloStatus run_partition(void *argument) {
                           request->options, &plan));
     plan->costs = prices->emits_by_bytes ? &bytes : &request->costs;
     HLO_TRY(spmd_partition_plan(plan, &request->result));
-    if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options, request->arena));
+    HLO_TRY(run_passes(request));
     HLO_TRY(spmd_number_devices(request->result, &mesh->order, request->arena));
     complete_layouts(request->result);
     return overlap(request);
@@ -369,30 +380,36 @@ static bool reports_shardings(const HloModule *module, const SpmdOptions *option
 // Whether a later plan is better. Small differences of added times mean nothing.
 static bool is_better(const Request *other, const Request *request) {
     const bool is_simulated = request->step >= 0 && other->step >= 0;
-    const bool by_bytes = other->prices.emits_by_bytes;
+    const bool by_bytes = other->prices.emits_by_bytes && !other->prices.sends_in_loops;
     if (is_simulated) return by_bytes ? other->step <= request->step : other->step < request->step;
     return by_bytes && request->seconds > WORTHWHILE * other->seconds;
 }
 
+// Keeps the plan by other prices if it is better. On failure there is no result.
+static HloStatus try_other(Request *request, const HloModule *module, Prices prices) {
+    Request other = {.module = module, .options = request->options, .prices = prices, .simulated = request->simulated};
+    HloStatus status = run(&other, run_partition);
+    if (status) {
+        hlo_module_free(request->result);
+        return status;
+    }
+    const bool better = !other.is_known && is_better(&other, request);
+    hlo_module_free(better ? request->result : other.result);
+    if (better) *request = other;
+    return HLO_SUCCESS;
+}
+
 // What each op decides by the machine's prices need not be best for the whole program: plans by other prices are made,
 // too. Without the step's time the plan by bytes alone is kept unless the machine needs noticeably less time for the
-// other.
+// other. Whether stacks leave their loops is tried for the best plan only.
 static HloStatus try_others(Request *request, const HloModule *module) {
     if (!request->seconds || reports_shardings(module, request->options)) return HLO_SUCCESS;
     const size_t count = request->step < 0 ? PRICES_BY_ADDED_TIMES : HLO_COUNT_OF(PRICES);
-    for (size_t i = 1; i < count; i++) {
-        Request other = {
-            .module = module, .options = request->options, .prices = PRICES[i], .simulated = request->simulated};
-        HloStatus status = run(&other, run_partition);
-        if (status) {
-            hlo_module_free(request->result);
-            return status;
-        }
-        const bool better = !other.is_known && is_better(&other, request);
-        hlo_module_free(better ? request->result : other.result);
-        if (better) *request = other;
-    }
-    return HLO_SUCCESS;
+    for (size_t i = 1; i < count; i++) HLO_TRY(try_other(request, module, PRICES[i]));
+    if (!request->stacks || request->step < 0) return HLO_SUCCESS;
+    Prices prices = request->prices;
+    prices.sends_in_loops = true;
+    return try_other(request, module, prices);
 }
 
 // A report that cannot be made is an error, and leaves no module behind.

@@ -36,8 +36,7 @@ typedef struct Element {
     int64_t dim;  // of the element, along which reduce-scatters divide it; -1 for all-reduces
 } Element;
 
-// The only instruction that reads element `index` of a tuple; NULL if there are several, or the tuple has other users.
-static HloInstruction *only_read(const HloInstruction *tuple, int64_t index) {
+HloInstruction *spmd_only_read(const HloInstruction *tuple, int64_t index) {
     HloInstruction *found = NULL;
     for (int64_t i = 0; i < tuple->users.count; i++) {
         HloInstruction *user = tuple->users.items[i];
@@ -49,8 +48,7 @@ static HloInstruction *only_read(const HloInstruction *tuple, int64_t index) {
     return found;
 }
 
-// Whether nothing reads element `index` of a tuple.
-static bool is_unread(const HloInstruction *tuple, int64_t index) {
+bool spmd_is_unread(const HloInstruction *tuple, int64_t index) {
     for (int64_t i = 0; i < tuple->users.count; i++) {
         const HloInstruction *user = tuple->users.items[i];
         if (!hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) || HLO_ATTRIBUTES(user, TupleIndex)->index == index) return false;
@@ -72,13 +70,12 @@ static bool is_scale(const HloInstruction *at) {
            (hlo_type_is_float(at->shape->type) && isfinite(hlo_literal_get_double(hlo_constant_literal(at), 0)));
 }
 
-static bool is_zero(const HloInstruction *at) {
+bool spmd_is_zero(const HloInstruction *at) {
     if (hlo_is(at, HLO_OP_BROADCAST)) at = at->operands[0];
     return hlo_is(at, HLO_OP_CONSTANT) && hlo_literal_is_zero(hlo_constant_literal(at));
 }
 
-// The instruction whose sum `at` is when it is applied to parts; NULL if it is none.
-static HloInstruction *linear_operand(const HloInstruction *at) {
+HloInstruction *spmd_linear_operand(const HloInstruction *at) {
     switch (at->opcode) {
         case HLO_OP_RESHAPE:
         case HLO_OP_TRANSPOSE:
@@ -124,7 +121,7 @@ static HloInstruction *sum_of(HloInstruction *term, int64_t *dim) {
             return at;
         }
         rearranged |= !scattered_operand(at);
-        at = linear_operand(at);
+        at = spmd_linear_operand(at);
     }
     return NULL;
 }
@@ -161,9 +158,9 @@ static bool follow(Element *element) {
 // Whether the element's sums can wait, and are worth it.
 static bool can_wait(Element *element) {
     HloInstruction *loop = element->loop;
-    element->read = only_read(loop->called[1]->parameters.items[0], element->index);
+    element->read = spmd_only_read(loop->called[1]->parameters.items[0], element->index);
     if (!element->read || !hlo_shape_is_array(element->read->shape)) return false;
-    if (!is_unread(loop->called[0]->parameters.items[0], element->index) || !follow(element)) return false;
+    if (!spmd_is_unread(loop->called[0]->parameters.items[0], element->index) || !follow(element)) return false;
     const HloInstruction *sum = element->sums[0];
     // Once after the loop it is as wide as what is carried.
     const int64_t wide = hlo_type_bytes(element->read->shape->type), narrow = hlo_type_bytes(sum->shape->type);
@@ -215,19 +212,24 @@ static HloInstruction *begin_with_zeros(const Element *element, const HloShape *
     return before;
 }
 
+HloInstruction *spmd_clone_sum(const HloInstruction *sum, HloInstruction *parts, const HloShape *shape) {
+    HloModule *module = parts->parent->module;
+    HloInstruction *whole = hlo_instruction_clone(parts->parent, sum, shape, &parts, 1);
+    if (!sum->called_count || shape->type == sum->shape->type) return whole;
+    static const char *const names[] = {"x", "y"};
+    HloComputation *add = hlo_computation_new_binary(module, hlo_op_text(HLO_OP_ADD), HLO_OP_ADD,
+                                                     hlo_shape_scalar(module->arena, shape->type), names);
+    hlo_instruction_set_called(whole, &add, 1);
+    return whole;
+}
+
 // Finishes the sum after the loop, in place of the element.
 static void finish(const Element *element, HloInstruction *sum, HloInstruction *before, HloInstruction *result) {
     const HloShape *shape = result->shape;
     HloArena *arena = result->parent->module->arena;
     HloInstruction *parts = hlo_instruction_new(result->parent, HLO_OP_GET_TUPLE_ELEMENT, element->read->shape,
                                                 result->operands, 1, result->attributes, NULL);
-    HloInstruction *whole = hlo_instruction_clone(result->parent, sum, shape, &parts, 1);
-    if (shape->type != sum->shape->type) {
-        static const char *const names[] = {"x", "y"};
-        HloComputation *add = hlo_computation_new_binary(result->parent->module, hlo_op_text(HLO_OP_ADD), HLO_OP_ADD,
-                                                         hlo_shape_scalar(arena, shape->type), names);
-        hlo_instruction_set_called(whole, &add, 1);
-    }
+    HloInstruction *whole = spmd_clone_sum(sum, parts, shape);
     if (element->dim >= 0) {
         HloCollectiveAttributes attributes = *HLO_ATTRIBUTES(sum, Collective);
         attributes.dimensions = hlo_ints(arena, &element->dim, 1);
@@ -235,7 +237,7 @@ static void finish(const Element *element, HloInstruction *sum, HloInstruction *
     }
     hlo_instruction_move_after(parts, result);
     hlo_instruction_move_after(whole, parts);
-    if (!is_zero(before)) {
+    if (!spmd_is_zero(before)) {
         HloInstruction *both[2] = {before, whole};
         HloInstruction *total = hlo_instruction_new(result->parent, HLO_OP_ADD, shape, both, 2, NULL, NULL);
         hlo_instruction_move_after(total, whole);
@@ -281,7 +283,7 @@ static void wait_for(Element *element) {
     HloInstruction *sum = element->sums[0], *loop = element->loop;
     // An all-reduce of rearranged elements becomes one of what is carried.
     HloInstruction *before = begin_with_zeros(element, undivided(element));
-    HloInstruction *result = only_read(loop, element->index);
+    HloInstruction *result = spmd_only_read(loop, element->index);
     assert(result); /* the caller has looked */
     finish(element, sum, before, result);
     for (int32_t i = 0; i < element->count; i++) remove_sum(element->sums[i], element->adds[i]);
@@ -305,7 +307,7 @@ void spmd_accumulate_parts(HloModule *module, HloArena *scratch) {
                 if (!is_added_to(at, i)) continue;
                 // Again for parts along another dimension, which a second collective scatters.
                 Element element = {.loop = at, .index = i};
-                for (int32_t k = 0; k < MOST_SCATTERED && only_read(at, i) && can_wait(&element); k++) {
+                for (int32_t k = 0; k < MOST_SCATTERED && spmd_only_read(at, i) && can_wait(&element); k++) {
                     wait_for(&element);
                     element = (Element){.loop = at, .index = i};
                 }

@@ -28,10 +28,6 @@
 // Groups that are filled at the same time; each is a bit in the sets of what an instruction depends on.
 enum { GROUPS = 64 };
 
-// The largest array that is joined with others unless it is a sum, in bytes: about what a device sends during the
-// latency of a gather on a ring of sixteen chips (emulator/chips.def: 15 steps of 1.9 us at 45 GB/s).
-enum { SMALL_BYTES = 1 << 20 };
-
 // What an exchange of blocks may have to be joined: its blocks are copied twice for it.
 enum { SMALL_BLOCKS_BYTES = 64 << 10 };
 
@@ -236,9 +232,9 @@ static bool pays(const HloInstruction *at, int64_t limit) {
     const int64_t bytes = bytes_of(at);
     switch (at->opcode) {
         case HLO_OP_ALL_REDUCE: return at->called_count == 1 && bytes <= limit;
-        case HLO_OP_REDUCE_SCATTER: return at->called_count == 1 && bytes <= SMALL_BYTES;
+        case HLO_OP_REDUCE_SCATTER: return at->called_count == 1 && bytes <= SPMD_SMALL_BYTES;
         case HLO_OP_ALL_GATHER:
-        case HLO_OP_COLLECTIVE_PERMUTE: return bytes <= SMALL_BYTES;
+        case HLO_OP_COLLECTIVE_PERMUTE: return bytes <= SPMD_SMALL_BYTES;
         // Every device has as many rows as its group has members: those of another form are the program's own.
         case HLO_OP_ALL_TO_ALL:
             return HLO_ATTRIBUTES(at, Collective)->dimensions.count == 1 && bytes > 0 && bytes <= SMALL_BLOCKS_BYTES;

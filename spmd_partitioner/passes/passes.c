@@ -23,7 +23,8 @@ SpmdExchange spmd_exchange_of(const HloInstruction *at) {
     return exchange;
 }
 
-HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch) {
+HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, int64_t most_stacked, bool *stacks,
+                          HloArena *scratch) {
     HLO_TRY(spmd_merge_collectives(module, scratch));
     spmd_narrow_collectives(module, scratch);
     if (spmd_trace_permutes(module, scratch)) HLO_TRY(spmd_merge_collectives(module, scratch));
@@ -33,6 +34,7 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
     spmd_form_reduce_scatters(module, scratch);
     spmd_join_sums(module);
     spmd_accumulate_parts(module, scratch);
+    *stacks = spmd_stack_parts(module, most_stacked, scratch);
     spmd_form_reduce_scatters(module, scratch);
     if (!options->no_combine) spmd_combine_collectives(module, scratch, COMBINE_BYTES);
     return HLO_SUCCESS;
