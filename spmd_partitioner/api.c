@@ -16,6 +16,7 @@
 #include "hlo/verify/verify.h"
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/chain.h"
+#include "spmd_partitioner/contraction.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/explain.h"
 #include "spmd_partitioner/flatten.h"
@@ -219,14 +220,33 @@ static HloStatus make_stages(Request *request) {
     return HLO_SUCCESS;
 }
 
+// Whether there are products and collectives, which may go in parts beside each other.
+static bool has_parts(const HloModule *module) {
+    bool multiplies = false;
+    for (int64_t c = 0; c < module->computations.count && !multiplies; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at && !multiplies; at = at->next)
+            multiplies = spmd_is_product(at);
+    return multiplies && hlo_module_has_collectives(module);
+}
+
+// A change of the result that may shorten its step, and whether there is anything that it could change.
+typedef struct Change {
+    HloStatus (*make)(Request *request);
+    bool (*may)(const HloModule *module);
+} Change;
+
+static const Change CHANGES[] = {
+    {separate_sums, spmd_has_joined_sums}, {make_parts, has_parts}, {make_stages, hlo_module_has_collectives}};
+
 // Changes the result, unless its step is then not shorter. Passes go by the machine's times of what they change; the
 // whole program may say otherwise: what is fused with a product is done in parts, too.
-static HloStatus keep_if_faster(Request *request, HloStatus (*change)(Request *)) {
+static HloStatus keep_if_faster(Request *request, const Change *change) {
+    if (!change->may(request->result)) return HLO_SUCCESS;
     hlo_module_free(request->spare);
     HloModule *before = request->spare = hlo_module_clone(request->result);
     HLO_FAIL_IF(!before, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
     const int64_t limit = request->result->instruction_limit;
-    HLO_TRY(change(request));
+    HLO_TRY(change->make(request));
     complete_layouts(request->result);
     const double step = request->result->instruction_limit > limit ? step_of(request) : -1;
     if (step >= 0 && step < request->step) {
@@ -260,9 +280,7 @@ static HloStatus overlap(Request *request) {
         request->seconds = spmd_program_seconds(&request->costs, request->result, request->arena);
     if (options->no_optimize) return HLO_SUCCESS;
     if (options->overlaps && request->step >= 0) {
-        HLO_TRY(keep_if_faster(request, separate_sums));
-        HLO_TRY(keep_if_faster(request, make_parts));
-        HLO_TRY(keep_if_faster(request, make_stages));
+        for (size_t i = 0; i < HLO_COUNT_OF(CHANGES); i++) HLO_TRY(keep_if_faster(request, &CHANGES[i]));
     } else if (options->overlaps) {
         HLO_TRY(make_parts(request));
     }

@@ -319,6 +319,13 @@ static bool is_joined_sum(const HloInstruction *at) {
     return hlo_instruction_frontend_attribute(at, "meshlo.reason");
 }
 
+bool spmd_has_joined_sums(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (is_joined_sum(at)) return true;
+    return false;
+}
+
 static HloInstruction *put_alone(HloInstruction *all, int32_t member, int64_t channel) {
     HloCollectiveAttributes attributes = *HLO_ATTRIBUTES(all, Collective);
     if (attributes.channel_id) attributes.channel_id = channel;

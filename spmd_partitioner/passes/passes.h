@@ -48,6 +48,8 @@ SpmdExchange spmd_exchange_of(const HloInstruction *at);
 void spmd_combine_collectives(HloModule *module, HloArena *scratch, int64_t limit);
 // Takes joined all-reduces apart again: beside other work the first of them may begin earlier.
 void spmd_separate_sums(HloModule *module);
+// Whether there are any.
+bool spmd_has_joined_sums(const HloModule *module);
 // Multiplies parts of arrays as they come from the neighbours, in place of one product after a gather or before a
 // reduce-scatter, where the machine of `costs` takes less time for that because transfers run beside products. Without
 // a machine nothing changes. RESOURCE_EXHAUSTED when memory is short.
