@@ -230,9 +230,24 @@ static int64_t most_needed(const Window *window) {
     return most;
 }
 
-// The steps after which every position has its interval.
+// Whether a machine takes less time for the moves of a plan than for the permutes of its pieces: what comes in rounds
+// is put together by selections, which read and write all of the interval once more. `bytes` are those of an element.
+static bool moves_faster(const Window *window, SpmdCosts *costs, const SpmdAxes *axes, int64_t bytes) {
+    const SpmdMoves *moves = window->moves;
+    const int64_t now = spmd_times_bytes(window->sent, bytes), then = spmd_times_bytes(moves->sent, bytes);
+    const int64_t cost = spmd_permutes_cost(costs, axes, now, messages(window), true);
+    const double work = spmd_work_price(costs, 2 * (double)window->interval.size * (double)bytes, 0);
+    return spmd_permutes_cost(costs, axes, then, moves->rounds - moves->own_rounds, true) + spmd_price_cost(work) <
+           cost;
+}
+
+// The steps after which every position has its interval. `bytes` are those of an element of the dimension.
 // Messages are weighed in (weighed()), so `sent` of the way that wins need not be the least.
-static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval interval) {
+static Window plan(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t global, int64_t bytes,
+                   SpmdInterval interval) {
+    HloArena *arena = partitioner->arena;
+    SpmdCosts *costs = partitioner->plan->costs;
+    const int64_t shards = spmd_axes_product(partitioner->mesh, axes);
     assert(interval.divisor > 0 && interval.size >= 0 && interval.step > 0); /* the caller's arithmetic */
     Window window = {.interval = interval, .shards = shards, .global = global};
     window.shard = spmd_shard_size(global, shards);
@@ -256,9 +271,9 @@ static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval
     if (cost <= most_needed(&window)) return window;
     plan_by_moves(arena, &window);
     if (!window.moves ||
-        weighed(&window, window.moves->sent, window.moves->rounds - window.moves->own_rounds) >= cost) {
+        weighed(&window, window.moves->sent, window.moves->rounds - window.moves->own_rounds) >= cost ||
+        (costs->machine && window.way == PIECES && !moves_faster(&window, costs, axes, bytes)))
         return window;
-    }
     window.sent = window.moves->sent;
     window.way = MOVES;
     return window;
@@ -372,8 +387,9 @@ HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, 
     assert(dim >= 0 && dim < local.hlo->shape->rank);
     const int64_t shards = spmd_axes_product(partitioner->mesh, axes), global = local.global->dims[dim];
     const bool whole = !local.sharding->dims[dim].count;
+    const int64_t shard = local.hlo->shape->dims[dim], bytes = hlo_shape_bytes(local.hlo->shape);
     const Window window = whole ? (Window){.interval = interval, .shards = shards, .global = global}
-                                : plan(partitioner->arena, shards, global, interval);
+                                : plan(partitioner, axes, global, shard ? bytes / shard : 0, interval);
     const Taking taking = {partitioner, &local, dim, axes, reason, &window};
     HloInstruction *result = NULL;
     switch (window.way) {
@@ -440,14 +456,14 @@ int64_t spmd_window_bytes(SpmdPartitioner *partitioner, const HloShape *global, 
                           int64_t dim, SpmdInterval interval) {
     assert(dim >= 0 && dim < global->rank);
     HloArenaMark mark = hlo_arena_mark(partitioner->arena);
-    int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[dim]);
-    const Window window = plan(partitioner->arena, shards, global->dims[dim], interval);
+    const SpmdAxes *axes = &sharding->dims[dim];
+    const int64_t shard = spmd_shard_size(global->dims[dim], spmd_axes_product(partitioner->mesh, axes));
     int64_t bytes = spmd_local_bytes(partitioner->mesh, global, sharding);
+    const Window window = plan(partitioner, axes, global->dims[dim], shard ? bytes / shard : 0, interval);
     const int64_t count = window.way == GATHER ? 0 : messages(&window);
     hlo_arena_reset(partitioner->arena, mark);
     if (window.shard == 0) return 0;
     bytes = spmd_times_bytes(bytes / window.shard, window.sent);
-    const SpmdAxes *axes = &sharding->dims[dim];
     if (window.way == GATHER)
         return spmd_transfer_cost(partitioner->plan->costs, SPMD_TRANSFER_GATHER, spmd_axes_set(axes), bytes, false);
     return spmd_permutes_cost(partitioner->plan->costs, axes, bytes, count, false);

@@ -184,10 +184,21 @@ SpmdLocal spmd_remake(SpmdPartitioner *partitioner, const SpmdLocal *local, cons
     return made;
 }
 
+// What the array takes where it is sent although nothing else needs it there: its kernel. Remade, it is computed inside
+// of its user.
+static int64_t spared_cost(const SpmdPartitioner *partitioner, const SpmdLocal *local) {
+    const HloInstruction *op = local->source;
+    if (op->users.count != 1 || hlo_instruction_is_root(op) || spmd_is_product(op)) return 0;
+    return spmd_price_cost(partitioner->plan->costs->kernel_price +
+                           spmd_work_price(partitioner->plan->costs,
+                                           (double)spmd_local_bytes(partitioner->mesh, op->shape, local->sharding), 0));
+}
+
 bool spmd_should_remake(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *to) {
     if (!has_choice(partitioner, local, to)) return false;
     const HloArenaMark mark = hlo_arena_mark(partitioner->arena);
-    const int64_t sent = sending_cost(partitioner, local, to);
+    int64_t sent = sending_cost(partitioner, local, to);
+    if (sent && partitioner->plan->costs->machine) sent = spmd_add_bytes(sent, spared_cost(partitioner, local));
     Remaking remaking = {.partitioner = partitioner};
     const bool should = sent && remaking_cost(&remaking, local, to, sent) < sent;
     hlo_arena_reset(partitioner->arena, mark);

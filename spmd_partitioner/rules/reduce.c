@@ -130,6 +130,43 @@ static int32_t divided_dim(SpmdPartitioner *partitioner, const SpmdRule *rule, c
     return uneven;
 }
 
+// Whether something needs result `index` of a reduction of several arrays.
+static bool is_needed(const HloInstruction *op, int32_t index) {
+    if (!hlo_shape_is_tuple(op->shape) || hlo_instruction_is_root(op)) return true;
+    for (int64_t i = 0; i < op->users.count; i++) {
+        const HloInstruction *user = op->users.items[i];
+        if (!hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) || HLO_ATTRIBUTES(user, TupleIndex)->index == index) return true;
+    }
+    return false;
+}
+
+// Whether a machine takes less time to gather the devices' partial results than to exchange them for a part of
+// dimension `dim` and to send that to where it is needed: small arrays in fewer messages.
+static bool gathers_faster(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors, int32_t dim,
+                           SpmdSharding *const *shardings, const HloShape *const *results) {
+    SpmdCosts *costs = partitioner->plan->costs;
+    const SpmdAxes axes = reduced_axes(rule, factors);
+    const SpmdAtomSet atoms = spmd_axes_set(&axes);
+    const int64_t group = spmd_axes_product(partitioner->mesh, &axes);
+    int64_t gathered = 0, exchanged = 0;
+    if (!costs->machine) return false;
+    for (int32_t i = 0; i < rule->result_count; i++) {
+        const int64_t bytes = hlo_shape_bytes(results[i]);
+        gathered = spmd_add_bytes(
+            gathered, spmd_transfer_cost(costs, SPMD_TRANSFER_GATHER, atoms, spmd_times_bytes(bytes, group - 1), true));
+        exchanged = spmd_add_bytes(
+            exchanged, spmd_transfer_cost(costs, SPMD_TRANSFER_EXCHANGE, atoms, bytes - bytes / group, true));
+        if (!is_needed(rule->op, i)) continue;
+        const HloShape *global = rule->tensors[spmd_rule_result(rule, i)].shape;
+        const SpmdSharding *wanted = spmd_planned(partitioner, i);
+        SpmdSharding *part = spmd_sharding_copy(partitioner->arena, shardings[i]);
+        spmd_axes_append(&part->dims[dim], &axes);
+        gathered = spmd_add_bytes(gathered, spmd_path(partitioner, global, shardings[i], 0, wanted)->cost);
+        exchanged = spmd_add_bytes(exchanged, spmd_path(partitioner, global, part, 0, wanted)->cost);
+    }
+    return gathered < exchanged;
+}
+
 // Exchanges the devices' partial results, along a new leading dimension, for a part of result dimension `dim` of all of
 // them, and reduces that. Local results and their shardings are changed to those of the part.
 static HloInstruction **reduce_exchanged(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
@@ -228,7 +265,8 @@ static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     HloInstruction **leaves = emit_reduce(partitioner, op, operands, results, false);
     if (partial) {
         memcpy(operands + inputs, inits, sizeof *inits * (size_t)inputs);
-        const int32_t dim = divided_dim(partitioner, rule, factors, shardings[0]);
+        int32_t dim = divided_dim(partitioner, rule, factors, shardings[0]);
+        if (dim >= 0 && gathers_faster(partitioner, rule, factors, dim, shardings, results)) dim = -1;
         leaves = dim < 0 ? reduce_gathered(partitioner, rule, factors, leaves, operands, results)
                          : reduce_exchanged(partitioner, rule, factors, leaves, operands, dim, shardings, results);
     }
