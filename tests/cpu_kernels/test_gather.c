@@ -43,6 +43,13 @@ static Case kCases[] = {
     // Columns of many rows, more of them than positions are computed at once; the last start is not the last column.
     {2, 2, 2, 1, 1, 1, 1, 0, {40, 30}, {1100, 1}, {40, 1100}, {0}, {1}, {1}, {0}, {0}, {40, 1}},
     {2, 2, 3, 1, 2, 0, 1, 0, {50, 40}, {200, 1}, {50, 200, 5}, {0, 2}, {0}, {1}, {0}, {0}, {50, 5}},
+    // Elements along a dimension: of rows, of columns, of as many columns as positions are computed at once and more,
+    // of one element a column, and points of columns.
+    {2, 3, 2, 2, 0, 1, 1, 1, {6, 900}, {6, 1100, 1}, {6, 1100}, {0}, {1}, {1}, {0}, {0}, {1, 1}},
+    {2, 3, 2, 2, 0, 1, 1, 1, {40, 33}, {50, 33, 1}, {50, 33}, {0}, {0}, {0}, {1}, {1}, {1, 1}},
+    {2, 3, 2, 2, 0, 1, 1, 1, {20, 1300}, {31, 1300, 1}, {31, 1300}, {0}, {0}, {0}, {1}, {1}, {1, 1}},
+    {2, 2, 1, 1, 0, 1, 1, 1, {5, 40}, {40, 1}, {40}, {0}, {0}, {0}, {1}, {0}, {1, 1}},
+    {3, 3, 3, 2, 1, 1, 1, 1, {9, 70, 3}, {11, 70, 1}, {11, 70, 3}, {2}, {0}, {0}, {1}, {1}, {1, 1, 3}},
     // One-dimensional, many updates of one element.
     {1, 2, 1, 1, 0, 1, 1, 0, {100}, {40000, 1}, {40000}, {0}, {0}, {0}, {0}, {0}, {1}},
 };
@@ -168,6 +175,32 @@ CaseTest(Case *c, cpu_gather, gathers) {
                 cr_assert_eq(result[i], operand[operand_element(c, reading, indices, i, true)], "element %lld",
                              (long long)i);
         }
+        cpu_pool_free(pool);
+    }
+}
+
+// Single elements are stored by vectors: any number of them, of every width, at odd addresses, and nothing beside them.
+static void check_elements(CpuPool *pool, int width, int64_t count, int64_t table) {
+    const Case c = {1, 2, 1, 1, 0, 1, 1, 0, {table}, {count, 1}, {count}, {0}, {0}, {0}, {0}, {0}, {1}};
+    const CpuIndexing x = indexing_of(&c);
+    unsigned char *from = (unsigned char *)operand + 1, *to = (unsigned char *)result + 1;
+    fill_case(&c);
+    memset(result, 9, sizeof result);
+    cr_assert_null(cpu_gather(pool, &x, width, to, from, (const void *[]){indices}));
+    for (int64_t i = 0; i < count; i++)
+        cr_assert_eq(
+            memcmp(to + i * width, from + operand_element(&c, (Reading){0}, indices, i, true) * width, (size_t)width),
+            0, "width %d, element %lld of %lld", width, (long long)i, (long long)count);
+    cr_assert(to[-1] == 9 && to[count * width] == 9);
+}
+
+Test(cpu_gather, single_elements_of_every_width) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(3, (CpuFeatures)set, &pool));
+        for (int width = 1; width <= 16; width *= 2)
+            for (int64_t count = 1; count < 9000; count += count < 40 ? 1 : count)
+                check_elements(pool, width, count, 1 + count * 5 % 700);
         cpu_pool_free(pool);
     }
 }

@@ -125,6 +125,43 @@ ALWAYS_INLINE void ask_for(const char *from, int64_t bytes) {
 GATHER_RUNS(OFFSETS)
 GATHER_RUNS(PLACES)
 
+// Single elements to a row are stored by vectors: a processor waits for the lines of a few dozen stores at once, and
+// most rows are not in its first cache. Offsets are not negative, and read in pairs, as loads are the next limit.
+// (AVX2's own gathers take twice the time on Zen 2, and ten times with the mitigations of 2023 on others.)
+#define HALF_PAIR(pair, high) ((high) ? (pair) >> 32 : (pair)&UINT32_MAX)
+#define GATHERED_2(p) from[HALF_PAIR(pairs[p], 0)], from[HALF_PAIR(pairs[p], 1)]
+#define GATHERED_4(p) GATHERED_2(p), GATHERED_2(p + 1)
+#define GATHERED_8(p) GATHERED_4(p), GATHERED_4(p + 2)
+#define GATHERED_16(p) GATHERED_8(p), GATHERED_8(p + 4)
+#define GATHER_ROW(T, lanes)                                                          \
+    static void gather_row_##T(const CpuIndexLine *line, T *to, const T *from) {      \
+        typedef T Lanes __attribute__((vector_size(sizeof(T) * (lanes))));            \
+        const int32_t *offsets = line->offsets;                                       \
+        int64_t left = line->count;                                                   \
+        for (; left >= (lanes); left -= (lanes), offsets += (lanes), to += (lanes)) { \
+            uint64_t pairs[(lanes) / 2];                                              \
+            memcpy(pairs, offsets, sizeof pairs);                                     \
+            const Lanes row = {GATHERED_##lanes(0)};                                  \
+            memcpy(to, &row, sizeof row);                                             \
+        }                                                                             \
+        for (int64_t i = 0; i < left; i++) to[i] = from[offsets[i]];                  \
+    }
+GATHER_ROW(uint8_t, 16)
+GATHER_ROW(uint16_t, 8)
+GATHER_ROW(uint32_t, 4)
+GATHER_ROW(uint64_t, 2)
+
+static void gather_at_offsets(const CpuIndexLine *line, int width, void *result, const void *operand) {
+    const bool is_row = line->columns == 1 && line->result_step == 1;
+    switch (is_row ? width : 0) {
+        case 1: gather_row_uint8_t(line, result, operand); break;
+        case 2: gather_row_uint16_t(line, result, operand); break;
+        case 4: gather_row_uint32_t(line, result, operand); break;
+        case 8: gather_row_uint64_t(line, result, operand); break;
+        default: gather_OFFSETS(line, width, result, operand);
+    }
+}
+
 // ---- scatter
 
 // Sets to[at] to the expression of x, the value there, and y, the update. One copy of the code for single elements and
@@ -235,7 +272,7 @@ static void add_points(const CpuIndexLine *all, int64_t begin, int64_t end, void
                  [CPU_INDEX_MAXIMUM] = ARGMINMAX_ROW(maximum, KIND)}
 
 const CpuIndexKernels CPU_ISA_NAME(cpu_index_kernels) = {
-    .gather = {[CPU_INDEX_OFFSETS] = gather_OFFSETS, [CPU_INDEX_PLACES] = gather_PLACES},
+    .gather = {[CPU_INDEX_OFFSETS] = gather_at_offsets, [CPU_INDEX_PLACES] = gather_PLACES},
     .add_offsets = add_offsets,
     .add_places = add_places,
     .scatter = {SCATTER_TABLE(OFFSETS), SCATTER_TABLE(PLACES)},

@@ -279,17 +279,17 @@ CpuFetchPlan cpu_index_plan_fetch(const CpuIndexPlan *plan, const void *operand,
 // ---- lines
 
 // Recognises the form of embedding tables, table[ids], and of single elements, x[i, j]: slices that are rows, all in a
-// line; or many lines, one from each row of an operand. For long rows copying takes nearly all the time, so that
-// nothing is gained over the general plan: as in gather.c, rows above kLongBytes are left to it.
+// line; or many lines, one from each row of an operand, or with one element from each column. For long rows copying
+// takes nearly all the time, so that nothing is gained over the general plan: as in gather.c, rows above kLongBytes are
+// left to it.
 bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexLine *line) {
     assert(plan && line && width > 0);
     enum { kLongBytes = 256, kLongLine = 16 };
     const CpuWindowStep *run = &plan->window[0];
     const CpuBatchStep *batch = &plan->batch[0];
     if (plan->batch_rank > 1 && batch->size < kLongLine) return false;  // each begins with some divisions
-    if (batch->operand != 0 || plan->window_rank != 1 || run->operand != 1 || run->result != 1 ||
-        run->size * width > kLongBytes || operand_elements > INT32_MAX ||
-        (plan->index_type != HLO_S32 && plan->index_type != HLO_U32))
+    if (plan->window_rank != 1 || run->operand != 1 || run->result != 1 || run->size * width > kLongBytes ||
+        operand_elements > INT32_MAX || (plan->index_type != HLO_S32 && plan->index_type != HLO_U32))
         return false;
     for (int s = 0; s < plan->start_count; s++)
         if (plan->starts[s].largest < 0) return false;
@@ -316,7 +316,11 @@ CpuIndexLine cpu_index_line_part(const CpuIndexPlan *plan, const CpuIndexLine *l
 void cpu_index_line_offsets(const CpuIndexPlan *plan, int64_t first, int64_t count, bool clamp, int32_t *offsets) {
     assert(first >= 0 && count >= 0 && first + count <= plan->batch_count && plan->kernels && offsets);
     const int64_t at = batch_place(plan, first).indices;
-    memset(offsets, 0, sizeof *offsets * (size_t)count);
+    const int32_t step = (int32_t)plan->batch[0].operand;  // the operand's elements are counted in 32 bits
+    if (step == 0)
+        memset(offsets, 0, sizeof *offsets * (size_t)count);
+    else
+        for (int64_t i = 0; i < count; i++) offsets[i] = (int32_t)i * step;
     for (int s = 0; s < plan->start_count; s++) {
         const CpuIndexComponent part =
             component32(plan, (Component){plan->starts[s], at + plan->starts[s].first, plan->batch[0].indices});

@@ -89,8 +89,8 @@ bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int widt
 // *result and *operand are the elements from which the line's own offsets and strides count.
 CpuIndexLine cpu_index_line_part(const CpuIndexPlan *plan, const CpuIndexLine *line, int64_t first, int64_t end,
                                  int64_t *result, int64_t *operand);
-// Computes the offsets of `count` slices of one line from number `first` on. A slice that does not fit is moved if
-// `clamp`, else its offset is -1.
+// Computes the offsets of `count` slices of one line from number `first` on, counted from the part's *operand. A slice
+// that does not fit is moved if `clamp`, else its offset is -1.
 enum { CPU_INDEX_OFFSETS_AT_ONCE = 1024 };
 void cpu_index_line_offsets(const CpuIndexPlan *plan, int64_t first, int64_t count, bool clamp, int32_t *offsets);
 // Returns the line of a block's slices, for the kernels of PLACES; it points into the block.

@@ -382,7 +382,8 @@ static void choose_split(ScatterJob *job, const CpuPool *pool) {
     const bool one_run = plan->window_rank == 1 && run->operand == 1 && run->result == 1 && job->scatter->count == 1;
     if (one_run && job->split == SPLIT_OWNERS) {
         job->runs = run_kernel(job, CPU_INDEX_PLACES);
-        if (plan->batch_rank == 1 && cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &job->line))
+        const bool whole = plan->batch_rank == 1 && plan->batch[0].operand == 0;
+        if (whole && cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &job->line))
             job->line_runs = run_kernel(job, CPU_INDEX_OFFSETS), job->points = points_kernel(job);
     }
     if (one_run && job->scatter->op != CPU_SCATTER_ASSIGN && job->scatter->op != CPU_SCATTER_CALL &&
