@@ -47,6 +47,23 @@ static const char *const counted[][2] = {
      "  x = f32[6,5] parameter(0)\n  i = s32[6,1] parameter(1)\n  ROOT r = f32[6] gather(x, i), offset_dims={}, "
      "collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, start_indices_batching_dims={0}, "
      "index_vector_dim=1, slice_sizes={1,1}\n"},
+    {"  x = f32[3,5] parameter(0)\n  k = s32[3,1] constant({{0},{1},{2}})\n  i = s32[3,1] parameter(1)\n"
+     "  j = s32[3,2] concatenate(k, i), dimensions={1}\n  ROOT r = f32[3] gather(x, j), offset_dims={}, "
+     "collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}\n",
+     "  x = f32[3,5] parameter(0)\n  i = s32[3,1] parameter(1)\n  ROOT r = f32[3] gather(x, i), offset_dims={}, "
+     "collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, start_indices_batching_dims={0}, "
+     "index_vector_dim=1, slice_sizes={1,1}\n"},
+    // The second component counts along the second dimension of the indices.
+    {"  x = f32[5,2] parameter(0)\n  k = s32[3,2,1] constant({{{0},{1}},{{0},{1}},{{0},{1}}})\n  i = s32[3,2,1] "
+     "parameter(1)\n  j = s32[3,2,2] concatenate(i, k), dimensions={2}\n  ROOT r = f32[3,2] gather(x, j), "
+     "offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=2, slice_sizes={1,1}\n",
+     "  x = f32[5,2] parameter(0)\n  i = s32[3,2,1] parameter(1)\n  ROOT r = f32[3,2] gather(x, i), offset_dims={}, "
+     "collapsed_slice_dims={0}, start_index_map={0}, operand_batching_dims={1}, start_indices_batching_dims={1}, "
+     "index_vector_dim=2, slice_sizes={1,1}\n"},
+    // Not in order.
+    {"  x = f32[3,5] parameter(0)\n  k = s32[3,1] constant({{0},{2},{1}})\n  i = s32[3,1] parameter(1)\n"
+     "  j = s32[3,2] concatenate(k, i), dimensions={1}\n  ROOT r = f32[3] gather(x, j), offset_dims={}, "
+     "collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}\n", NULL},
     // One too few: the last row is never read.
     {"  x = f32[7,5] parameter(0)\n  k = s32[6,1] iota(), iota_dimension=0\n  i = s32[6,1] parameter(1)\n"
      "  j = s32[6,2] concatenate(k, i), dimensions={1}\n  ROOT r = f32[6] gather(x, j), offset_dims={}, "
@@ -124,16 +141,32 @@ Test(pass_gather, random_ones_keep_their_results) {
     cr_expect(gone > CASES / 4 && gone < CASES, "%d", (int)gone);
 }
 
+// The numbers of a constant of three dimensions that counts along dimension `along`.
+static void write_numbers(HloText *text, const int64_t *dims, int64_t along) {
+    const int64_t count = dims[0] * dims[1] * dims[2];
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t at[] = {k / dims[2] / dims[1], k / dims[2] % dims[1], k % dims[2]};
+        if (k && !at[2]) hlo_text_string(text, at[1] ? "}, " : "}}, ");
+        if (!at[2]) hlo_text_string(text, at[1] ? "{" : "{{");
+        hlo_text_format(text, "%s%d", at[2] ? "," : "", (int)at[along]);
+    }
+    if (count) hlo_text_string(text, "}}");
+}
+
 // A component of the indices that counts along dimension `along`, written in one of several ways.
-static void make_counter(uint64_t *state, HloText *text, const int64_t *dims, int64_t rank, int64_t along) {
+static void make_counter(uint64_t *state, HloText *text, const int64_t *dims, int64_t along) {
     HloText shape = {0};
-    for (int64_t d = 0; d < rank; d++) hlo_text_format(&shape, "%s%d", d ? "," : "", (int)dims[d]);
-    const int64_t form = draw(state, 3);
+    hlo_text_format(&shape, "%d,%d,%d", (int)dims[0], (int)dims[1], (int)dims[2]);
+    const int64_t form = draw(state, 4);
     if (form == 0) {
         hlo_text_format(text, "  k = s32[%s] iota(), iota_dimension=%d\n", shape.data, (int)along);
     } else if (form == 1) {
         hlo_text_format(text, "  k1 = s32[%d] iota(), iota_dimension=0\n  k = s32[%s] broadcast(k1), dimensions={%d}\n",
                         (int)dims[along], shape.data, (int)along);
+    } else if (form == 2) {
+        hlo_text_format(text, "  k = s32[%s] constant({", shape.data);
+        write_numbers(text, dims, along);
+        hlo_text_string(text, "})\n");
     } else {
         hlo_text_format(text,
                         "  k1 = s8[%d] iota(), iota_dimension=0\n  k2 = s32[%d] convert(k1)\n"
@@ -158,7 +191,7 @@ static void make_counted(uint64_t *state, HloText *text) {
     hlo_text_string(text,
                     "HloModule m\n\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
                     "  ROOT c = f32[] add(a, b)\n}\n\nENTRY main {\n  x = f32[5,3,4] parameter(0)\n");
-    make_counter(state, text, dims, 3, along + (vector <= along));
+    make_counter(state, text, dims, along + (vector <= along));
     HloText shape = {0};
     hlo_text_format(&shape, "s32[%d,%d,%d]", (int)dims[0], (int)dims[1], (int)dims[2]);
     hlo_text_format(text, "  i = %s parameter(1)\n", shape.data);

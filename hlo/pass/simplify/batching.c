@@ -5,12 +5,16 @@
 //   gather(f32[8,64] x, concatenate(s32[8,1] iota, s32[8,1] i))
 //   gather(f32[8,64] x, s32[8,1] i), operand_batching_dims={0}, start_indices_batching_dims={0}     in its place
 //
+// The numbers may be an iota or written out as a constant.
 // Then a sharded batch is taken from where it is. An index would be looked for in all shards.
 #include <assert.h>
 
 #include "hlo/pass/simplify/simplify.h"
 
-enum { MOST_LEVELS = 8 };
+enum {
+    MOST_LEVELS = 8,
+    MOST_ELEMENTS = 1 << 16,  // of a constant that is looked through
+};
 
 // The dimension of a reshape's operand that is dimension `dim` of its result, if only dimensions of size 1 come and go;
 // else -1.
@@ -27,11 +31,24 @@ static int64_t reshaped_dim(const HloInstruction *reshape, int64_t dim) {
     return found;
 }
 
+// Whether the elements of a constant are their positions along a dimension.
+static bool literal_counts(const HloLiteral *literal, int64_t dim) {
+    const HloShape *shape = literal->shape;
+    const int64_t count = hlo_shape_elements(shape);
+    if (literal->elided || !literal->data || count > MOST_ELEMENTS) return false;
+    int64_t inner = 1;
+    for (int64_t d = dim + 1; d < shape->rank; d++) inner *= shape->dims[d];
+    for (int64_t k = 0; k < count; k++)
+        if (hlo_literal_get_int64(literal, k) != k / inner % shape->dims[dim]) return false;
+    return true;
+}
+
 // Whether the elements of an array are their positions along a dimension, which has more than one.
 static bool counts_along(const HloInstruction *x, int64_t dim, int level) {
     if (level == MOST_LEVELS || dim < 0 || !hlo_shape_is_array(x->shape) || x->shape->dims[dim] < 2) return false;
     if (!hlo_type_is_integer(x->shape->type) || !hlo_type_holds(x->shape->type, x->shape->dims[dim] - 1)) return false;
     switch (x->opcode) {
+        case HLO_OP_CONSTANT: return literal_counts(hlo_constant_literal(x), dim);
         case HLO_OP_IOTA: return HLO_ATTRIBUTES(x, Iota)->dimension == dim;
         case HLO_OP_COPY:
         case HLO_OP_CONVERT: return counts_along(x->operands[0], dim, level + 1);
