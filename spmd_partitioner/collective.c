@@ -308,6 +308,14 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
                            1);
 }
 
+// One broadcast for `count` gathers of one element each, from the device that has it.
+static HloInstruction *run_gathers(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *steps,
+                                   int32_t count, const SpmdReason *reason) {
+    SpmdAxes axes = {0};
+    for (int32_t i = 0; i < count; i++) spmd_axes_append(&axes, &steps[i].axes);
+    return spmd_emit_broadcast(partitioner, local->hlo, &axes, 0, reason);
+}
+
 // Exchanges for `count` all-to-all steps, which spmd_steps_together() has found. Of axes that come from one dimension,
 // those that a later step moves are major to those of an earlier one, so that its parts come first in the order of
 // devices:
@@ -490,8 +498,10 @@ SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const Sp
     for (int32_t i = 0, together; i < path->count; i += together) {
         const SpmdStep *step = &path->steps[i];
         together = spmd_steps_together(partitioner->mesh, local.global, local.sharding, step, path->count - i);
-        local.hlo = together > 1 ? run_all_to_alls(partitioner, &local, step, together, reason)
-                                 : run_step(partitioner, &local, step, reason);
+        const bool gathers = step->kind == SPMD_STEP_ALL_GATHER;
+        local.hlo = together > 1
+                        ? (gathers ? run_gathers : run_all_to_alls)(partitioner, &local, step, together, reason)
+                        : run_step(partitioner, &local, step, reason);
         local.sharding = path->steps[i + together - 1].after;
         local.partial = path->steps[i + together - 1].partial;
     }

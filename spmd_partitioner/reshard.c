@@ -424,10 +424,23 @@ static bool step_follows(const SpmdStep *steps, int32_t count, const SpmdStep *s
     return false;
 }
 
+// How many gathers from `steps` on deliver one element of their dimension each. The owner of all of them broadcasts.
+static int32_t gathers_of_one_owner(const SpmdMesh *mesh, const HloShape *global, const SpmdStep *steps,
+                                    int32_t count) {
+    int32_t together = 0;
+    for (; together < count && steps[together].kind == SPMD_STEP_ALL_GATHER; together++) {
+        const SpmdStep *step = &steps[together];
+        const int64_t parts = spmd_axes_product(mesh, &step->after->dims[step->dim]);
+        if (spmd_shard_size(global->dims[step->dim], parts) != 1) break;
+    }
+    return together;
+}
+
 int32_t spmd_steps_together(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
                             const SpmdStep *steps, int32_t count) {
     assert(mesh && global && from && steps && count > 0);
-    int32_t together = 0;
+    int32_t together = gathers_of_one_owner(mesh, global, steps, count);
+    if (together) return together;
     for (const SpmdSharding *before = from; together < count; together++) {
         const SpmdStep *step = &steps[together];
         if (step->kind != SPMD_STEP_ALL_TO_ALL || step_follows(steps, together, step)) break;
@@ -444,8 +457,8 @@ int32_t spmd_steps_together(const SpmdMesh *mesh, const HloShape *global, const 
     return together ? together : 1;
 }
 
-// What the steps of a path send: all-to-alls that are made as one send less than one after the other. `states` are
-// those before each step, and the last one.
+// What the steps of a path send: those that are made as one send less than one after the other. `states` are those
+// before each step, and the last one.
 static void price_path(const Search *search, const int32_t *states, SpmdPath *path) {
     for (int32_t i = 0, together; i < path->count; i += together) {
         const State *before = &search->states.items[states[i]];
@@ -456,12 +469,15 @@ static void price_path(const Search *search, const int32_t *states, SpmdPath *pa
         if (together > 1) {
             SpmdAxes axes = {0};
             for (int32_t k = 0; k < together; k++) spmd_axes_append(&axes, &path->steps[i + k].axes);
-            bytes = ring(local_bytes(search, before->sharding), spmd_axes_product(search->mesh, &axes));
-            cost = spmd_transfer_cost(search->costs, SPMD_TRANSFER_EXCHANGE, spmd_axes_set(&axes), bytes, true);
+            const bool gathers = path->steps[i].kind == SPMD_STEP_ALL_GATHER;
+            const SpmdTransferKind transfer = gathers ? SPMD_TRANSFER_GATHER : SPMD_TRANSFER_EXCHANGE;
+            bytes = local_bytes(search, before->sharding);
+            if (!gathers) bytes = ring(bytes, spmd_axes_product(search->mesh, &axes));
+            cost = spmd_transfer_cost(search->costs, transfer, spmd_axes_set(&axes), bytes, true);
         }
         path->bytes = spmd_add_bytes(path->bytes, bytes);
         path->cost = spmd_add_bytes(path->cost, cost);
-        path->messages += path->steps[i].messages;  // one for all-to-alls that are made as one
+        path->messages += path->steps[i].messages;  // one for those that are made as one
     }
     if (!search->costs || !search->costs->machine) path->cost = path->bytes;
 }

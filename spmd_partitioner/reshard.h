@@ -55,7 +55,8 @@ const SpmdPath *spmd_reshard_path(SpmdPaths *paths, HloArena *scratch, const Spm
                                   SpmdAtomSet keep_partial);
 // How many steps, of the `count` >= 1 from `steps` on, are made as one: all-to-alls that move axes from some dimensions
 // to others that divide evenly. One exchange among all of their devices sends less than one after the other. Axes of
-// one dimension may come to another in another order. `from` is the sharding before the first. At least 1.
+// one dimension may come to another in another order. Gathers that deliver one element of each dimension are one
+// broadcast. `from` is the sharding before the first. At least 1.
 int32_t spmd_steps_together(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
                             const SpmdStep *steps, int32_t count);
 // True if gathering dimension `dim` over `axes`, to the sharding `after`, delivers one element, which its owner

@@ -598,6 +598,9 @@ static const SentBytes programs[] = {
      MOVED("f32[1,15]", "[4,2]<=[8]", "devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate"), 8 * 4},
     {"one row in a group of two",
      MOVED("f32[1,16]", "[2,4]<=[8]", "devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate"), 4 * 4},
+    // One device has the row of both dimensions.
+    {"one row in two dimensions of shards", MOVED("f32[1,1,6]", "[4,2,1]<=[8]", "replicated"), 6 * 4},
+    {"one element in groups of two", MOVED("f32[1,1]", "[2,2,2]<=[8] last_tile_dim_replicate", "replicated"), 4},
     // Half of each tile goes to each of two devices.
     {"axes that change places", MOVED("f32[16,16]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 4 * 8 * 4},
     {"axes that change places, of bytes", MOVED("u8[64,64]", "[4,2]<=[8]", "devices=[2,4]<=[4,2]T(1,0)"), 16 * 32},
