@@ -67,6 +67,9 @@ HLO_EXPORT const HloPipeline *hlo_pipeline_find(const char *name);
 // Pipeline number `index`; NULL after the last.
 HLO_EXPORT const HloPipeline *hlo_pipeline_at(int64_t index);
 
+// Whether "stack-expander" replaces the instruction, a reduction over the dimension of stacked arrays. Any thread.
+HLO_EXPORT bool hlo_is_reduction_of_stacks(const HloInstruction *instruction);
+
 // The result of one run of one pass.
 typedef struct HloPassEvent {
     const char *pass;

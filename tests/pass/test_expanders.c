@@ -14,6 +14,12 @@ typedef struct ExpansionCase {
 
 #define ADD "c {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT t = f32[] add(a, b)\n}\n\n"
 #define SUB "c {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  ROOT t = s32[] subtract(a, b)\n}\n\n"
+#define ARGMAX(type)                                                                                           \
+    "c {\n  a = " type "[] parameter(0)\n  i = s64[] parameter(1)\n  b = " type                                \
+    "[] parameter(2)\n  j = s64[] parameter(3)\n  g = pred[] compare(a, b), direction=GT\n  v = " type         \
+    "[] select(g, a, b)\n  e = pred[] compare(a, b), direction=EQ\n  l = pred[] compare(i, j), direction=LT\n" \
+    "  f = pred[] and(e, l)\n  o = pred[] or(g, f)\n  k = s64[] select(o, i, j)\n  ROOT t = (" type            \
+    "[], s64[]) tuple(v, k)\n}\n\n"
 #define P(number, type) "  p" #number " = " type " parameter(" #number ")\n"
 
 #define ONES "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
@@ -162,6 +168,46 @@ static const ExpansionCase cases[] = {
     {"convolution-to-dot", HLO_OP_CONVOLUTION, 1e-6, "",
      P(0, "f32[2,5,3]") P(1, "f32[5,3,6]") "  ROOT r = f32[2,5,6] convolution(p0, p1), "
                                            "window={size=5 stride=4 lhs_dilate=5}, dim_labels=b0f_0io->b0f\n"},
+    {"stack-expander", HLO_OP_REDUCE, 0, ADD,
+     P(0, "f32[6,1,5]") P(1, "f32[6,1,5]")
+         P(2, "f32[6,5]") "  t = f32[6,1,5] reshape(p2)\n"
+                          "  s = f32[6,3,5] concatenate(p0, p1, t), dimensions={1}\n"
+                          "  z = f32[] constant(0.5)\n"
+                          "  ROOT r = f32[6,5] reduce(s, z), dimensions={1}, to_apply=c\n"},
+    // Elementwise operations and broadcasts between the stack and its sum, and a sum of scalars.
+    {"stack-expander", HLO_OP_REDUCE, 0, ADD,
+     P(0, "f32[4,1]") P(1, "f32[4,1]") P(2, "f32[1]") "  s = f32[4,2] concatenate(p0, p1), dimensions={1}\n"
+                                                      "  w = f32[2] concatenate(p2, p2), dimensions={0}\n"
+                                                      "  u = f32[3,4,2] broadcast(s), dimensions={1,2}\n"
+                                                      "  v = f32[3,4,2] broadcast(w), dimensions={2}\n"
+                                                      "  m = f32[3,4,2] multiply(u, v)\n"
+                                                      "  i = f32[2] iota(), iota_dimension=0\n"
+                                                      "  j = f32[3,4,2] broadcast(i), dimensions={2}\n"
+                                                      "  a = f32[3,4,2] add(m, j)\n"
+                                                      "  z = f32[] constant(0)\n"
+                                                      "  q = f32[3,4] reduce(a, z), dimensions={2}, to_apply=c\n"
+                                                      "  y = f32[] reduce(w, z), dimensions={0}, to_apply=c\n"
+                                                      "  ROOT r = (f32[3,4], f32[]) tuple(q, y)\n"},
+    // The first true predicate of a stack, and of its cumulative sums.
+    {"stack-expander", HLO_OP_REDUCE, 0, ARGMAX("pred"),
+     P(0, "pred[1,7]")
+         P(1, "pred[1,7]") "  n = pred[] constant(false)\n"
+                           "  b = pred[1,7] broadcast(n), dimensions={}\n"
+                           "  s = pred[3,7] concatenate(b, p0, p1), dimensions={0}\n"
+                           "  i = s64[3,7] iota(), iota_dimension=0\n"
+                           "  z = s64[] constant(0)\n"
+                           "  ROOT r = (pred[7], s64[7]) reduce(s, i, n, z), dimensions={0}, to_apply=c\n"},
+    {"stack-expander", HLO_OP_REDUCE, 0,
+     ARGMAX("s64") "add {\n  x = s64[] parameter(0)\n  y = s64[] parameter(1)\n  ROOT z = s64[] add(x, y)\n}\n\n",
+     P(0, "pred[7,1]")
+         P(1, "pred[7,1]") "  s = pred[7,2] concatenate(p0, p1), dimensions={1}\n"
+                           "  n = s64[7,2] convert(s)\n"
+                           "  z = s64[] constant(0)\n"
+                           "  w = s64[7,2] reduce-window(n, z), window={size=1x2 pad=0_0x1_0}, to_apply=add\n"
+                           "  v = s64[2] iota(), iota_dimension=0\n"
+                           "  i = s64[7,2] broadcast(v), dimensions={1}\n"
+                           "  m = s64[] constant(-9223372036854775808)\n"
+                           "  ROOT r = (s64[7], s64[7]) reduce(w, i, m, z), dimensions={1}, to_apply=c\n"},
     {"layout-normalization", HLO_OP_BITCAST, 0, "",
      P(0, "f32[4,6]{0,1}") "  b = f32[6,4]{1,0} bitcast(p0)\n  ROOT r = f32[2,3,4]{1,2,0} bitcast(b)\n"},
 };
@@ -255,4 +301,37 @@ Test(pass_expanders, immense_arrays_are_left_alone) {
                                         "  ROOT r = f32[1] slice(a), slice={[0:1:8]}\n";
     check_body("algebraic-simplifier", slices,
                P(0, "f32[8]") "  ROOT r = f32[1] slice(p0), slice={[2:3:4611686018427387904]}\n");
+}
+
+// Reductions that "stack-expander" leaves alone: sums that a target adds in a wider type, stacks of slices that are
+// wider than 1 or along another dimension, long ones, and what several instructions read between.
+#define STAYS(type, body)                                                                                \
+    "HloModule m\n\nc {\n  a = " type "[] parameter(0)\n  b = " type "[] parameter(1)\n  ROOT t = " type \
+    "[] add(a, b)\n}\n\nENTRY main {\n  z = " type "[] constant(0)\n" body "}\n"
+static const char *const kStay[] = {
+    STAYS("bf16", P(0, "bf16[4,1]") "  s = bf16[4,2] concatenate(p0, p0), dimensions={1}\n"
+                                    "  ROOT r = bf16[4] reduce(s, z), dimensions={1}, to_apply=c\n"),
+    STAYS("f32", P(0, "f32[4,2]") "  s = f32[4,4] concatenate(p0, p0), dimensions={1}\n"
+                                  "  ROOT r = f32[4] reduce(s, z), dimensions={1}, to_apply=c\n"),
+    STAYS("f32", P(0, "f32[4,1]") "  s = f32[4,2] concatenate(p0, p0), dimensions={1}\n"
+                                  "  ROOT r = f32[2] reduce(s, z), dimensions={0}, to_apply=c\n"),
+    STAYS("f32", P(0, "f32[4,1]") "  s = f32[4,9] concatenate(p0, p0, p0, p0, p0, p0, p0, p0, p0), dimensions={1}\n"
+                                  "  ROOT r = f32[4] reduce(s, z), dimensions={1}, to_apply=c\n"),
+    STAYS("f32", P(0, "f32[4,1]") "  s = f32[4,2] concatenate(p0, p0), dimensions={1}\n"
+                                  "  e = f32[4,2] exponential(s)\n"
+                                  "  q = f32[4] reduce(e, z), dimensions={1}, to_apply=c\n"
+                                  "  ROOT r = (f32[4,2], f32[4]) tuple(e, q)\n"),
+};
+
+CaseList(pass_expanders, leave_reductions_of_other_arrays) {
+    return cases_numbered(HLO_COUNT_OF(kStay));
+}
+
+CaseTest(const int *index, pass_expanders, leave_reductions_of_other_arrays) {
+    HloModule *module = check_parse(kStay[*index]);
+    cr_assert_null(hlo_run_passes(module, (const char *const[]){"stack-expander"}, 1, NULL));
+    bool stays = false;
+    for (const HloInstruction *i = module->entry->first; i; i = i->next) stays |= i->opcode == HLO_OP_REDUCE;
+    cr_expect(stays);
+    hlo_module_free(module);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes out ops that the engine has no form for, and needs none: a pass replaces them by others before the graph is
-// built. Dynamic sizes become static ones with masks in the same way. Costly loop-invariant work is hoisted out of
-// loops.
+// built. Dynamic sizes become static ones with masks in the same way. Reductions over stacked arrays become operations
+// on these, which fused loops compute in registers. Costly loop-invariant work is hoisted out of loops.
 #include "targets/cpu/graph/expand.h"
 
 #include "hlo/analysis/contents.h"
@@ -67,21 +67,27 @@ static bool is_listed(const char *const *names, int64_t count, const char *name)
 static const char *const kHoists[] = {"call-inliner", "tuple-simplifier", "cse",
                                       "while-loop-expensive-invariant-code-motion"};
 
+// Reductions of stacks, and what simplifies the operations on their numbers.
+static const char *const kStacks[] = {
+    "stack-expander", "algebraic-simplifier", "constant-folding", "algebraic-simplifier", "cse", "dce"};
+
 // Scans the module once per row; programs without these ops stay as they are. The passes run in the order of the table.
 // The padder runs after them, since the ops they write out may have dynamic sizes too; loops come last, since these
 // passes create some of them.
 HloStatus cpu_expand(HloModule *module) {
-    const char *names[HLO_COUNT_OF(kRows) + 2 + HLO_COUNT_OF(kHoists)];
+    const char *names[HLO_COUNT_OF(kRows) + 2 + HLO_COUNT_OF(kStacks) + HLO_COUNT_OF(kHoists)];
     int64_t count = 0;
     for (size_t r = 0; r < HLO_COUNT_OF(kRows); r++)
         if (!is_listed(names, count, kRows[r].pass) && hlo_module_has(module, kRows[r].opcode))
             names[count++] = kRows[r].pass;
     if (hlo_module_has_converting_product(module)) names[count++] = "product-type-expander";
     if (hlo_module_find(module, has_dynamic_sizes)) names[count++] = "dynamic-padder";
+    const bool stacks = hlo_module_find(module, hlo_is_reduction_of_stacks) != NULL;
+    for (size_t s = 0; stacks && s < HLO_COUNT_OF(kStacks); s++) names[count++] = kStacks[s];
     const bool loops = hlo_module_has(module, HLO_OP_WHILE) || hlo_module_has(module, HLO_OP_SCAN);
     for (size_t h = 0; loops && h < HLO_COUNT_OF(kHoists); h++) names[count++] = kHoists[h];
     if (count == 0) return HLO_SUCCESS;
     free_of_edges(module);
-    const HloPassOptions options = {.skip_verify = true};
+    const HloPassOptions options = {.skip_verify = true, .keep_products = true};
     return hlo_run_passes(module, names, count, &options);
 }
