@@ -27,7 +27,6 @@
 #include "emulator/amount.h"
 #include "emulator/collective.h"
 #include "emulator/layout/layout.h"
-#include "emulator/link_sets.h"
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
 #include "emulator/model_work.h"
@@ -35,6 +34,7 @@
 #include "emulator/report/memory_curve.h"
 #include "emulator/report/parameters.h"
 #include "emulator/report/range.h"
+#include "emulator/resources.h"
 #include "emulator/schedule/latency_hiding.h"
 #include "emulator/schedule/pipelining.h"
 #include "hlo/analysis/calls.h"
@@ -50,8 +50,6 @@
 #define MAX_DEPTH 64
 // Operations that are kept for the timeline; later ones are timed but not listed.
 #define MAX_OPS 1000000
-// What copies between memories occupy: they are numbered after the links.
-enum { ENGINE_TO_DEVICE, ENGINE_TO_HOST, ENGINE_ON_DEVICE, COPY_ENGINES };
 // Buffers of the memory report: the largest that have this share of the peak together, and no fewer than that many.
 #define LISTED_SHARE 0.99
 #define LEAST_BUFFERS 20
@@ -73,25 +71,17 @@ typedef struct Placed {
     bool has_begun;
 } Placed;
 
-// The time of the transfers that use one set of links.
-typedef struct SetTime {
-    int32_t set;  // its number (link_sets.h)
-    int64_t time;
-} SetTime;
-
-// Times of what transfers use.
-typedef struct Resources {
-    HLO_VECTOR(SetTime) links;  // each set once; of those that are free again there need be none
-    int64_t engines[COPY_ENGINES];
-} Resources;
-
 // A loop whose body is being run, and how its pipelined transfers bound the time of an iteration (pipelining.h).
 typedef struct Loop {
     const HloInstruction *loop;
     struct Loop *outer;
-    int64_t depth;    // of its body
-    int64_t start;    // of the iteration
-    Resources busy;   // picoseconds that its transfers occupy them
+    int64_t depth;             // of its body
+    int64_t start;             // of the iteration
+    EmuResources busy;         // for how long its transfers use them
+    EmuResources taken_until;  // when those transfers are over that began before
+    bool is_taken;             // whether there are any
+    int64_t delay;             // by which they put off the first iteration, but no other
+    bool is_delayed_by_copy;
     int64_t longest;  // from the start of a transfer to where the next iteration waits for it, less what lies between
     int64_t longest_op;         // the number of that transfer on the timeline, or -1
     int64_t extra_bytes;        // of arrays that are held for the next iteration
@@ -121,7 +111,7 @@ typedef struct Simulation {
     HLO_VECTOR(Flight) flights;
     double *link_bytes;      // by link
     double *transfer_bytes;  // by link, all 0 between transfers
-    Resources free_at;       // when they are free again
+    EmuResources free_at;    // when links and copy engines are free again
     int64_t now;             // of the device
     int64_t **starts;        // by computation id: when its kernels started the last time, and when the last one ended
     double slowness;         // of the slowest device, which the others wait for
@@ -300,44 +290,44 @@ static void await(Simulation *simulation, int64_t end, bool is_copy, int64_t op)
     if (op >= 0 && simulation->ops.items[op].awaited < 0) simulation->ops.items[op].awaited = simulation->now;
 }
 
-// The time when all links of a transfer are free: two transfers that share one follow each other, others run at the
-// same time, such as those around a ring in either direction. Forgets sets that are free: the device's time never goes
-// back while they are kept.
-static int64_t links_free(Simulation *simulation, const EmuTransfer *transfer) {
-    Resources *free_at = &simulation->free_at;
-    int64_t kept = 0, latest = simulation->now;
-    for (int64_t i = 0; transfer->set >= 0 && i < free_at->links.count; i++) {
-        const SetTime at = free_at->links.items[i];
-        if (at.time <= simulation->now) continue;
-        free_at->links.items[kept++] = at;
-        if (at.time > latest && emu_link_sets_meet(simulation->network->sets, transfer->set, at.set)) latest = at.time;
-    }
-    if (transfer->set >= 0) free_at->links.count = kept;
-    return latest;
+// Notes how much longer transfers that began before a loop, until `taken_until`, keep a transfer of its own waiting
+// that otherwise starts at `start`.
+static void note_delay(Loop *loop, int64_t taken_until, int64_t start, bool is_copy) {
+    if (taken_until - start <= loop->delay) return;
+    loop->delay = taken_until - start;
+    loop->is_delayed_by_copy = is_copy;
 }
 
-// The time of a set of links; it is 0 at first.
-static int64_t *of_set(Simulation *simulation, Resources *times, int32_t set) {
-    for (int64_t i = 0; i < times->links.count; i++)
-        if (times->links.items[i].set == set) return &times->links.items[i].time;
-    hlo_vector_push(simulation->program->arena, &times->links, ((SetTime){.set = set}));
-    return &times->links.items[times->links.count - 1].time;
-}
-
-// Keeps links or a copy engine busy, whose times are `free_at` and, in a loop, `busy`.
-static void occupy(Simulation *simulation, int64_t *free_at, int64_t *busy, int64_t start, int64_t end,
-                   bool pipelined) {
-    *free_at = end;
-    if (!busy) return;
-    simulation->loop->has_pipelined |= pipelined;
-    *busy = emu_add(*busy, end - start);
-}
-
+// Keeps links busy; a transfer without any has no set.
 static void occupy_links(Simulation *simulation, int32_t set, int64_t start, int64_t end, bool pipelined) {
-    Loop *loop = simulation->loop;
+    HloArena *arena = simulation->program->arena;
+    Loop *inner = simulation->loop;
     if (set < 0) return;
-    occupy(simulation, of_set(simulation, &simulation->free_at, set),
-           loop ? of_set(simulation, &loop->busy, set) : NULL, start, end, pipelined);
+    *emu_resources_of_set(arena, &simulation->free_at, set) = end;
+    for (Loop *loop = inner; loop; loop = loop->outer)
+        if (loop->is_taken)
+            note_delay(loop, emu_resources_latest(&loop->taken_until, simulation->network->sets, set), start, false);
+    if (!inner) return;
+    int64_t *busy = emu_resources_of_set(arena, &inner->busy, set);
+    *busy = emu_add(*busy, end - start);
+    inner->has_pipelined |= pipelined;
+}
+
+static void occupy_engine(Simulation *simulation, EmuCopyEngine engine, int64_t start, int64_t end, bool pipelined) {
+    Loop *inner = simulation->loop;
+    simulation->free_at.engines[engine] = end;
+    for (Loop *loop = inner; loop; loop = loop->outer)
+        if (loop->is_taken) note_delay(loop, loop->taken_until.engines[engine], start, true);
+    if (!inner) return;
+    inner->busy.engines[engine] = emu_add(inner->busy.engines[engine], end - start);
+    inner->has_pipelined |= pipelined;
+}
+
+// When a transfer's links are all free: two transfers that share one follow each other, others run at the same time,
+// such as those around a ring in either direction.
+static int64_t links_free(Simulation *simulation, const EmuTransfer *transfer) {
+    if (transfer->set < 0) return simulation->now;
+    return emu_resources_free(&simulation->free_at, simulation->network->sets, transfer->set, simulation->now);
 }
 
 // Counts the bytes of a transfer on its links, and returns those of its busiest one. It lists a link once for each of
@@ -411,12 +401,10 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, bool
                      (inner == start && hlo_shape_in_host_memory(hlo_shape_leaf(start->shape, 0)));
     const double hbm = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency;
     const double rate = (host ? chip->host_bytes_per_second_per_chip : hbm) / (double)chip->devices_per_chip;
-    const int kind = !host ? ENGINE_ON_DEVICE : out ? ENGINE_TO_HOST : ENGINE_TO_DEVICE;
-    int64_t *free_at = &simulation->free_at.engines[kind];
-    const int64_t begin = *free_at > simulation->now ? *free_at : simulation->now;
+    const EmuCopyEngine kind = !host ? EMU_ENGINE_ON_DEVICE : out ? EMU_ENGINE_TO_HOST : EMU_ENGINE_TO_DEVICE;
+    const int64_t begin = hlo_larger(simulation->free_at.engines[kind], simulation->now);
     *end = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
-    occupy(simulation, free_at, simulation->loop ? &simulation->loop->busy.engines[kind] : NULL, begin, *end,
-           pipelined);
+    occupy_engine(simulation, kind, begin, *end, pipelined);
     if (!host) return;
     const int64_t op = record(simulation, start, NULL, begin, *end - begin, EMU_BOUND_HOST);
     if (op >= 0) simulation->ops.items[op].bytes = simulation->ops.items[op].link_bytes = moved_bytes(inner);
@@ -566,17 +554,10 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
     return HLO_SUCCESS;
 }
 
-// How long the transfers of an iteration occupy its busiest link.
-static int64_t busiest_link(const Simulation *simulation, const Loop *loop) {
-    const int64_t limit = emu_link_limit(simulation->program->topology);
-    int64_t busiest = 0;
-    if (!loop->busy.links.count) return 0;
-    int64_t *busy = HLO_ARENA_NEW(simulation->program->arena, int64_t, limit);
-    for (int64_t i = 0; i < loop->busy.links.count; i++)
-        emu_link_sets_add(simulation->network->sets, loop->busy.links.items[i].set, loop->busy.links.items[i].time,
-                          busy);
-    for (int64_t link = 0; link < limit; link++) busiest = hlo_larger(busiest, busy[link]);
-    return busiest;
+static int64_t busiest_link(const Simulation *simulation, const EmuResources *busy) {
+    const EmuProgram *program = simulation->program;
+    return emu_resources_busiest_link(program->arena, busy, simulation->network->sets,
+                                      emu_link_limit(program->topology));
 }
 
 // Lengthens an iteration until its pipelined transfers keep up with it: each must end before the next iteration needs
@@ -584,13 +565,13 @@ static int64_t busiest_link(const Simulation *simulation, const Loop *loop) {
 static void finish_iteration(Simulation *simulation, Loop *loop) {
     int64_t least = loop->longest, op = loop->longest_op;
     bool is_copy = loop->is_copy_bound;
-    const int64_t busiest = loop->has_pipelined ? busiest_link(simulation, loop) : 0;
+    const int64_t busiest = loop->has_pipelined ? busiest_link(simulation, &loop->busy) : 0;
     if (busiest > least) {
         least = busiest;
         op = -1;  // all that use the link together
         is_copy = false;
     }
-    for (int engine = 0; loop->has_pipelined && engine < COPY_ENGINES; engine++) {
+    for (int engine = 0; loop->has_pipelined && engine < EMU_COPY_ENGINES; engine++) {
         if (loop->busy.engines[engine] <= least) continue;
         least = loop->busy.engines[engine];
         op = -1;
@@ -603,49 +584,60 @@ static void finish_iteration(Simulation *simulation, Loop *loop) {
     simulation->program->held[body] = loop->held;
 }
 
-// Runs the body of a loop, with the transfers that cross the boundaries of its iterations.
-static HloStatus run_body(Simulation *simulation, const HloInstruction *instruction) {
+// The body is timed for all iterations but the first: no transfer that began before the loop is on the links.
+static void clear_links(Simulation *simulation, Loop *loop) {
+    if (!emu_resources_taken(&simulation->free_at, simulation->now)) return;
+    loop->is_taken = true;
+    loop->taken_until = simulation->free_at;
+    simulation->free_at = (EmuResources){{0}, {0}};
+}
+
+// Runs the body of a loop once on the timeline, with the transfers that cross the boundaries of its iterations.
+static HloStatus run_body(Simulation *simulation, Loop *loop) {
+    const int64_t headroom = simulation->headroom;
+    simulation->loop = loop;
+    HloStatus status = run_computation(simulation, loop->loop->called[1]);
+    simulation->loop = loop->outer;
+    simulation->headroom = headroom;
+    if (!status) finish_iteration(simulation, loop);
+    return status;
+}
+
+// Counts what the transfers of a loop use for the loop around it, and puts off the end by its first iteration's delay.
+static void finish_loop(Simulation *simulation, const Loop *loop, int64_t trips) {
+    HloArena *arena = simulation->program->arena;
+    if (loop->outer) emu_resources_add(arena, &loop->outer->busy, &loop->busy, trips);
+    emu_resources_raise(arena, &simulation->free_at, &loop->taken_until);
+    wait_until(simulation, emu_add(simulation->now, loop->delay), loop->is_delayed_by_copy, -1);
+}
+
+// Runs the body of a loop once on the timeline and adds the time of its other iterations, and that by which the first
+// one is put off.
+static HloStatus run_loop(Simulation *simulation, const HloInstruction *instruction) {
+    assert(hlo_is(instruction, HLO_OP_WHILE));
+    int64_t trips = hlo_trip_count(instruction);
+    if (trips < 0) {
+        simulation->report->unknown_trip_counts++;
+        trips = 1;
+    }
     Loop loop = {.loop = instruction,
                  .outer = simulation->loop,
                  .depth = simulation->depth + 1,
                  .start = simulation->now,
                  .longest_op = -1};
-    const int64_t headroom = simulation->headroom;
-    simulation->loop = &loop;
-    HloStatus status = run_computation(simulation, instruction->called[1]);
-    simulation->loop = loop.outer;
-    simulation->headroom = headroom;
-    if (!status) finish_iteration(simulation, &loop);
-    return status;
-}
-
-// Runs the body of a loop once on the timeline and adds the time of its other iterations.
-static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
-    assert(hlo_is(loop, HLO_OP_WHILE));
-    int64_t trips = hlo_trip_count(loop);
-    if (trips < 0) {
-        simulation->report->unknown_trip_counts++;
-        trips = 1;
-    }
     const double repeat = simulation->repeat;
     const int64_t start = simulation->now;
     simulation->repeat = repeat * (double)trips;
-    HloStatus status = trips ? run_body(simulation, loop) : HLO_SUCCESS;
+    if (trips > 1) clear_links(simulation, &loop);
+    HloStatus status = trips ? run_body(simulation, &loop) : HLO_SUCCESS;
     // The condition is evaluated once even if no iteration runs.
     if (!trips) simulation->repeat = repeat;
-    if (!status) status = run_computation(simulation, loop->called[0]);
+    if (!status) status = run_computation(simulation, instruction->called[0]);
     simulation->repeat = repeat;
     assert(simulation->now >= start);
     if (trips) simulation->now = emu_add(start, emu_times(simulation->now - start, (double)trips));
+    if (!status) finish_loop(simulation, &loop, trips);
     return status;
-}
-
-static Resources copy_times(HloArena *arena, const Resources *times) {
-    Resources copy = *times;
-    const size_t size = (size_t)times->links.count * sizeof(*times->links.items);
-    copy.links.items = hlo_arena_copy(arena, times->links.items, size);
-    copy.links.capacity = times->links.count;
-    return copy;
 }
 
 // Runs every branch and continues after the longest; the traffic of all of them counts.
@@ -659,13 +651,13 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
     int64_t longest_begin = 0, longest_end = 0;  // its operations on the timeline
     const int64_t first_op = simulation->ops.count;
     HloArena *arena = simulation->program->arena;
-    const Resources free_before = copy_times(arena, &simulation->free_at);
-    Resources longest_free = free_before;
+    const EmuResources free_before = emu_resources_copy(arena, &simulation->free_at);
+    EmuResources longest_free = free_before;
     for (int32_t i = 0; i < conditional->called_count; i++) {
         simulation->now = start;
         *report = before;
         // No branch waits for links that another branch would have used.
-        simulation->free_at = copy_times(arena, &free_before);
+        simulation->free_at = emu_resources_copy(arena, &free_before);
         const int64_t begin = simulation->ops.count;
         HLO_TRY(run_computation(simulation, conditional->called[i]));
         sent = emu_add(sent, report->collective_bytes_per_device - before.collective_bytes_per_device);
@@ -758,7 +750,7 @@ static HloStatus run_entry(Simulation *simulation) {
     simulation->repeat = 1;
     simulation->now = program->topology->chip.launch_picoseconds;
     simulation->link_bytes = HLO_ARENA_NEW(program->arena, double, emu_link_limit(program->topology));
-    simulation->free_at = (Resources){{0}, {0}};
+    simulation->free_at = (EmuResources){{0}, {0}};
     HLO_TRY(emu_mail_new(program->arena, simulation->module, &simulation->mail));
     emu_program_usage(program, &simulation->memory);
     HLO_TRY(run_computation(simulation, simulation->module->entry));

@@ -226,9 +226,12 @@ static int64_t put_on_links(Clock *clock, Slot *slot) {
     return end;
 }
 
+// How long a kernel waits for the transfer that brings what it needs, or for links if it keeps the device waiting.
 static int64_t wait_of(const Clock *clock, const Slot *slot) {
-    if (slot->opener < 0) return 0;
-    const int64_t left = clock->slots[slot->opener].end - clock->now;
+    const bool needs_links = slot->kind == EMU_OP_COLLECTIVE && occupies_links(slot);
+    int64_t left = 0;
+    if (slot->opener >= 0) left = clock->slots[slot->opener].end - clock->now;
+    if (needs_links) left = clock->free_at[slot->route] - clock->now;
     return left > 0 ? left : 0;
 }
 
