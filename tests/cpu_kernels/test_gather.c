@@ -43,6 +43,12 @@ static Case kCases[] = {
     // Columns of many rows, more of them than positions are computed at once; the last start is not the last column.
     {2, 2, 2, 1, 1, 1, 1, 0, {40, 30}, {1100, 1}, {40, 1100}, {0}, {1}, {1}, {0}, {0}, {40, 1}},
     {2, 2, 3, 1, 2, 0, 1, 0, {50, 40}, {200, 1}, {50, 200, 5}, {0, 2}, {0}, {1}, {0}, {0}, {50, 5}},
+    // Columns of some of the rows, at the same ones for all indices and at any.
+    {2, 2, 2, 1, 1, 1, 1, 0, {60, 100}, {70, 1}, {40, 70}, {0}, {1}, {1}, {0}, {0}, {40, 1}},
+    {2, 2, 2, 1, 1, 1, 2, 0, {60, 8}, {30, 2}, {40, 30}, {0}, {1}, {0, 1}, {0}, {0}, {40, 1}},
+    // Columns of the updates that are rows of the operand, and rows of the updates that are its columns.
+    {2, 2, 2, 1, 1, 1, 1, 0, {90, 50}, {20, 1}, {50, 20}, {0}, {0}, {0}, {0}, {0}, {1, 50}},
+    {2, 2, 2, 1, 1, 1, 1, 0, {50, 90}, {20, 1}, {20, 50}, {1}, {1}, {1}, {0}, {0}, {50, 1}},
     // Elements along a dimension: of rows, of columns, of as many columns as positions are computed at once and more,
     // of one element a column, and points of columns.
     {2, 3, 2, 2, 0, 1, 1, 1, {6, 900}, {6, 1100, 1}, {6, 1100}, {0}, {1}, {1}, {0}, {0}, {1, 1}},

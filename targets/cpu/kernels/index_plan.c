@@ -101,16 +101,23 @@ static void plan_batch(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t *
     if (plan->batch_rank == 0) plan->batch[plan->batch_rank++] = (CpuBatchStep){.size = 1};
 }
 
+// Returns how many levels of the window are inside of the innermost one of the batch in the result: all of a few
+// slices.
+static int inner_levels(const CpuIndexPlan *plan) {
+    enum { kLeastSlices = 16 };
+    const int64_t inner = plan->batch[0].result * plan->batch[0].size;
+    int levels = plan->window_rank;
+    if (plan->batch[0].size < kLeastSlices) return levels;
+    while (levels > 0 && plan->window[levels - 1].size != 1 && plan->window[levels - 1].result >= inner) levels--;
+    return levels;
+}
+
 // Makes batch levels of those of the window that are outside of the innermost one of the batch in the result. Columns
 // of a matrix, x[:, ids], are then lines, one from each row, in the order of the result: a slice would be a whole
 // column. Of a few slices only, each with a start of its own, that is more work than copying them.
 static void widen_batch(CpuIndexPlan *plan) {
-    enum { kLeastSlices = 16 };
-    const int64_t inner = plan->batch[0].result * plan->batch[0].size;
-    if (plan->batch[0].size < kLeastSlices) return;
-    for (; plan->window_rank > 0; plan->window_rank--) {
+    for (const int levels = inner_levels(plan); plan->window_rank > levels; plan->window_rank--) {
         const CpuWindowStep step = plan->window[plan->window_rank - 1];
-        if (step.size == 1 || step.result < inner) break;
         int at = plan->batch_rank++;
         for (; plan->batch[at - 1].result > step.result; at--) plan->batch[at] = plan->batch[at - 1];
         plan->batch[at] = (CpuBatchStep){.size = step.size, .result = step.result, .operand = step.operand};
@@ -118,6 +125,26 @@ static void widen_batch(CpuIndexPlan *plan) {
         plan->slice_count /= step.size;
     }
     if (plan->window_rank == 0) plan->window[plan->window_rank++] = (CpuWindowStep){1, 1, 1};
+}
+
+// True if windows are at the same place of this level, whatever their indices.
+static bool is_fixed(const CpuIndexPlan *plan, const CpuWindowStep *level) {
+    for (int s = 0; s < plan->start_count; s++) {
+        const CpuStartStep *start = &plan->starts[s];
+        if (start->largest != 0 && start->operand >= level->operand && start->operand < level->operand * level->size)
+            return false;
+    }
+    return true;
+}
+
+bool cpu_index_widen_scatter(const CpuIndexPlan *plan, CpuIndexPlan *widened) {
+    const int levels = inner_levels(plan);
+    if (levels == plan->window_rank) return false;
+    for (int d = levels; d < plan->window_rank; d++)
+        if (!is_fixed(plan, &plan->window[d])) return false;
+    *widened = *plan;
+    widen_batch(widened);
+    return true;
 }
 
 HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *const *indices, CpuIndexPlan *plan) {

@@ -48,6 +48,11 @@ typedef struct CpuIndexPlan {
 HLO_NODISCARD HloStatus cpu_index_plan(const CpuIndexing *indexing, bool scatter, const void *const *indices,
                                        CpuIndexPlan *plan);
 
+// Makes batch levels of the outer levels of a scatter's windows, as is done for gathers: updates of columns become
+// lines, one for each row. Returns false, with *widened unchanged, if there are none, or if windows are shifted along
+// them, since updates of one element would change their order.
+bool cpu_index_widen_scatter(const CpuIndexPlan *plan, CpuIndexPlan *widened);
+
 // Returns the element of the result, or of the updates, at which slice number `slice` begins.
 int64_t cpu_index_result_place(const CpuIndexPlan *plan, int64_t slice);
 

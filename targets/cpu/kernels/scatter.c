@@ -47,6 +47,7 @@ typedef struct ScatterJob {
     int64_t operand_count;        // elements
     CpuScatterKernel *runs;       // of windows of one short run, or NULL
     CpuIndexLine line;            // such windows if one index gives each position,
+    bool widened;                 // or many lines with the same indices and elements of their own,
     CpuScatterKernel *line_runs;  // and their kernel, or NULL
     CpuScatterKernel *points;     // the kernel of a line of points that are added in `padded`, or NULL
     float *padded;                // the operand with CPU_POINT_ROOM numbers for each point
@@ -119,6 +120,10 @@ static void apply_run(const ScatterJob *job, int64_t operand, int64_t update, in
         char *target = (char *)job->operands[which] + (operand + begin * step->operand) * width;
         const char *source = (const char *)job->updates[which] + (update + begin * step->result) * width;
         if (contiguous) combine_run(job, which, target, source, end - begin);
+        if (!contiguous && s->op == CPU_SCATTER_ASSIGN) {
+            cpu_copy_run(target, step->operand, source, step->result, end - begin, width);
+            continue;
+        }
         for (int64_t i = begin; i < end && !contiguous;
              i++, target += step->operand * width, source += step->result * width)
             combine_run(job, which, target, source, 1);
@@ -217,6 +222,36 @@ static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
     const ScatterJob *job = argument;
     (void)worker;
     apply_line(job, job->line_runs, job->operands[0], begin, end);
+}
+
+// Returns how many elements of the operand a line of the plan reaches from its first one on.
+static int64_t line_reach(const CpuIndexPlan *plan) {
+    int64_t reach = plan->window[0].size;
+    for (int s = 0; s < plan->start_count; s++) reach += plan->starts[s].largest * plan->starts[s].operand;
+    return reach;
+}
+
+// Does the same for many lines, all with the same indices and each with elements of its own: the offsets of some slices
+// are applied in each line before those of the next.
+static void lines_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ScatterJob *job = argument;
+    int32_t offsets[CPU_INDEX_OFFSETS_AT_ONCE];
+    const int64_t width = hlo_type_bytes(job->scatter->types[0]), count = job->line.count,
+                  lines = job->plan.batch_count / count, reach = line_reach(&job->plan);
+    (void)worker;
+    for (int64_t at = 0; at < count; at += CPU_INDEX_OFFSETS_AT_ONCE) {
+        const int64_t n = count - at < CPU_INDEX_OFFSETS_AT_ONCE ? count - at : CPU_INDEX_OFFSETS_AT_ONCE;
+        cpu_index_line_offsets(&job->plan, at, n, false, offsets);
+        for (int64_t i = 0; i < lines; i++) {
+            const int64_t slice = i * count + at;
+            int64_t update, operand;
+            CpuIndexLine part = cpu_index_line_part(&job->plan, &job->line, slice, slice + n, &update, &operand);
+            if (operand + reach <= begin || operand >= end) continue;
+            part.offsets = offsets;
+            job->line_runs(&part, begin > operand ? begin - operand : 0, end - operand,
+                           (char *)job->operands[0] + operand * width, (const char *)job->updates[0] + update * width);
+        }
+    }
 }
 
 // ---- points
@@ -369,10 +404,22 @@ static HloStatus run_rows(CpuPool *pool, ScatterJob *job) {
 
 // ---- the whole
 
+// Makes lines of columns if there is a kernel for them.
+static void widen(ScatterJob *job) {
+    const CpuIndexPlan *plan = &job->plan;
+    const bool plain = job->scatter->count == 1 && plan->batch_rank == 1 && plan->batch[0].operand == 0;
+    const int width = hlo_type_bytes(job->scatter->types[0]);
+    CpuIndexPlan widened;
+    if (!plain || !run_kernel(job, CPU_INDEX_OFFSETS) || !cpu_index_widen_scatter(plan, &widened)) return;
+    job->widened = has_owners(&widened) && cpu_index_line(&widened, job->operand_count, width, &job->line);
+    if (job->widened) job->plan = widened;
+}
+
 // Chooses how workers share the scatter, and the kernel of windows that have one.
 static void choose_split(ScatterJob *job, const CpuPool *pool) {
     enum { kWorthSharing = 16384, kManyColumns = 256 };
     const CpuIndexPlan *plan = &job->plan;
+    widen(job);
     const bool owners = has_owners(plan), wide = plan->window[0].size >= kManyColumns;
     job->split = owners && !wide ? SPLIT_OWNERS : SPLIT_COLUMNS;
     job->shared = cpu_pool_worker_count(pool) > 1 && plan->batch_count * plan->slice_count >= kWorthSharing &&
@@ -383,7 +430,9 @@ static void choose_split(ScatterJob *job, const CpuPool *pool) {
     if (one_run && job->split == SPLIT_OWNERS) {
         job->runs = run_kernel(job, CPU_INDEX_PLACES);
         const bool whole = plan->batch_rank == 1 && plan->batch[0].operand == 0;
-        if (whole && cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &job->line))
+        if (job->widened)
+            job->line_runs = run_kernel(job, CPU_INDEX_OFFSETS);
+        else if (whole && cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &job->line))
             job->line_runs = run_kernel(job, CPU_INDEX_OFFSETS), job->points = points_kernel(job);
     }
     if (one_run && job->scatter->op != CPU_SCATTER_ASSIGN && job->scatter->op != CPU_SCATTER_CALL &&
@@ -426,7 +475,7 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *res
     if (!any) return HLO_SUCCESS;
     job.fetch = cpu_index_plan_fetch(&job.plan, results[0], job.operand_count, hlo_type_bytes(scatter->types[0]));
     const int64_t parts = job.split == SPLIT_OWNERS ? job.operand_count : job.plan.window[0].size;
-    CpuTask *task = job.line_runs ? line_task : scatter_task;
+    CpuTask *task = !job.line_runs ? scatter_task : job.widened ? lines_task : line_task;
     if (job.shared)
         cpu_pool_parallel_for(pool, parts, task, &job);
     else
