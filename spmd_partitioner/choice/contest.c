@@ -4,6 +4,7 @@
 //     the work, which the axes divide                                a gain
 //     an operand without the dimension that has the axes elsewhere   gathered
 //     a result without the dimension, of an op that sums over it     all-reduced
+//     an operand that is looked up along the dimension               gathered, or looked up in shards and all-reduced
 //     an array that has the axes on another dimension                exchanged (all-to-all)
 // as often as the computation runs. Where the op would send more than it costs to exchange the array for a
 // dimension that another operand or the result has the axes on, that is what is counted, and the axes go no further.
@@ -100,15 +101,18 @@ static int32_t dim_of_factor(const SpmdTensor *tensor, int32_t factor) {
 // How often an op reads or writes a tensor. Of an array of which it takes or changes a slice it only touches that.
 static double touches(const SpmdRule *rule, int32_t tensor) {
     switch (rule->op->opcode) {
+        case HLO_OP_GATHER:
         case HLO_OP_DYNAMIC_SLICE: return tensor == 0 ? 0 : tensor == spmd_rule_result(rule, 0) ? 2 : 1;
         case HLO_OP_DYNAMIC_UPDATE_SLICE: return tensor == 1 ? 2 : 0;
         default: return 1;
     }
 }
 
-// The local work of an op as bytes on a link: what it reads and writes, and the points of a product.
+// The local work of an op as bytes on a link: what it reads and writes, and the points of a product. Broadcasts are
+// part of what reads them.
 static double work_of(const Search *search, const SpmdNode *node) {
     const SpmdRule *rule = node->rule;
+    if (hlo_is(rule->op, HLO_OP_BROADCAST)) return 0;
     SpmdAtomSet others = 0;
     double bytes = 0, points = 1;
     for (int32_t t = 0; t < node->count; t++) {
@@ -140,27 +144,48 @@ double spmd_operand_moves(SpmdConsequences *consequences, const HloInstruction *
     return spmd_runs(consequences, loop ? loop->parent : op->parent);
 }
 
-// What the devices send at a node if a factor gets the axes there, arrays that have its dimension aside: operands that
-// have the axes elsewhere are gathered, sums are finished, in parts where the result has the axes elsewhere.
-static double sent_at(const Search *search, const SpmdNode *node, int32_t factor) {
+// What it costs to gather operands of a node over the axes: those that have the factor, or those that do not and have
+// the axes elsewhere.
+static double gathered_at(const Search *search, const SpmdNode *node, int32_t factor, bool having) {
     const SpmdRule *rule = node->rule;
-    const SpmdFactor *kind = &rule->factors.items[factor];
-    const bool stops = kind->kind == SPMD_REPLICATE || kind->blocked;
-    const double iterations = spmd_runs(search->consequences, rule->op->parent);
     double sent = 0;
-    for (int32_t t = 0; t < node->count; t++) {
+    for (int32_t t = 0; t < rule->operand_count; t++) {
         if (node->arrays[t] < 0) continue;
         const SpmdArray *array = &search->consequences->plan->arrays.items[node->arrays[t]];
-        const bool has = dim_of_factor(&rule->tensors[t], factor) >= 0, is_operand = t < rule->operand_count;
+        const bool has = dim_of_factor(&rule->tensors[t], factor) >= 0;
         const bool elsewhere = (spmd_sharding_used(array->sharding) & search->atoms) != 0;
-        const double bytes = bytes_beside(search, array) * share(search);
-        if (stops ? is_operand && has : is_operand && !has && elsewhere)
-            sent += price(search, SPMD_TRANSFER_GATHER, bytes) * spmd_operand_moves(search->consequences, rule->op, t);
-        if (!stops && !is_operand && !has && kind->kind == SPMD_REDUCE)
-            sent += iterations * (elsewhere ? price(search, SPMD_TRANSFER_SCATTER, bytes)
-                                            : price(search, SPMD_TRANSFER_REDUCE, 2 * bytes));
+        if (has != having || (!has && !elsewhere)) continue;
+        sent += price(search, SPMD_TRANSFER_GATHER, bytes_beside(search, array) * share(search)) *
+                spmd_operand_moves(search->consequences, rule->op, t);
     }
     return sent;
+}
+
+// What it costs to finish the sums that a node leaves if a summed factor gets the axes: in parts where the result has
+// the axes elsewhere.
+static double summed_at(const Search *search, const SpmdNode *node, int32_t factor) {
+    const SpmdRule *rule = node->rule;
+    double sent = 0;
+    for (int32_t t = rule->operand_count; t < node->count; t++) {
+        if (node->arrays[t] < 0 || dim_of_factor(&rule->tensors[t], factor) >= 0) continue;
+        const SpmdArray *array = &search->consequences->plan->arrays.items[node->arrays[t]];
+        const bool elsewhere = (spmd_sharding_used(array->sharding) & search->atoms) != 0;
+        const double bytes = bytes_beside(search, array) * share(search);
+        sent +=
+            elsewhere ? price(search, SPMD_TRANSFER_SCATTER, bytes) : price(search, SPMD_TRANSFER_REDUCE, 2 * bytes);
+    }
+    return sent * spmd_runs(search->consequences, rule->op->parent);
+}
+
+// What the devices send at a node if a factor gets the axes there, arrays that have its dimension aside. What is looked
+// up along a dimension (a blocked sum) is gathered, or looked up in each shard and added up.
+static double sent_at(const Search *search, const SpmdNode *node, int32_t factor) {
+    const SpmdFactor *kind = &node->rule->factors.items[factor];
+    const bool stops = kind->kind == SPMD_REPLICATE || kind->blocked, sums = kind->kind == SPMD_REDUCE;
+    const double looked_up = gathered_at(search, node, factor, false) + (sums ? summed_at(search, node, factor) : 0);
+    if (!stops) return looked_up;
+    const double gathered = gathered_at(search, node, factor, true);
+    return sums && looked_up < gathered ? looked_up : gathered;
 }
 
 // Whether another tensor of a node has the axes on a dimension that tensor `from` has too, and that the op does not sum

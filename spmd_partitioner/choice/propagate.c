@@ -266,20 +266,33 @@ static double moves(Work *work, const Contest *contest, int32_t tensor, SpmdTran
     return runs * spmd_transfer_price(work->plan->costs, kind, atoms, bytes * share);
 }
 
-// What a factor's claim to its axes is worth: what follows if it gets them, and what the array that has them need not
-// send. The loser's array is gathered, or the contested one is exchanged, whichever sends less.
-static double worth(Work *work, const Contest *contest, int32_t factor) {
+// What it costs to have the array that claims the axes for factor `from` in the form of factor `to`: it is exchanged if
+// it has that dimension, and gathered otherwise.
+static double moved_to(Work *work, const Contest *contest, int32_t from, int32_t to) {
+    const Merged *merged = &contest->merged[from];
+    const SpmdAtomSet atoms = spmd_axes_set(&merged->axes);
+    const double shards = (double)spmd_axes_product(work->plan->mesh, &merged->axes), rest = 1 - 1 / shards;
+    const bool has = dim_of(&contest->node->rule->tensors[merged->tensor], to) >= 0;
+    return moves(work, contest, merged->tensor, has ? SPMD_TRANSFER_EXCHANGE : SPMD_TRANSFER_GATHER, atoms,
+                 has ? rest / shards : rest);
+}
+
+// What a factor's claim to its axes is worth against that of `other`: what follows if it gets them, and what need not
+// be sent then: its array would be brought into the other's form, or the other's into its own, and the contested one
+// exchanged.
+static double worth(Work *work, const Contest *contest, int32_t factor, int32_t other) {
     const SpmdNode *node = contest->node;
     const Merged *merged = &contest->merged[factor];
     const int32_t array = node->arrays[contest->tensor];
     const int32_t dim = dim_of(&node->rule->tensors[contest->tensor], factor);
     const double shards = (double)spmd_axes_product(work->plan->mesh, &merged->axes);
-    const double rest = 1 - 1 / shards;
     const SpmdAtomSet atoms = spmd_axes_set(&merged->axes);
-    const double exchanged = moves(work, contest, contest->tensor, SPMD_TRANSFER_EXCHANGE, atoms, rest / shards);
-    const double gathered = moves(work, contest, merged->tensor, SPMD_TRANSFER_GATHER, atoms, rest);
+    const double exchanged =
+        moves(work, contest, contest->tensor, SPMD_TRANSFER_EXCHANGE, atoms, (1 - 1 / shards) / shards) +
+        moved_to(work, contest, other, factor);
+    const double moved = moved_to(work, contest, factor, other);
     const int32_t number = (int32_t)(node - work->plan->nodes.items);
-    return (gathered < exchanged ? gathered : exchanged) +
+    return (moved < exchanged ? moved : exchanged) +
            spmd_consequences(&work->consequences, number, array, dim, &merged->axes);
 }
 
@@ -288,7 +301,7 @@ static double worth(Work *work, const Contest *contest, int32_t factor) {
 static bool yields(Work *work, const Contest *contest, int32_t f, int32_t g) {
     const Merged *merged = contest->merged;
     if (work->stage < CONTEST_STAGE) return true;
-    const double a = worth(work, contest, f), b = worth(work, contest, g);
+    const double a = worth(work, contest, f, g), b = worth(work, contest, g, f);
     if (a < b || a > b) return a < b;
     return merged[g].bytes > merged[f].bytes || (merged[g].bytes == merged[f].bytes && g < f);
 }
