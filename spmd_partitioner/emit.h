@@ -117,6 +117,7 @@ HloInstruction *spmd_emit_to_foreign(SpmdPartitioner *partitioner, HloInstructio
 typedef struct SpmdInterval {
     int64_t scale, offset, divisor, size;
     int64_t step, shift;  // 1 and 0 for most
+    int64_t end;          // elements from here on are padding of the result, and left undefined; 0: none are
 } SpmdInterval;
 
 // This device's interval of dimension `dim`, by its position along `axes`; elements outside of the global array are set
@@ -133,7 +134,7 @@ SpmdLocal spmd_windowed_operand(SpmdPartitioner *partitioner, const SpmdRule *ru
                                 int32_t operand, const bool *windowed);
 // The interval of devices that need their own shard of `size` elements.
 static inline SpmdInterval spmd_own_interval(int64_t size) {
-    return (SpmdInterval){size, 0, 1, size, 1, 0};
+    return (SpmdInterval){size, 0, 1, size, 1, 0, 0};
 }
 // The first element of the interval of position i: negative before the dimension.
 int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i);

@@ -82,9 +82,19 @@ static int64_t first_of(const Window *window, int64_t i) {
     return spmd_interval_first(&window->interval, i);
 }
 
-// The last shard that the interval of position i touches.
+// Where that ends; not after first_of() for a position that needs none.
+static int64_t end_of(const Window *window, int64_t i) {
+    const int64_t end = first_of(window, i) + window->interval.size;
+    return window->interval.end && end > window->interval.end ? window->interval.end : end;
+}
+
+static bool needs_some(const Window *window, int64_t i) {
+    return first_of(window, i) < end_of(window, i);
+}
+
+// The last shard that the interval of position i touches, if it needs some.
 static int64_t last_shard(const Window *window, int64_t i) {
-    return floor_divide(first_of(window, i) + window->interval.size - 1, window->shard);
+    return floor_divide(end_of(window, i) - 1, window->shard);
 }
 
 // Room for the sources of `pieces` pieces; false if those would be too many.
@@ -116,14 +126,14 @@ static bool plan_by_place(HloArena *arena, Window *window) {
     int64_t pieces = 0;
     for (int64_t i = 0; i < window->shards; i++) {
         int64_t count = last_shard(window, i) - floor_divide(first_of(window, i), window->shard) + 1;
-        if (count > pieces) pieces = count;
+        if (needs_some(window, i) && count > pieces) pieces = count;
     }
     if (!make_pieces(arena, window, pieces)) return false;
     for (int64_t i = 0; i < window->shards; i++) {
         int64_t from = floor_divide(first_of(window, i), window->shard), to = last_shard(window, i);
         window->starts[i] = first_of(window, i) - from * window->shard;
         for (int64_t k = 0; k < window->pieces; k++) {
-            bool there = from + k >= 0 && from + k < window->shards && from + k <= to;
+            bool there = from + k >= 0 && from + k < window->shards && from + k <= to && needs_some(window, i);
             window->sources[k * window->shards + i] = there ? from + k : -1;
         }
     }
@@ -132,19 +142,25 @@ static bool plan_by_place(HloArena *arena, Window *window) {
 
 // Pieces by distance: piece k of position i is the shard `lowest + k` positions further on. This is for intervals that
 // move with their position, as those of windows do: `starts` is the same everywhere if they move by a shard a position.
+// Positions that need nothing take what lies where the first one's interval does.
 static bool plan_by_distance(HloArena *arena, Window *window) {
     int64_t lowest = window->shards, highest = -window->shards;
     for (int64_t i = 0; i < window->shards; i++) {
+        if (!needs_some(window, i)) continue;
         int64_t from = floor_divide(first_of(window, i), window->shard) - i, to = last_shard(window, i) - i;
         if (from < lowest) lowest = from;
         if (to > highest) highest = to;
     }
-    if (!make_pieces(arena, window, highest - lowest + 1)) return false;
+    if (highest < lowest || !make_pieces(arena, window, highest - lowest + 1)) return false;
+    int64_t first = 0;
+    while (!needs_some(window, first)) first++;
     for (int64_t i = 0; i < window->shards; i++) {
-        window->starts[i] = first_of(window, i) - (i + lowest) * window->shard;
+        const bool needs = needs_some(window, i);
+        const int64_t alike = needs ? i : first;
+        window->starts[i] = first_of(window, alike) - (alike + lowest) * window->shard;
         for (int64_t k = 0; k < window->pieces; k++) {
             int64_t source = i + lowest + k;
-            window->sources[k * window->shards + i] = source >= 0 && source < window->shards ? source : -1;
+            window->sources[k * window->shards + i] = needs && source >= 0 && source < window->shards ? source : -1;
         }
     }
     return true;
@@ -155,7 +171,7 @@ static void plan_by_moves(HloArena *arena, Window *window) {
     SpmdShardedDim sharded = {.global = window->global, .shard = window->shard};
     SpmdMoves *moves = spmd_moves_new(arena, window->shards);
     for (int64_t i = 0; i < window->shards; i++) {
-        spmd_moves_add(arena, moves, &sharded, i, first_of(window, i), window->interval.size, 0);
+        spmd_moves_add(arena, moves, &sharded, i, first_of(window, i), end_of(window, i) - first_of(window, i), 0);
     }
     window->moves = spmd_moves_plan(arena, moves) ? moves : NULL;
 }
@@ -220,7 +236,7 @@ static int64_t weighed(const Window *window, int64_t sent, int64_t count) {
 static int64_t most_needed(const Window *window) {
     int64_t most = 0;
     for (int64_t i = 0; i < window->shards; i++) {
-        const int64_t first = first_of(window, i), end = first + window->interval.size;
+        const int64_t first = first_of(window, i), end = end_of(window, i);
         const int64_t own = i * window->shard, own_end = own + window->shard;
         const int64_t from = first > 0 ? first : 0, to = end < window->global ? end : window->global;
         const int64_t kept_from = from > own ? from : own, kept_to = to < own_end ? to : own_end;

@@ -104,7 +104,12 @@ static SpmdInterval slice_interval(const SpmdMesh *mesh, const HloInstruction *o
     const int64_t stride = spmd_slice_stride(op, dim);
     (void)mesh;
     (void)axes;
-    return (SpmdInterval){stride * size, slice->starts.items[dim], 1, size ? (size - 1) * stride + 1 : 0, 1, 0};
+    return (SpmdInterval){.scale = stride * size,
+                          .offset = slice->starts.items[dim],
+                          .divisor = 1,
+                          .size = size ? (size - 1) * stride + 1 : 0,
+                          .step = 1,
+                          .end = slice->limits.items[dim]};
 }
 
 // Bytes that one device sends for its windows.
@@ -196,7 +201,7 @@ static int64_t leading_holes(const SpmdMesh *mesh, const SpmdAxes *axes, const S
 static SpmdInterval pad_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
                                  int64_t size) {
     const HloPadDimension *pad = &HLO_ATTRIBUTES(op, Pad)->padding.items[dim];
-    SpmdInterval interval = {size, -pad->low, pad->interior + 1, size, 1, 0};
+    SpmdInterval interval = {size, -pad->low, pad->interior + 1, size, 1, 0, 0};
     const int64_t holes = leading_holes(mesh, axes, &interval, size);
     interval.offset += holes;
     int64_t least, largest;
@@ -272,7 +277,7 @@ static SpmdInterval reverse_interval(const SpmdMesh *mesh, const HloInstruction 
                                      int64_t size) {
     (void)mesh;
     (void)axes;
-    return (SpmdInterval){-size, op->shape->dims[dim] - size, 1, size, 1, 0};
+    return (SpmdInterval){-size, op->shape->dims[dim] - size, 1, size, 1, 0, 0};
 }
 
 // Whether a dimension is reversed and sharded.
@@ -293,7 +298,7 @@ static const HloShape *turned_shape(SpmdPartitioner *partitioner, const HloInstr
 
 // What shard i of the result is of that: the elements after the padding.
 static SpmdInterval turned_interval(const HloInstruction *op, const HloShape *turned, int32_t dim, int64_t size) {
-    return (SpmdInterval){size, turned->dims[dim] - op->shape->dims[dim], 1, size, 1, 0};
+    return (SpmdInterval){size, turned->dims[dim] - op->shape->dims[dim], 1, size, 1, 0, 0};
 }
 
 // The bytes that a device sends if whole shards change places along all dimensions at once, and their neighbours'

@@ -35,6 +35,12 @@
     "HloModule m, num_partitions=8\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=" Devices \
     "}\n ROOT t = " Shape " negate(p), sharding={" Needed "}\n}\n"
 
+// Elements of an array, sharded as it is.
+#define TAKEN(Devices, Shape, Result, Slice)                                                            \
+    "HloModule m, num_partitions=8\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=" Devices \
+    "}\n"                                                                                               \
+    " ROOT t = " Result " slice(p), slice={" Slice "}, sharding={devices=" Devices "}\n}\n"
+
 // An array reversed, from the order of the devices into one that a list gives.
 #define REVERSED(Count, Shape, Dims, From, Into)                                                             \
     "HloModule m, num_partitions=" Count "\nENTRY e {\n p = " Shape " parameter(0), sharding={devices=" From \
@@ -598,6 +604,11 @@ static const SentBytes programs[] = {
      MOVED("f32[1,15]", "[4,2]<=[8]", "devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate"), 8 * 4},
     {"one row in a group of two",
      MOVED("f32[1,16]", "[2,4]<=[8]", "devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate"), 4 * 4},
+    // Shards of the result that are padding need nothing.
+    {"a first element that stays", TAKEN("[8]<=[8]", "f32[512]", "f32[1]", "[0:1]"), 0},
+    {"first elements, one a shard", TAKEN("[8]<=[8]", "f32[512]", "f32[3]", "[0:3]"), 2 * 4},
+    {"a first element in groups", TAKEN("[4,2]<=[8] last_tile_dim_replicate", "f32[16]", "f32[1]", "[0:1]"), 0},
+    {"every second element, uneven", TAKEN("[8]<=[8]", "f32[61]", "f32[9]", "[3:20:2]"), 4 * 4},
     // One device has the row of both dimensions.
     {"one row in two dimensions of shards", MOVED("f32[1,1,6]", "[4,2,1]<=[8]", "replicated"), 6 * 4},
     {"one element in groups of two", MOVED("f32[1,1]", "[2,2,2]<=[8] last_tile_dim_replicate", "replicated"), 4},
