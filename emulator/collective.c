@@ -433,6 +433,17 @@ void emu_network_remember(EmuNetwork *network, HloArena *arena) {
     network->sets = emu_link_sets_new(arena, emu_link_limit(network->topology));
 }
 
+bool emu_network_share(EmuNetwork *network, const EmuNetwork *other) {
+    assert(other->memo);
+    const size_t size = (size_t)(network->replica_count * network->partition_count) * sizeof *network->places;
+    if (other->topology != network->topology || other->replica_count != network->replica_count ||
+        other->partition_count != network->partition_count || memcmp(other->places, network->places, size) != 0)
+        return false;
+    network->memo = other->memo;
+    network->sets = other->sets;
+    return true;
+}
+
 static TransferKey key_of(const HloInstruction *collective) {
     TransferKey key = {.opcode = emu_synchronous_opcode(collective)};
     if (key.opcode == HLO_OP_COLLECTIVE_PERMUTE) {
@@ -468,8 +479,9 @@ static RememberedTransfer *find_remembered(EmuTransferMemo *memo, const Transfer
     if (key->pairs.count)
         entry.key.pairs.items =
             hlo_arena_copy(memo->arena, key->pairs.items, (size_t)key->pairs.count * sizeof(HloPair));
-    hlo_int_map_set(memo->arena, &memo->by_hash, hash, memo->transfers.count);
+    // The entry first: where memory ends between the two, the map is still right.
     hlo_vector_push(memo->arena, &memo->transfers, entry);
+    hlo_int_map_set(memo->arena, &memo->by_hash, hash, memo->transfers.count - 1);
     return &memo->transfers.items[memo->transfers.count - 1];
 }
 
@@ -512,7 +524,7 @@ static HloStatus find_course(EmuNetwork *network, HloArena *arena, const HloInst
 // Times a collective whose course is known. What its links carry is in `arena`.
 static HloStatus follow_course(const EmuNetwork *network, HloArena *arena, const HloInstruction *collective,
                                const Course *course, int64_t bytes, EmuTransfer *transfer) {
-    const double seconds = emu_loads_evaluate(course->loads, arena, (double)bytes, transfer);
+    const double seconds = emu_loads_evaluate(network, course->loads, arena, (double)bytes, transfer);
     transfer->group_size = course->group_size;
     transfer->group_count = course->group_count;
     transfer->bytes_per_device = emu_collective_bytes(collective, course->group_size);
@@ -542,8 +554,8 @@ static HloStatus recall_transfer(EmuNetwork *network, const HloInstruction *coll
     }
     HLO_TRY(follow_course(network, memo->arena, collective, &entry->course, bytes, transfer));
     number_links(network, transfer);
-    hlo_int_map_set(memo->arena, &entry->by_bytes, (uint64_t)bytes, entry->timed.count);
     hlo_vector_push(memo->arena, &entry->timed, *transfer);
+    hlo_int_map_set(memo->arena, &entry->by_bytes, (uint64_t)bytes, entry->timed.count - 1);
     return HLO_SUCCESS;
 }
 

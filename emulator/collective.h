@@ -38,6 +38,10 @@ HLO_EXPORT EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topol
 // hlo_protect().
 HLO_EXPORT void emu_network_remember(EmuNetwork *network, HloArena *arena);
 
+// Makes the network use and extend what `other`, which outlives it, remembers; false if that is not a network of the
+// same places in the same slice. Both have the same faults and are used by one thread.
+bool emu_network_share(EmuNetwork *network, const EmuNetwork *other);
+
 // The number of what a link carries in one stage of a transfer: many links carry the same.
 typedef struct EmuLinkLoad {
     int32_t link;

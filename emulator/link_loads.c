@@ -171,25 +171,28 @@ static double rate_of(const EmuTopology *topology, EmuLinkKind kind) {
 
 // The seconds of the loads from `first` on, as if no link was slow: a load is no less than what it adds to, so the
 // largest is one that a link has in the end.
-static double longest_load(const EmuLoads *loads, const double *bytes, int64_t first, int64_t end) {
+static double longest_load(const EmuTopology *topology, const EmuLoads *loads, const double *bytes, int64_t first,
+                           int64_t end) {
     double longest = 0;
     for (int64_t i = first; i < end; i++)
-        longest = fmax(longest, bytes[i] / rate_of(loads->network->topology, loads->loads.items[i].kind));
+        longest = fmax(longest, bytes[i] / rate_of(topology, loads->loads.items[i].kind));
     return longest;
 }
 
 // The seconds of the links from `first` on.
-static double longest_link(const EmuLoads *loads, const double *bytes, int64_t first, int64_t end) {
+static double longest_link(const EmuNetwork *network, const EmuLoads *loads, const double *bytes, int64_t first,
+                           int64_t end) {
     double longest = 0;
     for (int64_t i = first; i < end; i++) {
         const EmuLinkLoad use = loads->links.items[i];
-        const double rate = rate_of(loads->network->topology, loads->loads.items[use.load].kind);
-        longest = fmax(longest, bytes[use.load] * loads->network->faults->link_slowness[use.link] / rate);
+        const double rate = rate_of(network->topology, loads->loads.items[use.load].kind);
+        longest = fmax(longest, bytes[use.load] * network->faults->link_slowness[use.link] / rate);
     }
     return longest;
 }
 
-double emu_loads_evaluate(const EmuLoads *loads, HloArena *arena, double operand_bytes, EmuTransfer *transfer) {
+double emu_loads_evaluate(const EmuNetwork *network, const EmuLoads *loads, HloArena *arena, double operand_bytes,
+                          EmuTransfer *transfer) {
     assert(operand_bytes >= 0);
     if (operand_bytes == 0) return 0;
     double *amounts = HLO_ARENA_NEW(arena, double, loads->amounts.count);
@@ -212,8 +215,9 @@ double emu_loads_evaluate(const EmuLoads *loads, HloArena *arena, double operand
     Stage begin = {0, 0};
     for (int64_t s = 0; s < loads->stages.count; s++) {
         const Stage end = loads->stages.items[s];
-        seconds += loads->network->faults->link_slowness ? longest_link(loads, bytes, begin.links, end.links)
-                                                         : longest_load(loads, bytes, begin.loads, end.loads);
+        seconds += network->faults->link_slowness
+                       ? longest_link(network, loads, bytes, begin.links, end.links)
+                       : longest_load(network->topology, loads, bytes, begin.loads, end.loads);
         begin = end;
     }
     return seconds;

@@ -53,7 +53,9 @@ int64_t emu_load_exchange(EmuExchange *exchange, const int64_t *places, int64_t 
 int64_t emu_load_grid_exchange(EmuExchange *exchange, const EmuGrid *grid, int axis, EmuAmount block);
 
 // Sets the links of a transfer, and what each carries (in `arena`), for an operand of this many bytes. Returns the
-// seconds of all stages, each as long as its busiest link takes.
-double emu_loads_evaluate(const EmuLoads *loads, HloArena *arena, double operand_bytes, EmuTransfer *transfer);
+// seconds of all stages on `network`, each as long as its busiest link takes. The network need not be the one on which
+// the loads were listed, but one of the same devices.
+double emu_loads_evaluate(const EmuNetwork *network, const EmuLoads *loads, HloArena *arena, double operand_bytes,
+                          EmuTransfer *transfer);
 
 #endif

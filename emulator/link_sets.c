@@ -65,8 +65,9 @@ int32_t emu_link_sets_find(EmuLinkSets *sets, const EmuLinkLoad *links, int64_t 
         hlo_arena_reset(sets->arena, mark);
         return (int32_t)*at;
     }
-    hlo_int_map_set(sets->arena, &sets->by_hash, hash, sets->items.count);
+    // The set first: where memory ends between the two, the map is still right.
     hlo_vector_push(sets->arena, &sets->items, set);
+    hlo_int_map_set(sets->arena, &sets->by_hash, hash, sets->items.count - 1);
     return (int32_t)(sets->items.count - 1);
 }
 

@@ -1024,6 +1024,15 @@ static void find_straggler(Simulation *simulation, const double *slowness, const
     simulation->report->slowness = most / least;
 }
 
+static EmuNetwork *make_network(const SimulateCall *call, const int64_t *places, const EmuFaults *faults) {
+    const EmuOptions *options = call->options;
+    EmuNetwork *network = emu_network_new(call->network_scratch, call->topology, places, call->module->replica_count,
+                                          call->module->num_partitions, faults);
+    const bool may_share = options && options->known && !options->faults;
+    if (!may_share || !emu_network_share(network, options->known)) emu_network_remember(network, call->scratch);
+    return network;
+}
+
 // Sets everything up, runs the entry computation on one clock, waits for all transfers in flight, and fills the report.
 // The slowest device sets the pace for all: they run the same program and synchronise at every collective.
 static HloStatus simulate(void *argument) {
@@ -1050,9 +1059,7 @@ static HloStatus simulate(void *argument) {
     simulation->report = report;
     simulation->text = &call->text;
     simulation->program = emu_program_new(call->scratch, call->memory_scratch, module, call->topology);
-    simulation->network = emu_network_new(call->network_scratch, call->topology, places, module->replica_count,
-                                          module->num_partitions, faults);
-    emu_network_remember(simulation->network, call->scratch);
+    simulation->network = make_network(call, places, faults);
     simulation->starts = HLO_ARENA_NEW(call->scratch, int64_t *, module->computation_limit);
     simulation->kernel_costs = call->options ? call->options->kernel_costs : EMU_KERNEL_COSTS_BODY;
     simulation->slowness = 1;

@@ -29,6 +29,9 @@ typedef struct EmuOptions {
     // What the report says of the program's mesh, as "data=4,model=2", and who named it; NULL: nothing.
     const char *mesh, *mesh_source;
     bool keeps_program;  // the report has EmuReport.program
+    // A network of the same devices that remembers transfers (emulator/collective.h): what it knows is not timed again,
+    // and what it does not know is added. Not used with faults. NULL: none.
+    const struct EmuNetwork *known;
 } EmuOptions;
 
 // One operation on the timeline of a device. Strings live as long as the report.

@@ -55,8 +55,8 @@ typedef struct Simulated {
 typedef struct Request {
     const HloModule *module;
     const SpmdOptions *options;
-    HloArena *arena;  // scratch
-    SpmdCosts costs;  // on the mesh, by the machine of the options
+    HloArena *arena;   // scratch
+    SpmdCosts *costs;  // on the mesh, by the machine of the options; all plans of the call have the same
     Prices prices;
     Simulated *simulated;  // before this plan
     bool is_known;         // the plan is one of those: it has neither times nor transfers beside products
@@ -192,19 +192,19 @@ static void complete_layouts(HloModule *module) {
 
 // Products in parts beside their transfers.
 static HloStatus make_parts(Request *request) {
-    HLO_TRY(spmd_window_products(request->result, &request->costs, request->arena));
-    return spmd_part_exchanges(request->result, &request->costs, request->arena);
+    HLO_TRY(spmd_window_products(request->result, request->costs, request->arena));
+    return spmd_part_exchanges(request->result, request->costs, request->arena);
 }
 
 // Whether the machine is asked for the step of the result.
 static bool is_simulated(const Request *request) {
-    const SpmdMachine *machine = request->costs.machine;
+    const SpmdMachine *machine = request->costs->machine;
     return machine && machine->program_seconds && request->module->instruction_limit <= MOST_SIMULATED;
 }
 
 // The step of the result, if the machine is asked for it and knows it; negative otherwise.
 static double step_of(const Request *request) {
-    return is_simulated(request) ? request->costs.machine->program_seconds(request->costs.session, request->result)
+    return is_simulated(request) ? request->costs->machine->program_seconds(request->costs->session, request->result)
                                  : -1;
 }
 
@@ -216,7 +216,7 @@ static HloStatus separate_sums(Request *request) {
 
 // Small collectives in stages.
 static HloStatus make_stages(Request *request) {
-    spmd_stage_collectives(request->result, &request->costs, request->arena);
+    spmd_stage_collectives(request->result, request->costs, request->arena);
     return HLO_SUCCESS;
 }
 
@@ -276,8 +276,8 @@ static HloStatus overlap(Request *request) {
     if (request->is_known) return HLO_SUCCESS;
     request->step = step_of(request);
     // Before transfers overlap: this adds up all of them.
-    if (request->costs.machine)
-        request->seconds = spmd_program_seconds(&request->costs, request->result, request->arena);
+    if (request->costs->machine)
+        request->seconds = spmd_program_seconds(request->costs, request->result, request->arena);
     if (options->no_optimize) return HLO_SUCCESS;
     if (options->overlaps && request->step >= 0) {
         for (size_t i = 0; i < HLO_COUNT_OF(CHANGES); i++) HLO_TRY(keep_if_faster(request, &CHANGES[i]));
@@ -296,6 +296,14 @@ static HloStatus run_passes(Request *request) {
     const bool may_hide = options->machine && options->overlaps && !is_simulated(request);
     const int64_t most = request->prices.sends_in_loops ? 0 : may_hide ? SPMD_SMALL_BYTES : INT64_MAX;
     return spmd_run_passes(request->result, options, most, &request->stacks, request->arena);
+}
+
+// Opens the costs for the first plan; later ones, on the same mesh, go on with its prices and its session.
+static void open_costs(Request *request, const SpmdMesh *mesh) {
+    if (request->costs->mesh)
+        request->costs->mesh = mesh;
+    else
+        spmd_costs_open(request->costs, mesh, request->options->machine);
 }
 
 // Under hlo_protect(): memory errors jump out of it, and run() cleans up.
@@ -324,13 +332,13 @@ static HloStatus run_partition(void *argument) {
         module = request->flat;
     }
     SpmdCosts bytes;
-    spmd_costs_open(&request->costs, mesh, request->options->machine);
+    open_costs(request, mesh);
     spmd_costs_open(&bytes, mesh, NULL);
     const Prices *prices = &request->prices;
-    request->costs.hides_arguments = prices->hides_arguments;
-    HLO_TRY(spmd_plan_new(request->arena, module, prices->propagates_by_bytes ? &bytes : &request->costs,
+    request->costs->hides_arguments = prices->hides_arguments;
+    HLO_TRY(spmd_plan_new(request->arena, module, prices->propagates_by_bytes ? &bytes : request->costs,
                           request->options, &plan));
-    plan->costs = prices->emits_by_bytes ? &bytes : &request->costs;
+    plan->costs = prices->emits_by_bytes ? &bytes : request->costs;
     HLO_TRY(spmd_partition_plan(plan, &request->result));
     HLO_TRY(run_passes(request));
     HLO_TRY(spmd_number_devices(request->result, &mesh->order, request->arena));
@@ -345,8 +353,8 @@ static HloStatus run_propagate(void *argument) {
     SpmdPlan *plan;
     HLO_TRY(check_program(request->module));
     HLO_TRY(find_mesh(request, &mesh));
-    spmd_costs_open(&request->costs, mesh, request->options->machine);
-    HLO_TRY(spmd_plan_new(request->arena, request->module, &request->costs, request->options, &plan));
+    open_costs(request, mesh);
+    HLO_TRY(spmd_plan_new(request->arena, request->module, request->costs, request->options, &plan));
     HLO_TRY(copy_module(request));
     return spmd_plan_annotate(plan, request->result);
 }
@@ -364,7 +372,6 @@ static HloStatus run(Request *request, HloStatus (*body)(void *)) {
         hlo_status_free(status);
         status = hlo_protect(body, request);
     }
-    spmd_costs_close(&request->costs);
     hlo_arena_free(request->arena);
     hlo_module_free(request->flat);
     hlo_module_free(request->remeshed);
@@ -405,7 +412,11 @@ static bool is_better(const Request *other, const Request *request) {
 
 // Keeps the plan by other prices if it is better. On failure there is no result.
 static HloStatus try_other(Request *request, const HloModule *module, Prices prices) {
-    Request other = {.module = module, .options = request->options, .prices = prices, .simulated = request->simulated};
+    Request other = {.module = module,
+                     .options = request->options,
+                     .costs = request->costs,
+                     .prices = prices,
+                     .simulated = request->simulated};
     HloStatus status = run(&other, run_partition);
     if (status) {
         hlo_module_free(request->result);
@@ -436,9 +447,12 @@ HloStatus spmd_partition(const HloModule *module, const SpmdOptions *options, Hl
     assert(module && partitioned);
     double start = now();
     Simulated simulated = {.count = 0};
-    Request request = {.module = module, .options = options, .simulated = &simulated};
-    HLO_TRY(run(&request, run_partition));
-    HLO_TRY(try_others(&request, module));
+    SpmdCosts costs = {0};
+    Request request = {.module = module, .options = options, .costs = &costs, .simulated = &simulated};
+    HloStatus made = run(&request, run_partition);
+    if (!made) made = try_others(&request, module);
+    spmd_costs_close(&costs);
+    HLO_TRY(made);
     double seconds = now() - start;
     if (report) {
         HloStatus status = spmd_report_new(request.result, report);
@@ -470,8 +484,11 @@ HloStatus spmd_remesh(const HloModule *module, const SpmdMeshAxis *axes, int64_t
 }
 
 HloStatus spmd_propagate(const HloModule *module, const SpmdOptions *options, HloModule **annotated) {
-    Request request = {.module = module, .options = options};
-    HLO_TRY(run(&request, run_propagate));
+    SpmdCosts costs = {0};
+    Request request = {.module = module, .options = options, .costs = &costs};
+    HloStatus status = run(&request, run_propagate);
+    spmd_costs_close(&costs);
+    HLO_TRY(status);
     *annotated = request.result;
     return HLO_SUCCESS;
 }

@@ -89,7 +89,8 @@ static double program_seconds(void *session, const HloModule *program) {
     const EmuTopology *topology = opened->network->topology;
     const CompileOptions options = {
         .is_per_device = true, .is_verified = true, .spmd.async = emu_topology_overlaps(topology)};
-    const EmuOptions emulation = {.device_assignment = opened->ids, .device_assignment_count = opened->devices};
+    const EmuOptions emulation = {
+        .device_assignment = opened->ids, .device_assignment_count = opened->devices, .known = opened->network};
     CompiledModule *compiled = NULL;
     EmuReport *report = NULL;
     HloStatus status = compile_module(program, &options, &compiled);

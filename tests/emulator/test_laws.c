@@ -157,6 +157,46 @@ Test(emulator_laws, remembered_transfers_are_those_of_a_new_network) {
     hlo_module_free(module);
 }
 
+// Simulations that share what a network remembers are those that time everything themselves: the first one, which adds
+// to it, and later ones. Where it is another network, or there are faults, it is not used.
+Test(emulator_laws, simulations_that_share_a_network_are_those_of_their_own) {
+    HloModule *module = parse(many_collectives);
+    EmuTopology *topology = NULL;
+    cr_assert_null(emu_topology_parse("v5e-16", &topology));
+    HloArena *arena = hlo_arena_new(), *kept = hlo_arena_new();
+    int64_t places[2][16], ids[16];
+    for (int64_t i = 0; i < 16; i++) {
+        places[0][i] = i;
+        places[1][i] = (i * 7 + 3) % 16;
+        ids[i] = topology->devices[places[1][i]].id;
+    }
+    const EmuFaults none = {0};
+    EmuNetwork *network = emu_network_new(arena, topology, places[1], 1, 16, &none);
+    emu_network_remember(network, kept);
+    const EmuOptions cases[] = {{.device_assignment = ids, .device_assignment_count = 16},
+                                {.device_assignment = ids, .device_assignment_count = 16},
+                                {.faults = NULL},
+                                {.device_assignment = ids, .device_assignment_count = 16, .faults = "link:0-1:0.25"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        EmuOptions options = cases[i];
+        EmuReport *alone = NULL, *shared = NULL;
+        cr_assert_null(emu_simulate(module, topology, &options, &alone));
+        options.known = network;
+        cr_assert_null(emu_simulate(module, topology, &options, &shared));
+        cr_expect_eq(alone->step_picoseconds, shared->step_picoseconds, "case %zu", i);
+        cr_expect_eq(alone->healthy_step_picoseconds, shared->healthy_step_picoseconds, "case %zu", i);
+        cr_assert_eq(alone->link_count, shared->link_count, "case %zu", i);
+        for (int64_t k = 0; k < alone->link_count; k++)
+            cr_expect_eq(alone->links[k].bytes, shared->links[k].bytes, "case %zu, link %lld", i, (long long)k);
+        emu_report_free(alone);
+        emu_report_free(shared);
+    }
+    hlo_arena_free(arena);
+    hlo_arena_free(kept);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
+
 // What an all-to-all over groups of any devices puts on links is what the routes of all pairs put there.
 typedef struct ExchangeCase {
     char spec[24];
