@@ -61,6 +61,7 @@ typedef struct Flight {
     int64_t op;         // its number on the timeline, -1 if it is not there
     bool is_copy;       // between memories of the device and its host, not over the network
     bool is_pipelined;  // another iteration waits for it
+    int64_t late;       // by which it ends later in the first iteration of the loop
 } Flight;
 
 // A transfer for the next iteration that starts after kernel `after`, wherever the start is in the plan.
@@ -80,8 +81,9 @@ typedef struct Loop {
     EmuResources busy;         // for how long its transfers use them
     EmuResources taken_until;  // when those transfers are over that began before
     bool is_taken;             // whether there are any
-    int64_t delay;             // by which they put off the first iteration, but no other
+    int64_t delay;             // by which they put off the first iteration so far, but no other
     bool is_delayed_by_copy;
+    int64_t longest_late;  // `longest`, for what the first iteration starts
     int64_t longest;  // from the start of a transfer to where the next iteration waits for it, less what lies between
     int64_t longest_op;         // the number of that transfer on the timeline, or -1
     int64_t extra_bytes;        // of arrays that are held for the next iteration
@@ -284,43 +286,61 @@ static void wait_until(Simulation *simulation, int64_t when, bool is_copy, int64
     simulation->now = when;
 }
 
-// Makes the device wait for a transfer, or a copy, that ends at `end`. `op` is its number on the timeline, or -1.
-static void await(Simulation *simulation, int64_t end, bool is_copy, int64_t op) {
-    wait_until(simulation, end, is_copy, op);
-    if (op >= 0 && simulation->ops.items[op].awaited < 0) simulation->ops.items[op].awaited = simulation->now;
-}
-
-// Notes how much longer transfers that began before a loop, until `taken_until`, keep a transfer of its own waiting
-// that otherwise starts at `start`.
-static void note_delay(Loop *loop, int64_t taken_until, int64_t start, bool is_copy) {
-    if (taken_until - start <= loop->delay) return;
-    loop->delay = taken_until - start;
+// Notes that transfers that began before a loop put off its first iteration.
+static void note_delay(Loop *loop, int64_t delay, bool is_copy) {
+    if (delay <= loop->delay) return;
+    loop->delay = delay;
     loop->is_delayed_by_copy = is_copy;
 }
 
-// Keeps links busy; a transfer without any has no set.
-static void occupy_links(Simulation *simulation, int32_t set, int64_t start, int64_t end, bool pipelined) {
-    HloArena *arena = simulation->program->arena;
-    Loop *inner = simulation->loop;
-    if (set < 0) return;
-    *emu_resources_of_set(arena, &simulation->free_at, set) = end;
-    for (Loop *loop = inner; loop; loop = loop->outer)
-        if (loop->is_taken)
-            note_delay(loop, emu_resources_latest(&loop->taken_until, simulation->network->sets, set), start, false);
-    if (!inner) return;
-    int64_t *busy = emu_resources_of_set(arena, &inner->busy, set);
-    *busy = emu_add(*busy, end - start);
-    inner->has_pipelined |= pipelined;
+// Makes the device wait for a transfer, or a copy.
+static void await(Simulation *simulation, const Flight *flight) {
+    const int64_t now = simulation->now, op = flight->op;
+    wait_until(simulation, flight->end, flight->is_copy, op);
+    if (op >= 0 && simulation->ops.items[op].awaited < 0) simulation->ops.items[op].awaited = simulation->now;
+    if (!simulation->loop) return;
+    const int64_t slack = hlo_larger(now - flight->end, 0);
+    note_delay(simulation->loop, flight->late - slack, flight->is_copy);
 }
 
-static void occupy_engine(Simulation *simulation, EmuCopyEngine engine, int64_t start, int64_t end, bool pipelined) {
-    Loop *inner = simulation->loop;
-    simulation->free_at.engines[engine] = end;
-    for (Loop *loop = inner; loop; loop = loop->outer)
-        if (loop->is_taken) note_delay(loop, loop->taken_until.engines[engine], start, true);
-    if (!inner) return;
-    inner->busy.engines[engine] = emu_add(inner->busy.engines[engine], end - start);
-    inner->has_pipelined |= pipelined;
+// By how much a transfer of a loop's body, which begins at `start` in every other iteration, begins later in the first,
+// where others have what it uses until `taken_until`.
+static int64_t lateness(const Simulation *simulation, int64_t taken_until, int64_t start) {
+    const int64_t now = emu_add(simulation->now, simulation->loop->delay);
+    return hlo_larger(hlo_larger(taken_until, now) - start, 0);
+}
+
+// Keeps links busy; a transfer without any has no set. The loop around this one may wait for all of what it is late.
+static void occupy_links(Simulation *simulation, int32_t set, int64_t start, Flight *flight) {
+    HloArena *arena = simulation->program->arena;
+    const EmuLinkSets *sets = simulation->network->sets;
+    Loop *loop = simulation->loop;
+    if (set < 0) return;
+    *emu_resources_of_set(arena, &simulation->free_at, set) = flight->end;
+    if (!loop) return;
+    for (Loop *outer = loop->outer; outer; outer = outer->outer)
+        if (outer->is_taken) note_delay(outer, emu_resources_latest(&outer->taken_until, sets, set) - start, false);
+    if (loop->is_taken) {
+        flight->late = lateness(simulation, emu_resources_latest(&loop->taken_until, sets, set), start);
+        *emu_resources_of_set(arena, &loop->taken_until, set) = emu_add(flight->end, flight->late);
+    }
+    int64_t *busy = emu_resources_of_set(arena, &loop->busy, set);
+    *busy = emu_add(*busy, flight->end - start);
+    loop->has_pipelined |= flight->is_pipelined;
+}
+
+static void occupy_engine(Simulation *simulation, EmuCopyEngine engine, int64_t start, Flight *flight) {
+    Loop *loop = simulation->loop;
+    simulation->free_at.engines[engine] = flight->end;
+    if (!loop) return;
+    for (Loop *outer = loop->outer; outer; outer = outer->outer)
+        if (outer->is_taken) note_delay(outer, outer->taken_until.engines[engine] - start, true);
+    if (loop->is_taken) {
+        flight->late = lateness(simulation, loop->taken_until.engines[engine], start);
+        loop->taken_until.engines[engine] = emu_add(flight->end, flight->late);
+    }
+    loop->busy.engines[engine] = emu_add(loop->busy.engines[engine], flight->end - start);
+    loop->has_pipelined |= flight->is_pipelined;
 }
 
 // When a transfer's links are all free: two transfers that share one follow each other, others run at the same time,
@@ -346,18 +366,16 @@ static double carry(Simulation *simulation, const EmuTransfer *transfer) {
 }
 
 // Starts a collective: it runs as soon as its links are free. Sets when it ends, and its number on the timeline.
-static HloStatus start_transfer(Simulation *simulation, const HloInstruction *collective, bool pipelined, int64_t *end,
-                                int64_t *number) {
-    assert(end && number);
+static HloStatus start_transfer(Simulation *simulation, const HloInstruction *collective, Flight *flight) {
     EmuReport *report = simulation->report;
     EmuNetwork *network = simulation->network;
     const HloArenaMark mark = hlo_arena_mark(network->arena);
     EmuTransfer transfer;
     HLO_TRY(emu_transfer(network, collective, &transfer));
     const int64_t start = links_free(simulation, &transfer);
-    *end = emu_add(start, transfer.picoseconds);
-    assert(start >= simulation->now && *end >= start);
-    occupy_links(simulation, transfer.set, start, *end, pipelined);
+    flight->end = emu_add(start, transfer.picoseconds);
+    assert(start >= simulation->now && flight->end >= start);
+    occupy_links(simulation, transfer.set, start, flight);
     const double most = simulation->is_trial ? 0 : carry(simulation, &transfer);
     hlo_arena_reset(network->arena, mark);
     const int64_t op = record(simulation, collective, NULL, start, transfer.picoseconds, EMU_BOUND_NETWORK);
@@ -365,7 +383,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
         simulation->ops.items[op].bytes = (double)transfer.bytes_per_device;
         simulation->ops.items[op].link_bytes = most;
     }
-    *number = op;
+    flight->op = op;
     report->collective_picoseconds =
         emu_add(report->collective_picoseconds, emu_times(transfer.picoseconds, simulation->repeat));
     report->collective_bytes_per_device =
@@ -392,8 +410,7 @@ static double moved_bytes(const HloInstruction *inner) {
 // Starts a copy between memories: it runs in parallel to the device, at PCIe speed if one of the memories is the
 // host's, else at HBM speed. Copies of either kind wait for earlier ones of the same kind; the two directions to and
 // from the host do not share a link. Sets when it ends, and its number on the timeline if it is there.
-static void start_copy(Simulation *simulation, const HloInstruction *start, bool pipelined, int64_t *end,
-                       int64_t *number) {
+static void start_copy(Simulation *simulation, const HloInstruction *start, Flight *flight) {
     const EmuChip *chip = &simulation->program->topology->chip;
     const HloInstruction *inner = emu_synchronous_instruction(start);
     const bool host = meets_host(start),
@@ -403,12 +420,12 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, bool
     const double rate = (host ? chip->host_bytes_per_second_per_chip : hbm) / (double)chip->devices_per_chip;
     const EmuCopyEngine kind = !host ? EMU_ENGINE_ON_DEVICE : out ? EMU_ENGINE_TO_HOST : EMU_ENGINE_TO_DEVICE;
     const int64_t begin = hlo_larger(simulation->free_at.engines[kind], simulation->now);
-    *end = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
-    occupy_engine(simulation, kind, begin, *end, pipelined);
+    flight->end = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
+    occupy_engine(simulation, kind, begin, flight);
     if (!host) return;
-    const int64_t op = record(simulation, start, NULL, begin, *end - begin, EMU_BOUND_HOST);
+    const int64_t op = record(simulation, start, NULL, begin, flight->end - begin, EMU_BOUND_HOST);
     if (op >= 0) simulation->ops.items[op].bytes = simulation->ops.items[op].link_bytes = moved_bytes(inner);
-    *number = op;
+    flight->op = op;
 }
 
 // A slice of a stack in the host's memory (pass/host_offloader.c makes these asynchronous) is a copy, not work.
@@ -468,22 +485,22 @@ static void list_placed(Simulation *simulation, const EmuPlan *plan) {
 
 // An asynchronous start costs the device nothing now; the flight is recorded until its done waits for it.
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
-    int64_t end = simulation->now, op = -1;
     if (find_placed(simulation, start)) return HLO_SUCCESS;
     const HloInstruction *inner = emu_synchronous_instruction(start);
     const bool is_copy = start->opcode == HLO_OP_COPY_START || is_host_slice(start);
+    Flight flight = {.start = start, .end = simulation->now, .op = -1, .is_copy = is_copy};
     if (is_p2p(start, HLO_OP_SEND)) HLO_TRY(emu_mail_send(simulation->mail, start, runs_once(simulation)));
     const bool moves = hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_copy;
-    const bool pipelined = !simulation->program->module->is_scheduled && moves && is_pipelined(simulation, start);
+    flight.is_pipelined = !simulation->program->module->is_scheduled && moves && is_pipelined(simulation, start);
     if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_p2p(start, HLO_OP_SEND))
-        HLO_TRY(start_transfer(simulation, start, pipelined, &end, &op));
+        HLO_TRY(start_transfer(simulation, start, &flight));
     else if (is_copy)
-        start_copy(simulation, start, pipelined, &end, &op);
+        start_copy(simulation, start, &flight);
     else if (start->opcode == HLO_OP_ASYNC_START)
         HLO_TRY(run_computation(simulation, start->called[0]));
     // On chips whose cores take part in every transfer, nothing runs in parallel to it.
-    if (!simulation->program->topology->chip.overlaps_collectives && !is_copy) await(simulation, end, false, op);
-    hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end, op, is_copy, pipelined}));
+    if (!simulation->program->topology->chip.overlaps_collectives && !is_copy) await(simulation, &flight);
+    hlo_vector_push(simulation->program->arena, &simulation->flights, flight);
     return HLO_SUCCESS;
 }
 
@@ -501,7 +518,7 @@ static void await_message(Simulation *simulation, const HloInstruction *done) {
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         const Flight *flight = &simulation->flights.items[i];
         if (is_p2p(flight->start, HLO_OP_SEND) && HLO_ATTRIBUTES(flight->start, Transfer)->channel_id == channel)
-            await(simulation, flight->end, false, flight->op);
+            await(simulation, flight);
     }
 }
 
@@ -509,6 +526,7 @@ static void await_message(Simulation *simulation, const HloInstruction *done) {
 static void bound_iteration(Loop *loop, const Flight *flight, int64_t now) {
     assert(loop);
     const int64_t least = flight->end - now;
+    loop->longest_late = hlo_larger(loop->longest_late, emu_add(least, flight->late));
     if (least <= loop->longest) return;
     loop->longest = least;
     loop->longest_op = flight->op;
@@ -522,7 +540,7 @@ static HloStatus begin_placed(Simulation *simulation, int64_t number) {
         Placed *placed = &loop->placed.items[i];
         if (placed->after != number) continue;
         Flight flight = {.start = placed->start, .is_pipelined = true};
-        HLO_TRY(start_transfer(simulation, placed->start, true, &flight.end, &flight.op));
+        HLO_TRY(start_transfer(simulation, placed->start, &flight));
         placed->has_begun = true;
         if (placed->needed >= 0)
             bound_iteration(loop, &flight, placed->needed);
@@ -546,8 +564,7 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
         if (simulation->flights.items[i].is_pipelined)
             bound_iteration(simulation->loop, &simulation->flights.items[i], simulation->now);
         else
-            await(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy,
-                  simulation->flights.items[i].op);
+            await(simulation, &simulation->flights.items[i]);
         simulation->flights.items[i] = simulation->flights.items[--simulation->flights.count];
         break;
     }
@@ -578,6 +595,7 @@ static void finish_iteration(Simulation *simulation, Loop *loop) {
         is_copy = true;
     }
     wait_until(simulation, emu_add(loop->start, least), is_copy, op);
+    note_delay(loop, loop->longest_late - (simulation->now - loop->start), is_copy);
     const int32_t body = loop->loop->called[1]->id;
     if (loop->extra_bytes <= simulation->program->extra_bytes[body]) return;
     simulation->program->extra_bytes[body] = loop->extra_bytes;
@@ -697,19 +715,19 @@ static HloStatus run_control(Simulation *simulation, const HloInstruction *instr
 // Runs one kernel of the plan according to its kind.
 static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
     const HloInstruction *root = kernel->members[0];
-    int64_t end = simulation->now, op = -1;
+    Flight flight = {.start = root, .end = simulation->now, .op = -1, .is_copy = kernel->kind == EMU_OP_HOST_COPY};
     switch (kernel->kind) {
         case EMU_OP_CONTROL: return run_control(simulation, root);
         case EMU_OP_COLLECTIVE:
-            HLO_TRY(start_transfer(simulation, root, false, &end, &op));
-            await(simulation, end, false, op);
+            HLO_TRY(start_transfer(simulation, root, &flight));
+            await(simulation, &flight);
             return HLO_SUCCESS;
         case EMU_OP_COLLECTIVE_START:
         case EMU_OP_TRANSFER_START: return begin_flight(simulation, root);
         case EMU_OP_DONE: return end_flight(simulation, root);
         case EMU_OP_HOST_COPY:
-            start_copy(simulation, root, false, &end, &op);
-            await(simulation, end, true, op);
+            start_copy(simulation, root, &flight);
+            await(simulation, &flight);
             return HLO_SUCCESS;
         default: run_kernel(simulation, kernel); return HLO_SUCCESS;
     }
@@ -1172,29 +1190,4 @@ void emu_report_free(EmuReport *report) {
     if (!report) return;
     hlo_arena_free(report->arena);
     hlo_free(report);
-}
-
-// The order of make_mesh where JAX would make a mesh (with several slices the hybrid one, across the first axis that
-// they divide); else the order of jax.devices().
-HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *ids_out) {
-    assert(topology && count >= 0 && ids_out);
-    int64_t total, dcn[EMU_MAX_MESH_AXES], inner[EMU_MAX_MESH_AXES];
-    HLO_FAIL_IF(count > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has at most %d axes", EMU_MAX_MESH_AXES);
-    HLO_TRY(emu_mesh_positions(topology, sizes, count, &total));
-    HloStatus status = NULL;
-    int64_t across = 0;
-    while (across < count && sizes[across] % topology->slice_count) across++;
-    if (topology->slice_count > 1 && total == topology->device_count && across < count) {
-        for (int64_t i = 0; i < count; i++) {
-            dcn[i] = i == across ? topology->slice_count : 1;
-            inner[i] = sizes[i] / dcn[i];
-        }
-        status = emu_mesh_order_hybrid(topology, inner, dcn, count, false, ids_out);
-    } else {
-        status = emu_mesh_order(topology, sizes, count, false, ids_out);
-    }
-    if (hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED) return status;
-    for (int64_t i = 0; status && i < total; i++) ids_out[i] = topology->devices[i].id;
-    hlo_status_free(status);
-    return HLO_SUCCESS;
 }

@@ -29,6 +29,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "emulator/emulator.h"
 #include "hlo/base/memory.h"
 
 // Everything about one placement.
@@ -465,4 +466,29 @@ bool emu_mesh_ring_order(const EmuTopology *topology, const int64_t *sizes, int6
         ids_out[place] = chip;  // with one device a chip its number is the device's id
     }
     return true;
+}
+
+// The order of make_mesh where JAX would make a mesh (with several slices the hybrid one, across the first axis that
+// they divide); else the order of jax.devices().
+HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *ids_out) {
+    assert(topology && count >= 0 && ids_out);
+    int64_t total, dcn[EMU_MAX_MESH_AXES], inner[EMU_MAX_MESH_AXES];
+    HLO_FAIL_IF(count > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has at most %d axes", EMU_MAX_MESH_AXES);
+    HLO_TRY(emu_mesh_positions(topology, sizes, count, &total));
+    HloStatus status = NULL;
+    int64_t across = 0;
+    while (across < count && sizes[across] % topology->slice_count) across++;
+    if (topology->slice_count > 1 && total == topology->device_count && across < count) {
+        for (int64_t i = 0; i < count; i++) {
+            dcn[i] = i == across ? topology->slice_count : 1;
+            inner[i] = sizes[i] / dcn[i];
+        }
+        status = emu_mesh_order_hybrid(topology, inner, dcn, count, false, ids_out);
+    } else {
+        status = emu_mesh_order(topology, sizes, count, false, ids_out);
+    }
+    if (hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED) return status;
+    for (int64_t i = 0; status && i < total; i++) ids_out[i] = topology->devices[i].id;
+    hlo_status_free(status);
+    return HLO_SUCCESS;
 }
