@@ -274,28 +274,38 @@ Test(cpu_window, selects_as_the_definition_does) {
 typedef struct PooledRows {
     int64_t rows, length;
     CpuWindowDim window;
+    int64_t beside;  // numbers of one position, whose windows are side by side
 } PooledRows;
 
 static const PooledRows kPooled[] = {
     // They tile their row: side by side, with gaps between them, dilated, one row, long rows.
-    {301, 28, {2, 2, 0, 0, 1, 1}},
-    {701, 5, {5, 5, 0, 0, 1, 1}},
-    {997, 12, {2, 4, 0, 0, 1, 1}},
-    {501, 9, {2, 3, 0, 0, 1, 2}},
-    {333, 8, {1, 2, 0, 0, 1, 1}},
-    {1, 64, {2, 2, 0, 0, 1, 1}},
-    {3, 6000, {3, 3, 0, 0, 1, 1}},
-    {1500, 7, {7, 7, 0, 0, 1, 1}},
+    {301, 28, {2, 2, 0, 0, 1, 1}, 1},
+    {701, 5, {5, 5, 0, 0, 1, 1}, 1},
+    {997, 12, {2, 4, 0, 0, 1, 1}, 1},
+    {501, 9, {2, 3, 0, 0, 1, 2}, 1},
+    {333, 8, {1, 2, 0, 0, 1, 1}, 1},
+    {1, 64, {2, 2, 0, 0, 1, 1}, 1},
+    {3, 6000, {3, 3, 0, 0, 1, 1}, 1},
+    {1500, 7, {7, 7, 0, 0, 1, 1}, 1},
     // They do not: a rest, overlaps, padding of either or no side, which a window may consist of.
-    {97, 29, {2, 2, 0, 0, 1, 1}},
-    {97, 28, {3, 2, 0, 1, 1, 1}},
-    {97, 28, {3, 2, 1, 0, 1, 1}},
-    {97, 28, {2, 2, 0, 2, 1, 1}},
-    {97, 28, {2, 2, 2, 0, 1, 1}},
-    {97, 28, {3, 4, 0, 0, 1, 2}},
-    {97, 28, {2, 1, 0, 0, 1, 3}},
-    {97, 28, {2, 2, -2, 2, 1, 1}},
-    {97, 28, {2, 2, 0, 0, 2, 1}},
+    {97, 29, {2, 2, 0, 0, 1, 1}, 1},
+    {97, 28, {3, 2, 0, 1, 1, 1}, 1},
+    {97, 28, {3, 2, 1, 0, 1, 1}, 1},
+    {97, 28, {2, 2, 0, 2, 1, 1}, 1},
+    {97, 28, {2, 2, 2, 0, 1, 1}, 1},
+    {97, 28, {3, 4, 0, 0, 1, 2}, 1},
+    {97, 28, {2, 1, 0, 0, 1, 3}, 1},
+    {97, 28, {2, 2, -2, 2, 1, 1}, 1},
+    {97, 28, {2, 2, 0, 0, 2, 1}, 1},
+    // Several numbers at each position, in more than one block: overlaps, padding, cuts, gaps, windows of padding.
+    {3, 40, {2, 1, 0, 0, 1, 1}, 33},
+    {3, 40, {3, 1, 1, 1, 1, 1}, 33},
+    {1, 700, {3, 1, 2, 0, 1, 1}, 3},
+    {3, 40, {2, 1, -3, -1, 1, 2}, 33},
+    {3, 40, {2, 1, 5, 5, 1, 3}, 33},
+    {5, 20, {2, 2, 0, 1, 1, 1}, 35},
+    {5, 20, {2, 1, 1, 0, 2, 1}, 35},
+    {2, 5, {9, 1, 4, 4, 1, 1}, 300},
 };
 static const CpuReduceOp kPoolings[] = {CPU_REDUCE_ADD, CPU_REDUCE_MAXIMUM, CPU_REDUCE_MINIMUM};
 
@@ -308,21 +318,23 @@ static double pooled(CpuReduceOp op, double a, double b) {
 
 static double pooled_window(const PooledRows *p, CpuReduceOp op, HloType type, const char *in, int64_t row, int64_t o,
                             double init) {
+    const int64_t beside = p->beside, number = o % beside;
     double sum = init;
+    o /= beside;
     for (int64_t k = 0; k < p->window.size; k++) {
         const int64_t at = o * p->window.stride + k * p->window.window_dilation - p->window.padding_low;
         if (at < 0 || at % p->window.base_dilation || at / p->window.base_dilation >= p->length) continue;
-        sum = pooled(op, sum, get(type, in, row * p->length + at / p->window.base_dilation));
+        sum = pooled(op, sum, get(type, in, (row * p->length + at / p->window.base_dilation) * beside + number));
     }
     return sum;
 }
 
 static void check_pooled(const PooledRows *p, CpuReduceOp op, HloType type, double init) {
     static const double kSpecial[] = {0.0, -0.0, NAN, -0.0};
-    const int64_t windows = windows_along(&p->window, p->length), total = p->rows * p->length,
-                  width = hlo_type_bytes(type);
-    const int64_t in_sizes[2] = {p->rows, p->length}, out_sizes[2] = {p->rows, windows};
-    const CpuWindowDim dims[2] = {{1, 1, 0, 0, 1, 1}, p->window};
+    const int64_t beside = p->beside, along = windows_along(&p->window, p->length), windows = along * beside,
+                  total = p->rows * p->length * beside, width = hlo_type_bytes(type);
+    const int64_t in_sizes[3] = {p->rows, p->length, beside}, out_sizes[3] = {p->rows, along, beside};
+    const CpuWindowDim dims[3] = {{1, 1, 0, 0, 1, 1}, p->window, {1, 1, 0, 0, 1, 1}};
     char *in = hlo_allocate_aligned((size_t)(total * width)),
          *out = hlo_allocate_aligned((size_t)(p->rows * windows * width)), start[8];
     for (int64_t i = 0; i < total; i++) {
@@ -331,7 +343,7 @@ static void check_pooled(const PooledRows *p, CpuReduceOp op, HloType type, doub
         put(type, in, i, special ? kSpecial[number == 2 ? 2 : (number + 3) % 2] : number);
     }
     put(type, start, 0, init);
-    cr_assert_null(cpu_reduce_window(pool, type, op, 2, in_sizes, out_sizes, dims, start, out, in));
+    cr_assert_null(cpu_reduce_window(pool, type, op, 3, in_sizes, out_sizes, dims, start, out, in));
     for (int64_t i = 0; i < p->rows * windows; i++) {
         const double want = pooled_window(p, op, type, in, i / windows, i % windows, init), got = get(type, out, i);
         cr_assert(isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want),
@@ -353,4 +365,14 @@ Test(cpu_window, pools_rows_of_any_length) {
                         check_pooled(&kPooled[w], kPoolings[op], types[t], inits[i]);
         close_pool();
     }
+}
+
+// An array without elements whose padding has windows: they are the initial value.
+Test(cpu_window, pools_an_array_without_elements, .init = open_pool, .fini = close_pool) {
+    const int64_t in_sizes[3] = {3, 4, 0}, out_sizes[3] = {3, 3, 5};
+    const CpuWindowDim dims[3] = {{1, 1, 0, 0, 1, 1}, {2, 1, 0, 0, 1, 1}, {2, 1, 3, 3, 1, 1}};
+    const float init = 7, in = 0;
+    float out[45];
+    cr_assert_null(cpu_reduce_window(pool, HLO_F32, CPU_REDUCE_ADD, 3, in_sizes, out_sizes, dims, &init, out, &in));
+    for (int i = 0; i < 45; i++) cr_assert_eq(out[i], 7);
 }

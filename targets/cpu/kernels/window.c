@@ -13,9 +13,9 @@
 //     4 5 6  ->  dimension 0:     11 13 15 ->  dimension 1:    24 28
 //     7 8 9      add the element below         add the right neighbour
 //
-// A pass sees the array as [outer][length][inner]: if there are inner elements, whole stretches of `inner` elements are
-// combined at once (pass_over_inner), else neighbouring windows are (pass_over_windows). Intermediate results are in
-// two stages of scratch memory, used alternately.
+// A pass sees the array as [outer][length][inner]. Neighbouring windows are combined at once if there are no inner
+// elements or the stride is 1 (pass_over_windows), else whole stretches of `inner` elements are (pass_over_inner).
+// Intermediate results are in two stages of scratch memory, used alternately.
 //
 // The input element under position k of window o (source_of): position p = o stride + k window_dilation - padding_low;
 // with a base dilation d only multiples of d are elements, and element p / d is read.
@@ -51,11 +51,6 @@ static int64_t source_of(const CpuWindowDim *dim, int64_t in_length, int64_t o, 
     return source < in_length ? source : -1;
 }
 
-// Writes `count` copies of one element.
-static void fill_identity(char *out, const char *identity, int64_t count, int width) {
-    for (int64_t i = 0; i < count; i++) memcpy(out + i * width, identity, (size_t)width);
-}
-
 // Combines neighbours in the inner dimensions as vectors; a unit is one window of one outer index.
 static void pass_over_inner(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
@@ -73,7 +68,7 @@ static void pass_over_inner(void *argument, int64_t begin, int64_t end, int work
             sum = sum ? out : in + source * bytes;
         }
         if (sum && sum != out) memcpy(out, sum, (size_t)bytes);
-        if (!sum) fill_identity(out, job->identity, job->inner, job->width);
+        if (!sum) cpu_fill_run(out, job->identity, job->inner, job->width);
     }
 }
 
@@ -82,8 +77,8 @@ static void pass_over_inner(void *argument, int64_t begin, int64_t end, int work
 static void covered(const PassJob *job, int64_t k, int64_t *low, int64_t *high) {
     const int64_t shift = job->dim.padding_low - k * job->dim.window_dilation, stride = job->dim.stride;
     const int64_t last = job->in_length - 1 + shift;
-    *low = shift > 0 ? hlo_divide_up(shift, stride) : 0;
-    *high = last < 0 ? 0 : last / stride + 1;
+    *low = shift <= 0 ? 0 : stride == 1 ? shift : hlo_divide_up(shift, stride);  // divisions take some time
+    *high = last < 0 ? 0 : stride == 1 ? last + 1 : last / stride + 1;
     if (*high > job->out_length) *high = job->out_length;
 }
 
@@ -99,46 +94,83 @@ static void gather_row(const PassJob *job, char *to, const char *from, int64_t c
         cpu_copy_run(to, 1, from, stride, count, job->width);
 }
 
-// Combines neighbouring windows of one row as vectors. A first position that all windows have is copied instead of
-// combined with the identity.
-static void pass_over_row(const PassJob *job, char *out, const char *in) {
-    enum { kBlock = 256 };
-    const int width = job->width;
-    _Alignas(64) char gathered[kBlock * 16];
-    int64_t low, high, k = 0;
-    covered(job, 0, &low, &high);
-    if (low == 0 && high == job->out_length)
-        gather_row(job, out, in + source_of(&job->dim, job->in_length, 0, k++) * width, high);
-    else
-        fill_identity(out, job->identity, job->out_length, width);
-    for (; k < job->dim.size; k++) {
-        covered(job, k, &low, &high);
-        for (int64_t o = low; o < high; o += kBlock) {
-            const int64_t n = high - o < kBlock ? high - o : kBlock;
-            const char *source = in + source_of(&job->dim, job->in_length, o, k) * width;
-            if (job->dim.stride != 1) {
-                gather_row(job, gathered, source, n);
-                source = gathered;
-            }
-            job->combine(out + o * width, out + o * width, source, NULL, n, 0);
-        }
-    }
+// Windows of a row that are combined at once, so that all of their positions are in the caches.
+enum { kBlock = 512, kLongBlock = 2048 };
+
+static int64_t block_size(const PassJob *job) {
+    return job->dim.stride == 1 ? kLongBlock : kBlock;
 }
 
-// Does this for a dimension without inner elements; a unit is `joined` rows, or those that are left.
+// Combines windows [first, end) of one row as vectors. A position that is the first of all of them is read where it is,
+// or copied, instead of combined with the identity.
+static void pass_over_block(const PassJob *job, int64_t first, int64_t end, char *out, const char *in) {
+    assert(first < end && end - first <= block_size(job));
+    const int width = job->width;
+    _Alignas(64) char gathered[kBlock * 16];
+    char *const block = out + first * width;
+    const char *sum = NULL;
+    for (int64_t k = 0; k < job->dim.size; k++) {
+        int64_t low, high;
+        covered(job, k, &low, &high);
+        if (low < first) low = first;
+        if (high > end) high = end;
+        if (low >= high) continue;
+        const bool all = low == first && high == end, starts = !sum && all;
+        const char *source = in + source_of(&job->dim, job->in_length, low, k) * width;
+        if (job->dim.stride != 1) {
+            char *const to = starts ? block : gathered;
+            gather_row(job, to, source, high - low);
+            source = to;
+        }
+        if (!sum && !all) cpu_fill_run(block, job->identity, end - first, width);
+        if (sum && sum != block && !all) memcpy(block, sum, (size_t)((end - first) * width));
+        if (starts) {
+            sum = source;
+            continue;
+        }
+        char *const to = out + low * width;
+        job->combine(to, sum && all ? sum : to, source, NULL, high - low, 0);
+        sum = block;
+    }
+    if (!sum) cpu_fill_run(block, job->identity, end - first, width);
+    if (sum && sum != block) memcpy(block, sum, (size_t)((end - first) * width));
+}
+
+// Returns the blocks of the longest rows.
+static int64_t blocks_of(const PassJob *job) {
+    return hlo_divide_up(job->joined * job->out_length, block_size(job));
+}
+
+// Does this for a dimension without inner elements; a unit is one block of `joined` rows, or of those that are left.
 static void pass_over_windows(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const PassJob *job = argument;
+    const int64_t blocks = blocks_of(job), size = block_size(job);
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t first = unit * job->joined, left = job->outer - first;
-        const int64_t rows = left < job->joined ? left : job->joined;
+        const int64_t first = unit / blocks * job->joined, left = job->outer - first;
+        const int64_t rows = left < job->joined ? left : job->joined, at = unit % blocks * size;
         PassJob row = *job;
         row.in_length *= rows;
         row.out_length *= rows;
-        pass_over_row(&row, job->out + first * job->out_length * job->width,
-                      job->in + first * job->in_length * job->width);
+        const int64_t next = at + size < row.out_length ? at + size : row.out_length;
+        if (at < next)
+            pass_over_block(&row, at, next, job->out + first * job->out_length * job->width,
+                            job->in + first * job->in_length * job->width);
     }
+}
+
+// Counts the inner elements as ones of this dimension where windows are side by side, as their positions then are.
+static void flatten_inner(PassJob *job) {
+    const CpuWindowDim *d = &job->dim;
+    const int64_t padding = d->padding_low < 0 ? -d->padding_low : d->padding_low;
+    if (d->stride != 1 || d->base_dilation != 1) return;
+    if (padding > INT64_MAX / 4 / job->inner || d->window_dilation > INT64_MAX / 4 / job->inner / d->size) return;
+    job->in_length *= job->inner;
+    job->out_length *= job->inner;
+    job->dim.padding_low *= job->inner;
+    job->dim.window_dilation *= job->inner;
+    job->inner = 1;
 }
 
 // Returns how many rows to treat as one long row: windows that tile their row lie over the next one as they do over
@@ -165,16 +197,18 @@ static bool is_scan(const PassJob *job, bool *reverse) {
 // linear rather than quadratic time.
 static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType register_type, CpuReduceOp op) {
     bool reverse;
+    if (job->inner == 0) return HLO_SUCCESS;
     if (is_scan(job, &reverse))
         return cpu_scan(pool, register_type, op, reverse, job->outer, job->in_length, job->inner, job->identity,
                         job->out, job->in);
     const int64_t work = job->outer * job->out_length * job->inner * job->dim.size;
     CpuPool *use = work < 32768 ? NULL : pool;
+    flatten_inner(job);
     if (job->inner == 1 && job->dim.base_dilation == 1) {
         job->joined = joined_rows(job);
-        cpu_pool_parallel_for_grain(use, hlo_divide_up(job->outer, job->joined),
-                                    16384 / (job->joined * job->out_length * job->dim.size + 1) + 1, pass_over_windows,
-                                    job);
+        const int64_t blocks = blocks_of(job), windows = job->joined * job->out_length / blocks;
+        cpu_pool_parallel_for_grain(use, hlo_divide_up(job->outer, job->joined) * blocks,
+                                    16384 / (windows * job->dim.size + 1) + 1, pass_over_windows, job);
     } else
         cpu_pool_parallel_for_grain(use, job->outer * job->out_length, 16384 / (job->inner * job->dim.size + 1) + 1,
                                     pass_over_inner, job);
@@ -235,12 +269,11 @@ static HloStatus run_passes(const Passes *p, const char *in, const char **result
 
 // Computes out = narrowed (init op result).
 static void finish(const Passes *p, const void *init, char *out, const char *result, int64_t count) {
-    enum { kBlock = 512 };
     _Alignas(64) char inits[kBlock * 16], sums[kBlock * 16];
     const int width = cpu_register_form_bytes(p->register_type), out_width = hlo_type_bytes(p->type);
     char register_init[16];
     cpu_widen(p->kernels, p->type, register_init, init, 1);
-    fill_identity(inits, register_init, kBlock, width);
+    cpu_fill_run(inits, register_init, kBlock, width);
     for (int64_t i = 0; i < count; i += kBlock) {
         const int64_t n = count - i < kBlock ? count - i : kBlock;
         cpu_pair_kernel(p->kernels, p->register_type, p->op)(sums, inits, result + i * width, NULL, n, 0);
