@@ -530,6 +530,10 @@ Test(cpu_elementwise, selections_of_any_length) {
                 cr_assert_eq(wide_out[i], choice[i] ? wide_x[i] : wide_y[i], "64 bits: %d of %d, set %d", i, n, set);
             }
             cr_assert(out[n] == 42 && wide_out[n] == 42, "%d elements, set %d", n, set);
+            kernels_of(set)->operation[CPU_OP_SELECT][CPU_REGISTER_C64](wide_out, choice, wide_y, wide_x, n, 0);
+            for (int i = 0; i < n; i++)
+                cr_assert_eq(wide_out[i], choice[i] ? wide_y[i] : wide_x[i], "c64: %d of %d, set %d", i, n, set);
+            cr_assert_eq(wide_out[n], 42, "%d elements of c64, set %d", n, set);
         }
 }
 

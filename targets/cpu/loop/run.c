@@ -151,6 +151,12 @@ static void *run_expand(const Frame *frame, const CpuLoopValue *value) {
         return dst;
     }
     const int64_t each = frame->kept_count ? frame->full_count / frame->kept_count : 0;
+    const int number = cpu_loop_move_width(value->width);
+    CpuSpreadKernel *spread = each <= CPU_MOVE_MOST && number >= 0 ? frame->loop->moves->spread[number][each] : NULL;
+    if (spread) {
+        spread(dst, source, frame->kept_count);
+        return dst;
+    }
     for (int64_t i = 0; i < frame->kept_count; i++)
         cpu_fill_run(dst + i * each * value->width, source + i * value->width, each, value->width);
     return dst;
