@@ -109,6 +109,51 @@ static const PairCase pairs[] = {
     // bug: the product of starts and strides was not expected to overflow.
     STAYS(X("f32[2]") "  a = f32[1] slice(x), slice={[1:2:9223372036854775807]}\n  ROOT r = f32[0] slice(a), "
                       "slice={[1:1]}\n"),
+    // A remainder beside a quotient, and not a scalar's, nor alone.
+    {XY("s32[4]") "  q = s32[4] divide(x, y)\n  m = s32[4] remainder(x, y)\n  ROOT r = s32[4] xor(q, m)\n",
+     XY("s32[4]") "  q = s32[4] divide(x, y)\n  a = s32[4] multiply(q, y)\n  m = s32[4] subtract(x, a)\n"
+                  "  ROOT r = s32[4] xor(q, m)\n"},
+    {XY("u8[4]") "  q = u8[4] divide(x, y)\n  m = u8[4] remainder(x, y)\n  ROOT r = u8[4] xor(q, m)\n",
+     XY("u8[4]") "  q = u8[4] divide(x, y)\n  a = u8[4] multiply(q, y)\n  m = u8[4] subtract(x, a)\n"
+                 "  ROOT r = u8[4] xor(q, m)\n"},
+    STAYS(XY("s32[]") "  q = s32[] divide(x, y)\n  m = s32[] remainder(x, y)\n  ROOT r = s32[] xor(q, m)\n"),
+    STAYS(XY("s32[4]") "  ROOT m = s32[4] remainder(x, y)\n"),
+    STAYS(XY("f32[4]") "  q = f32[4] divide(x, y)\n  m = f32[4] remainder(x, y)\n  ROOT r = f32[4] add(q, m)\n"),
+    // Signed numbers by powers of two.
+    {X("s32[4]") "  a = s32[] constant(8)\n  b = s32[4] broadcast(a), dimensions={}\n  ROOT r = s32[4] divide(x, b)\n",
+     X("s32[4]") "  c = s32[] constant(31)\n  d = s32[4] broadcast(c), dimensions={}\n"
+                 "  e = s32[4] shift-right-arithmetic(x, d)\n"
+                 "  f = s32[] constant(29)\n  g = s32[4] broadcast(f), dimensions={}\n"
+                 "  h = s32[4] shift-right-logical(e, g)\n  i = s32[4] add(x, h)\n"
+                 "  j = s32[] constant(3)\n  k = s32[4] broadcast(j), dimensions={}\n"
+                 "  ROOT r = s32[4] shift-right-arithmetic(i, k)\n"},
+    {X("s8[4]") "  a = s8[] constant(64)\n  b = s8[4] broadcast(a), dimensions={}\n  ROOT r = s8[4] remainder(x, b)\n",
+     X("s8[4]") "  c = s8[] constant(7)\n  d = s8[4] broadcast(c), dimensions={}\n"
+                "  e = s8[4] shift-right-arithmetic(x, d)\n"
+                "  f = s8[] constant(2)\n  g = s8[4] broadcast(f), dimensions={}\n"
+                "  h = s8[4] shift-right-logical(e, g)\n  i = s8[4] add(x, h)\n"
+                "  j = s8[] constant(63)\n  k = s8[4] broadcast(j), dimensions={}\n"
+                "  l = s8[4] and(i, k)\n  ROOT r = s8[4] subtract(l, h)\n"},
+    STAYS(X("s32[]") "  a = s32[] constant(8)\n  ROOT r = s32[] divide(x, a)\n"),
+    STAYS(X("s32[4]") "  a = s32[] constant(-8)\n  b = s32[4] broadcast(a), dimensions={}\n"
+                      "  ROOT r = s32[4] divide(x, b)\n"),
+    // The larger of two numbers by a select, and the tests of an argmax.
+    {XY("s32[4]") "  p = pred[4] compare(x, y), direction=GT\n  ROOT r = s32[4] select(p, x, y)\n",
+     XY("s32[4]") "  ROOT r = s32[4] maximum(x, y)\n"},
+    {XY("pred[4]") "  p = pred[4] compare(x, y), direction=LE\n  ROOT r = pred[4] select(p, y, x)\n",
+     XY("pred[4]") "  ROOT r = pred[4] maximum(y, x)\n"},
+    {XY("u8[4]") "  p = pred[4] compare(x, y), direction=GE\n  ROOT r = u8[4] select(p, y, x)\n",
+     XY("u8[4]") "  ROOT r = u8[4] minimum(y, x)\n"},
+    STAYS(XY("f32[4]") "  p = pred[4] compare(x, y), direction=GT\n  ROOT r = f32[4] select(p, x, y)\n"),
+    STAYS(XY("s32[]") "  p = pred[] compare(x, y), direction=GT\n  ROOT r = s32[] select(p, x, y)\n"),
+    {XY("f32[4]") "  p = pred[4] compare(x, y), direction=GT\n  q = pred[4] compare(y, x), direction=EQ\n"
+                  "  ROOT r = pred[4] or(q, p)\n",
+     XY("f32[4]") "  ROOT r = pred[4] compare(x, y), direction=GE\n"},
+    {XY("s32[4]") "  p = pred[4] compare(x, y), direction=LT\n  q = pred[4] compare(x, y), direction=EQ\n"
+                  "  ROOT r = pred[4] or(p, q)\n",
+     XY("s32[4]") "  ROOT r = pred[4] compare(x, y), direction=LE\n"},
+    STAYS(XY("s32[4]") "  p = pred[4] compare(x, y), direction=LT\n  q = pred[4] compare(x, y), direction=NE\n"
+                       "  ROOT r = pred[4] or(p, q)\n"),
 };
 
 CaseList(pass_pairs, rewrites) {
@@ -162,4 +207,23 @@ Test(pass_pairs, maps_of_one_op_and_scatters_of_nothing) {
     check_pass("algebraic-simplifier,dce", before.data, after.data);
     hlo_text_free(&before);
     hlo_text_free(&after);
+}
+
+// Quotients and remainders at the ends of their types: by 0 and -1, of the least number, by powers of two.
+Test(pass_pairs, quotients_at_the_ends) {
+    static const char *const types[] = {"s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"};
+    for (size_t t = 0; t < HLO_COUNT_OF(types); t++)
+        for (int power = 1; power < 7; power++) {
+            HloText text = {0};
+            const char *type = types[t];
+            hlo_text_format(&text,
+                            "HloModule m\n\nENTRY main {\n  x = %s[64] parameter(0)\n  y = %s[64] parameter(1)\n"
+                            "  c = %s[] constant(%d)\n  p = %s[64] broadcast(c), dimensions={}\n"
+                            "  q = %s[64] divide(x, y)\n  m = %s[64] remainder(x, y)\n"
+                            "  d = %s[64] divide(x, p)\n  e = %s[64] remainder(x, p)\n"
+                            "  ROOT r = (%s[64], %s[64], %s[64], %s[64]) tuple(q, m, d, e)\n}\n",
+                            type, type, type, 1 << power, type, type, type, type, type, type, type, type, type);
+            for (uint64_t seed = 0; seed < 8; seed++) check_same_at_the_ends("simplify", text.data, seed);
+            hlo_text_free(&text);
+        }
 }

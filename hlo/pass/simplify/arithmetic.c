@@ -10,6 +10,8 @@
 
 #include "hlo/pass/simplify/simplify.h"
 
+enum { MOST_USERS = 64 };  // of a value, among which a rule looks for another op
+
 // Predicates of the rules on the type of an instruction's result.
 static bool is_float(const HloInstruction *i) {
     return hlo_type_is_float(i->shape->type);
@@ -248,6 +250,60 @@ static HloInstruction *divide_by_power(HloInstruction *i) {
     return hlo_pass_binary(i, HLO_OP_SHIFT_RIGHT_LOGICAL, i->operands[0], integers_like(i, power));
 }
 
+// What is added to a negative x, so that a shift by k rounds its quotient up as a division does: 2^k - 1, and 0 to
+// others.
+static HloInstruction *rounding_of(const HloInstruction *i, HloInstruction *x, int power) {
+    const int bits = hlo_type_info(i->shape->type)->bits;
+    HloInstruction *signs = hlo_pass_binary(i, HLO_OP_SHIFT_RIGHT_ARITHMETIC, x, integers_like(i, bits - 1));
+    return hlo_pass_binary(i, HLO_OP_SHIFT_RIGHT_LOGICAL, signs, integers_like(i, bits - power));
+}
+
+// The k of a signed division by 2^k that shifts replace, or -1. Not of scalars, which analyses of indices and of device
+// numbers follow through divisions, nor of iotas (divide_iota() in order.c).
+static int signed_power(const HloInstruction *i) {
+    const bool replaced = hlo_type_kind(i->shape->type) == HLO_KIND_SIGNED &&
+                          hlo_type_info(i->shape->type)->bits >= 8 && i->shape->rank > 0 &&
+                          i->operands[0]->opcode != HLO_OP_IOTA;
+    const int power = replaced ? power_of_two(i->operands[1]) : -1;
+    return power > 0 ? power : -1;
+}
+
+// x / 2^k = (x + (x < 0 ? 2^k - 1 : 0)) >> k for signed x.
+static HloInstruction *divide_signed_by_power(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DIVIDE));
+    const int power = signed_power(i);
+    if (power < 0) return NULL;
+    HloInstruction *x = i->operands[0];
+    HloInstruction *sum = hlo_pass_binary(i, HLO_OP_ADD, x, rounding_of(i, x, power));
+    return hlo_pass_binary(i, HLO_OP_SHIFT_RIGHT_ARITHMETIC, sum, integers_like(i, power));
+}
+
+// The same of the remainder, which has the sign of x.
+static HloInstruction *remainder_of_signed_by_power(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REMAINDER));
+    const int power = signed_power(i);
+    if (power < 0) return NULL;
+    HloInstruction *x = i->operands[0], *rounding = rounding_of(i, x, power);
+    HloInstruction *sum = hlo_pass_binary(i, HLO_OP_ADD, x, rounding);
+    HloInstruction *low = hlo_pass_binary(i, HLO_OP_AND, sum, integers_like(i, (INT64_C(1) << power) - 1));
+    return hlo_pass_binary(i, HLO_OP_SUBTRACT, low, rounding);
+}
+
+// x rem y = x - x / y * y where the quotient is computed anyway, modulo the width also for a y of 0 (quotient -1) or
+// -1.
+static HloInstruction *remainder_beside_quotient(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REMAINDER));
+    HloInstruction *x = i->operands[0], *y = i->operands[1];
+    if (!is_integer(i) || hlo_type_info(i->shape->type)->bits < 8 || i->shape->rank == 0) return NULL;
+    const HloInstruction *shorter = x->users.count < y->users.count ? x : y;
+    for (int64_t u = 0; u < shorter->users.count && u < MOST_USERS; u++) {
+        HloInstruction *quotient = shorter->users.items[u];
+        if (quotient->opcode != HLO_OP_DIVIDE || quotient->operands[0] != x || quotient->operands[1] != y) continue;
+        return hlo_pass_binary(i, HLO_OP_SUBTRACT, x, hlo_pass_binary(i, HLO_OP_MULTIPLY, quotient, y));
+    }
+    return NULL;
+}
+
 // x / 2^k = x * 2^-k: both are the nearest number to the same value, as long as 2^-k is a normal number.
 static HloInstruction *divide_by_float_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DIVIDE));
@@ -362,8 +418,11 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_DIVIDE, divide_one},
     {HLO_OP_DIVIDE, divide_twice},
     {HLO_OP_DIVIDE, divide_by_power},
+    {HLO_OP_DIVIDE, divide_signed_by_power},
     {HLO_OP_DIVIDE, divide_by_float_power},
     {HLO_OP_REMAINDER, remainder_by_power},
+    {HLO_OP_REMAINDER, remainder_of_signed_by_power},
+    {HLO_OP_REMAINDER, remainder_beside_quotient},
     {HLO_OP_NEGATE, undone},
     {HLO_OP_ABS, idempotent},
     {HLO_OP_CEIL, idempotent},

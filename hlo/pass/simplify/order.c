@@ -244,6 +244,38 @@ static HloInstruction *select_of_equal(HloInstruction *i) {
     return direction_of(predicate) == NE ? yes : NULL;
 }
 
+// select(a > b, a, b) = max(a, b), and likewise for the minimum. Not for floats, whose maximum is NaN with a NaN on
+// either side; nor for scalars, as targets know an argmax by the select in its computation.
+static HloInstruction *select_of_larger(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SELECT));
+    const HloInstruction *predicate = i->operands[0];
+    HloInstruction *yes = i->operands[1], *no = i->operands[2];
+    if (predicate->opcode != HLO_OP_COMPARE || !hlo_simplify_is_exact(i) || i->shape->rank == 0) return NULL;
+    const Direction direction = direction_of(predicate);
+    const bool more = direction == GT || direction == GE, less = direction == LT || direction == LE;
+    const bool same = predicate->operands[0] == yes && predicate->operands[1] == no;
+    const bool swapped = predicate->operands[0] == no && predicate->operands[1] == yes;
+    if (!(more || less) || !(same || swapped)) return NULL;
+    return hlo_pass_binary(i, more == same ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM, yes, no);
+}
+
+// a > b or a == b is a >= b, for all types: with a NaN neither holds. Not for scalars, as above.
+static HloInstruction *more_or_equal(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_OR));
+    for (int k = 0; k < 2; k++) {
+        const HloInstruction *order = i->operands[k], *equality = i->operands[1 - k];
+        if (i->shape->rank == 0 || order->opcode != HLO_OP_COMPARE || equality->opcode != HLO_OP_COMPARE) continue;
+        if (!is_natural(order) || !is_natural(equality) || direction_of(equality) != EQ) continue;
+        const Direction direction = direction_of(order);
+        HloInstruction *a = order->operands[0], *b = order->operands[1];
+        const bool same = equality->operands[0] == a && equality->operands[1] == b;
+        const bool swapped = equality->operands[0] == b && equality->operands[1] == a;
+        if ((direction != GT && direction != LT) || !(same || swapped)) continue;
+        return hlo_pass_compare(i, a, b, direction == GT ? GE : LE);
+    }
+    return NULL;
+}
+
 // min(max(x, low), high) and max(min(x, high), low) are clamps if low <= high. The sign of float zeros may depend on
 // the order of operands.
 static HloInstruction *two_bounds(HloInstruction *i) {
@@ -351,6 +383,8 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_AND, join_bounds},
     {HLO_OP_OR, join_bounds},
     {HLO_OP_SELECT, select_of_equal},
+    {HLO_OP_SELECT, select_of_larger},
+    {HLO_OP_OR, more_or_equal},
     {HLO_OP_MAXIMUM, two_bounds},
     {HLO_OP_MINIMUM, two_bounds},
     {HLO_OP_MAXIMUM, crossed_bounds},
