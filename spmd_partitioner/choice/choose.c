@@ -20,6 +20,7 @@
 // padding set to the identity where it would be summed (spmd_mask_reduced), and the op's clone on local shapes with its
 // results defined (spmd_emit_by_factors).
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "hlo/analysis/loop.h"
@@ -236,15 +237,16 @@ static int64_t operand_cost(const Choice *choice, int32_t tensor, const SpmdShar
 }
 
 // Bytes to reshard operands to what the factors require, to exchange the halos of windows, and to reshard results from
-// what the factors give to what the plan wants.
-static int64_t sent_cost(const Choice *choice, const SpmdAxes *factors) {
+// what the factors give to what the plan wants. Once the sum reaches `limit`, what is left is not added: the search for
+// paths takes most of the time of partitioning.
+static int64_t sent_cost(const Choice *choice, const SpmdAxes *factors, int64_t limit) {
     const SpmdRule *rule = choice->rule;
     SpmdPartitioner *partitioner = choice->partitioner;
     int64_t cost = 0;
     const SpmdOp *row = spmd_op(rule->op->opcode);
     if (choice->windows && row->moved) cost = spmd_add_bytes(cost, row->moved(partitioner, rule, factors));
     SpmdAtomSet partial = spmd_partial_axes(rule, factors);
-    for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
+    for (int32_t t = 0; t < spmd_rule_tensors(rule) && cost < limit; t++) {
         if (!choice->now[t]) continue;
         SpmdSharding *wanted =
             spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
@@ -261,12 +263,19 @@ static void consider(Choice *choice, SpmdAxes *factors) {
     int64_t count = choice->rule->factors.count;
     spmd_rule_resolve(choice->rule, choice->partitioner->mesh, factors);
     HloArenaMark mark = hlo_arena_mark(choice->partitioner->arena);
-    int64_t cost = spmd_add_bytes(work_cost(choice, factors), sent_cost(choice, factors));
+    const int64_t limit = choice->best ? choice->best_cost : INT64_MAX;
+    int64_t cost = work_cost(choice, factors);
+    if (cost < limit) cost = spmd_add_bytes(cost, sent_cost(choice, factors, limit - cost));
     hlo_arena_reset(choice->partitioner->arena, mark);
     assert(cost >= 0); /* bytes and work */
     if (choice->best && cost >= choice->best_cost) return;
     choice->best = hlo_arena_copy(choice->partitioner->arena, factors, (size_t)count * sizeof(*factors));
     choice->best_cost = cost;
+}
+
+// What a candidate must send less than that sends a part of what `factors` send.
+static int64_t part_of_sent(const Choice *choice, const SpmdAxes *factors, double part) {
+    return (int64_t)ceil(part * (double)sent_cost(choice, factors, INT64_MAX));
 }
 
 // Whether a factor can take axes that make `shards` parts of it, evenly or at all.
@@ -336,7 +345,7 @@ static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
     const SpmdSharding *wanted = choice->now[spmd_rule_result(rule, 0)];
     const bool scatters = (spmd_sharding_used(wanted) & spmd_partial_axes(rule, factors)) != 0;
     const bool leaves = !scatters && spmd_only_leaves(rule->op);
-    const double most = (scatters ? 0.9 : 0.6) * (double)sent_cost(choice, factors);
+    int64_t most = -1;  // not needed where there is no other factor
     for (int32_t from = 0; from < (int32_t)rule->factors.count; from++) {
         if (rule->factors.items[from].kind != SPMD_REDUCE || !factors[from].count) continue;
         for (int32_t to = 0; to < (int32_t)rule->factors.count; to++) {
@@ -345,7 +354,8 @@ static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
             SpmdAxes *moved = hlo_arena_copy(choice->partitioner->arena, factors, bytes);
             spmd_axes_append(&moved[to], &factors[from]);
             moved[from] = (SpmdAxes){0};
-            if ((double)sent_cost(choice, moved) < most) consider(choice, moved);
+            if (most < 0) most = part_of_sent(choice, factors, scatters ? 0.9 : 0.6);
+            if (sent_cost(choice, moved, most) < most) consider(choice, moved);
         }
     }
 }
@@ -383,7 +393,7 @@ static void consider_contracted(Choice *choice, const SpmdAxes *factors) {
     const SpmdMesh *mesh = choice->partitioner->mesh;
     const size_t bytes = (size_t)rule->factors.count * sizeof(*factors);
     if (!spmd_is_product(rule->op)) return;
-    const double most = 0.9 * (double)sent_cost(choice, factors);
+    int64_t most = -1;
     for (int32_t from = 0; from < (int32_t)rule->factors.count; from++) {
         const bool free = rule->factors.items[from].kind == SPMD_PASS && !is_batch(rule, from);
         if (!free || !factors[from].count || !has_elsewhere(choice, from, spmd_axes_set(&factors[from]))) continue;
@@ -394,7 +404,8 @@ static void consider_contracted(Choice *choice, const SpmdAxes *factors) {
             SpmdAxes *moved = hlo_arena_copy(choice->partitioner->arena, factors, bytes);
             spmd_axes_append(&moved[to], &factors[from]);
             moved[from] = (SpmdAxes){0};
-            if ((double)sent_cost(choice, moved) < most) consider(choice, moved);
+            if (most < 0) most = part_of_sent(choice, factors, 0.9);
+            if (sent_cost(choice, moved, most) < most) consider(choice, moved);
         }
     }
 }
@@ -478,7 +489,7 @@ static Choice choice_of(SpmdPartitioner *partitioner, const SpmdRule *rule, bool
 int64_t spmd_factors_cost(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     KnownForms known;
     const Choice choice = choice_of(partitioner, rule, false, &known);
-    return sent_cost(&choice, factors);
+    return sent_cost(&choice, factors, INT64_MAX);
 }
 
 // The search is small because axes are few: each tensor leads once with the sharding that it has, and the cheapest
