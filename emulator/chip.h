@@ -52,9 +52,11 @@ typedef struct EmuChip {
     // Cycles of a core in which the vector unit puts what a position of a window reads, a register of eight features
     // with the batch in the lanes, where the systolic array finds it.
     double gather_cycles;
-    // Cycles of a copy into another layout, for each register of 1024 elements: of the smaller and of the larger of its
-    // two arrays, as padded; and of the larger, where both are in HBM and another dimension comes into the lanes.
-    double copy_least_cycles, copy_most_cycles, copy_turn_cycles;
+    // Cycles of a copy into another layout, for each register of 1024 elements. Where the same dimension stays in the
+    // lanes: of the larger of its two arrays, as padded. Where another one comes there: of the smaller and of the
+    // larger array, and more of the larger if both are in HBM.
+    double copy_same_cycles, copy_least_cycles, copy_most_cycles, copy_turn_cycles;
+    int64_t copy_offload_bytes;  // of the smaller array in HBM, from which on a SparseCore makes the copy; 0: none does
     // Memory.
     int64_t hbm_bytes_per_device;
     int64_t hbm_reserved_bytes_per_device;
@@ -80,8 +82,9 @@ typedef struct EmuChip {
     int64_t op_picoseconds;               // once per kernel
     int64_t collective_picoseconds;       // once per collective
     int64_t collective_step_picoseconds;  // once per step of a ring
-    int64_t ramp_dimension;        // below this size of a matrix product, memory and compute overlap only in part
-    int64_t overlaps_collectives;  // 0: a collective occupies the core
+    int64_t ramp_bytes;                   // of a product, that move before or after it; 0: an eighth of the scoped VMEM
+    double batch_ramp;                    // the least share of memory's or matrix time that a batch of products exposes
+    int64_t overlaps_collectives;         // 0: a collective occupies the core
 } EmuChip;
 
 // The generations of chips.def, in its order.

@@ -27,8 +27,9 @@ typedef struct Sum {
     EmuKernelCosts costs;
     EmuBodies *bodies;
     EmuCost cost;
-    double largest_product;  // multiplications of the largest matrix product, for the ramp
-    bool gathers;            // positions of windows, in cycles that are those of whole kernels
+    bool has_product;  // of the matrix unit
+    bool has_batch;    // of such products
+    bool gathers;      // positions of windows, in cycles that are those of whole kernels
 } Sum;
 
 const char *emu_bound_name(EmuBound bound) {
@@ -52,11 +53,12 @@ static double vector_elements(const EmuChip *chip, const HloShape *shape) {
     return (double)emu_padded_bytes(chip, shape) * 8 / bits * parts;
 }
 
-double emu_copy_cycles(const EmuChip *chip, const HloShape *from, const HloShape *to, bool turns) {
+double emu_copy_cycles(const EmuChip *chip, const HloShape *from, const HloShape *to, EmuCopyKind kind) {
     assert(chip && from && to);
     const double registers = 1024, a = vector_elements(chip, from) / registers,
                  b = vector_elements(chip, to) / registers;
-    const double most = chip->copy_most_cycles + (turns ? chip->copy_turn_cycles : 0);
+    if (!kind.turns) return chip->copy_same_cycles * fmax(a, b);
+    const double most = chip->copy_most_cycles + (kind.in_hbm ? chip->copy_turn_cycles : 0);
     return chip->copy_least_cycles * fmin(a, b) + most * fmax(a, b);
 }
 
@@ -68,11 +70,12 @@ static void add_product(Sum *sum, const HloInstruction *instruction) {
     sum->gathers |= gathering > 0;
     const EmuProduct product = emu_product_of(sum->chip, instruction);
     const double multiplications = product.batch * product.rows * product.depth * product.columns;
+    sum->has_batch |= product.is_divided;
     const double flops = product.flops > 0 ? product.flops : 2 * multiplications;
     sum->cost.matrix_flops += flops * (hlo_type_is_complex(instruction->shape->type) ? 4 : 1);
     if (is_convolution && emu_convolution_of(instruction).is_depthwise) return;
     sum->cost.matrix_seconds += emu_product_seconds(sum->chip, &product);
-    if (multiplications / product.batch > sum->largest_product) sum->largest_product = multiplications / product.batch;
+    sum->has_product |= multiplications > 0;
 }
 
 // Combinations for one result along one dimension of a window. Short windows are combined element by element. Long
@@ -462,13 +465,15 @@ static double moving_seconds(const EmuChip *chip, const EmuKernel *kernel, const
 // moved while the other is used [RT: iteration bounds of 32 products, 1 to 3 MB a block on v5e and v5p, 2 to 7 on v6e].
 #define BLOCKS_IN_VMEM 8
 
-// The share of the shorter of memory and matrix time of a product that does not overlap: measured (ramp_dimension in
-// chips.def), or that of the first block that is read and the last one that is written.
-static double ramp_of(const EmuChip *chip, const EmuCost *cost, double largest_product) {
-    if (chip->ramp_dimension > 0) return fmin(1, (double)chip->ramp_dimension / cbrt(largest_product));
-    const double block = (double)chip->vmem_scoped_bytes_per_core / BLOCKS_IN_VMEM;
+// The share of the shorter of memory and matrix time of a product that does not overlap: that of the first block that
+// is read and the last one that is written (measured, or from the size of VMEM), and more between the products of a
+// batch.
+static double ramp_of(const EmuChip *chip, const EmuCost *cost, bool has_batch) {
+    const double block =
+        chip->ramp_bytes > 0 ? (double)chip->ramp_bytes : (double)chip->vmem_scoped_bytes_per_core / BLOCKS_IN_VMEM;
     const double moved = cost->read_bytes + cost->written_bytes;
-    return moved > block ? block / moved : moved > 0;
+    const double ramp = moved > block ? block / moved : moved > 0;
+    return has_batch ? fmax(ramp, chip->batch_ramp) : ramp;
 }
 
 // Whether a kernel only gives data another name.
@@ -502,7 +507,7 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelC
     }
     // A block that does not stay on the chip until it is needed again is read again.
     cost->read_bytes = fmax(cost->read_bytes, cost->moved_bytes - cost->written_bytes);
-    const bool is_product = sum.largest_product > 0;
+    const bool is_product = sum.has_product;
     double narrow_seconds;
     const double memory_seconds = moving_seconds(chip, kernel, cost, resident, is_product, &narrow_seconds);
     const double vector_seconds = fmax(cost->vector_operations / vector_rate(chip), narrow_seconds);
@@ -516,7 +521,7 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelC
                                                      : EMU_BOUND_VECTOR;
     if (is_product && !sum.gathers) {
         const double shorter = fmin(cost->matrix_seconds, fmax(narrow_seconds, memory_seconds));
-        cost->ramp = ramp_of(chip, cost, sum.largest_product);
+        cost->ramp = ramp_of(chip, cost, sum.has_batch);
         if (cost->ramp > 0) seconds += cost->ramp * shorter;  // 0 times an infinite time is NaN
     }
     assert(seconds >= 0 && cost->read_bytes >= 0 && cost->written_bytes >= 0);  // also: none is NaN

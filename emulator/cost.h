@@ -93,9 +93,14 @@ HLO_EXPORT double emu_convolution_vector_operations(const EmuChip *chip, const H
 // the roles of rows and columns swapped where that is less.
 HLO_EXPORT double emu_product_seconds(const EmuChip *chip, const EmuProduct *product);
 
-// Cycles of the vector unit that a copy of an array from one layout into another takes. `turns`: both arrays are in
-// HBM, and another dimension comes into the lanes. Between arrays in VMEM copies cost next to nothing, and are none.
-HLO_EXPORT double emu_copy_cycles(const EmuChip *chip, const HloShape *from, const HloShape *to, bool turns);
+// How a copy of an array into another layout moves it.
+typedef struct EmuCopyKind {
+    bool turns;   // another dimension comes into the lanes
+    bool in_hbm;  // both arrays are in HBM
+} EmuCopyKind;
+
+// Cycles of the vector unit that such a copy takes. Between arrays in VMEM copies cost next to nothing, and are none.
+HLO_EXPORT double emu_copy_cycles(const EmuChip *chip, const HloShape *from, const HloShape *to, EmuCopyKind kind);
 
 // The author's cost estimate of a custom call: the `cost_estimate` of a Pallas kernel's backend_config.
 typedef struct EmuCallEstimate {

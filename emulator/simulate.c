@@ -241,7 +241,7 @@ static void count_recomputed(EmuReport *report, const EmuKernel *kernel, double 
 // Adds copies of a kernel's arrays into other layouts, which run before it or after it.
 static void add_copies(EmuCost *cost, const EmuChip *chip, EmuCopies copies) {
     const double rate = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency / (double)chip->devices_per_chip;
-    if (copies.cycles <= 0) return;
+    if (copies.cycles <= 0 && copies.bytes <= 0) return;
     const double seconds = fmax(copies.bytes / rate, copies.cycles / chip->clock_hz);
     cost->read_bytes += copies.bytes;
     cost->picoseconds = emu_add(cost->picoseconds, emu_add(chip->op_picoseconds, emu_picoseconds(seconds)));

@@ -31,6 +31,13 @@ static void mark_results(EmuLiveness *liveness) {
     }
 }
 
+// Whether units beside the cores make a copy, which then only takes memory's time.
+static bool is_offloaded(const EmuChip *chip, const EmuLive *live) {
+    const int64_t least = chip->copy_offload_bytes;
+    return least > 0 && !live->in_vmem && emu_padded_bytes(chip, live->copied) >= least &&
+           emu_padded_bytes(chip, live->buffer.shape) >= least;
+}
+
 // Notes the copies for the kernels that need them: what is read or written in HBM beside the kernel's own, and the time
 // of the vector unit. A kernel counts the array itself, which only the copying reads (or writes, of a result): the copy
 // is written and read beside that, if it is in HBM.
@@ -44,8 +51,9 @@ static void note_copies(EmuLiveness *liveness) {
         EmuCopies *copies = &program->copies[liveness->plan->kernels[live->first].members[0]->id];
         const HloShape *from = live->copied, *to = live->buffer.shape;
         if (!live->in_vmem) copies->bytes += 2 * (double)live->buffer.bytes;
-        const bool turns = !live->in_vmem && !emu_same_lanes(liveness->arena, liveness->chip, from, to);
-        copies->cycles += emu_copy_cycles(liveness->chip, from, to, turns);
+        const EmuCopyKind kind = {.turns = !emu_same_lanes(liveness->arena, liveness->chip, from, to),
+                                  .in_hbm = !live->in_vmem};
+        if (!is_offloaded(liveness->chip, live)) copies->cycles += emu_copy_cycles(liveness->chip, from, to, kind);
     }
 }
 

@@ -128,6 +128,32 @@ Test(emulator_convolutions, bug_positions_are_gathered_at_the_speed_of_v6e) {
     }
 }
 
+// bug: on v7 copies into other layouts cost nothing: convolutions of images took 0.1 to 0.5 of libtpu's time.
+// SparseCores make copies of large results, which take only the time of their bytes.
+Test(emulator_convolutions, bug_copies_cost_nothing_on_v7) {
+    static const struct {
+        const char *text;
+        double microseconds;  // the estimated cycles of kernels and copies over the clock
+    } times[] = {
+        {CONVOLUTION("bf16", "16,224,224,3", "7,7,3,64", "16,112,112,64", "size=7x7 stride=2x2 pad=2_3x2_3", FORWARD),
+         445.7},
+        {CONVOLUTION("bf16", "32,224,224,3", "16,16,3,768", "32,14,14,768", "size=16x16 stride=16x16", FORWARD), 242.4},
+        {CONVOLUTION("bf16", "16,32,32,160", "3,3,160,160", "16,32,32,160", SAME3, FORWARD), 32.8},
+    };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        EmuReport *report = simulated(times[i].text, "tpu7x-2");
+        const double ratio = (double)report->step_picoseconds / 1e6 / times[i].microseconds;
+        cr_expect(ratio > 0.65 && ratio < 1.15, "row %zu: %.2f of the time", i, ratio);
+        emu_report_free(report);
+    }
+    // 256 MB of a stem's results: as long as they take to be written, copied and read at HBM's rate, and no longer.
+    EmuReport *report =
+        simulated(CONVOLUTION("f32", "64,112,112,64", "1,1,64,64", "64,112,112,64", "size=1x1", FORWARD), "tpu7x-2");
+    const double bytes = 64.0 * 112 * 112 * 128 * 4;
+    cr_expect_lt((double)report->step_picoseconds / 1e12, 6 * bytes / 3.2e12);
+    emu_report_free(report);
+}
+
 // bug: what a kernel reads was not put where its result will be, although the result is copied there after the kernel.
 Test(emulator_convolutions, bug_operands_are_where_copied_results_will_be) {
     EmuReport *report =

@@ -171,7 +171,7 @@ CaseList(emulator_pod_xml, calibrated_values_arrive) {
         {"op.ns", "2.5", offsetof(EmuChip, op_picoseconds), true, 2500},
         {"collective.ns", "1e3", offsetof(EmuChip, collective_picoseconds), true, 1e6},
         {"collective.step_ns", "1e12", offsetof(EmuChip, collective_step_picoseconds), true, 1e15},
-        {"mxu.ramp", "512", offsetof(EmuChip, ramp_dimension), true, 512},
+        {"mxu.ramp", "512", offsetof(EmuChip, ramp_bytes), true, 512},
     };
     return cr_make_param_array(Calibrated, cases, sizeof(cases) / sizeof(cases[0]));
 }
