@@ -21,14 +21,15 @@ HloStatus cli_trial_run(CliContext *context, const HloModule *module, const CliT
                                        .shards = options->shards,
                                        .shard_count = options->shard_count,
                                        .machine = prices ? &machine : NULL,
-                                       .async = emu_topology_overlaps(options->topology)},
+                                       .async = emu_topology_overlaps(options->topology) && !options->is_synchronous},
                               .is_per_device = per_device,
                               .is_verified = true};
     if (per_device && (options->mesh.count || options->shard_count))
         return cli_usage_error(
             context, "%s: the program is that of one device already: no --mesh or --shard changes it", module->name);
     cli_mesh_describe(context, module, &options->mesh, &trial->mesh, &trial->mesh_source);
-    const EmuOptions emulation = {.mesh = trial->mesh, .mesh_source = trial->mesh_source};
+    const EmuOptions emulation = {
+        .mesh = trial->mesh, .mesh_source = trial->mesh_source, .kernel_costs = options->kernel_costs};
     return advice_trial_run(module, &compile, options->topology, &emulation, &trial->result);
 }
 

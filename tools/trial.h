@@ -14,6 +14,8 @@ typedef struct CliTrialOptions {
     CliMesh mesh;               // without axes: the program's own
     const char *const *shards;  // values of --shard
     int64_t shard_count;
+    EmuKernelCosts kernel_costs;
+    bool is_synchronous;  // collectives stay whole, also where the slice overlaps them
 } CliTrialOptions;
 
 // Its result. Free with cli_trial_free().

@@ -63,6 +63,7 @@ typedef struct Misfit {
     CliContext *context;
     const CliProgram *program;
     const EmuTopology *slice;
+    EmuKernelCosts kernel_costs;
     RemedyVector remedies;
 } Misfit;
 
@@ -74,21 +75,31 @@ static void add_remedy(Misfit *misfit, const char *what, const EmuReport *report
     hlo_vector_push(misfit->context->arena, &misfit->remedies, remedy);
 }
 
+// What the command line says counts on other slices too.
+static CliTrialOptions trial_options(const Misfit *misfit, const EmuTopology *topology, CliMesh mesh) {
+    const SpmdOptions *spmd = &misfit->program->compile.spmd;
+    return (CliTrialOptions){.topology = topology,
+                             .mesh = mesh,
+                             .shards = spmd->shards,
+                             .shard_count = spmd->shard_count,
+                             .kernel_costs = misfit->kernel_costs,
+                             .is_synchronous = cli_flag(misfit->context, "sync")};
+}
+
 // The program on another slice. One that was written whole is partitioned anew, as `emulate` does it there.
 static void try_slice(Misfit *misfit, const EmuTopology *topology) {
     const CliProgram *program = misfit->program;
     if (program->was_partitioned) {
         EmuReport *report = NULL;
-        hlo_status_free(emu_simulate(program->per_device, topology, NULL, &report));
+        const EmuOptions options = {.kernel_costs = misfit->kernel_costs};
+        hlo_status_free(emu_simulate(program->per_device, topology, &options, &report));
         if (report) add_remedy(misfit, topology->name, report);
         emu_report_free(report);
         return;
     }
     const SpmdOptions *spmd = &program->compile.spmd;
-    const CliTrialOptions options = {.topology = topology,
-                                     .mesh = {spmd->mesh, spmd->mesh_axis_count, program->device_count},
-                                     .shards = spmd->shards,
-                                     .shard_count = spmd->shard_count};
+    const CliTrialOptions options =
+        trial_options(misfit, topology, (CliMesh){spmd->mesh, spmd->mesh_axis_count, program->device_count});
     CliTrial trial = {0};
     hlo_status_free(cli_trial_run(misfit->context, program->original, &options, &trial));
     if (trial.result.report) add_remedy(misfit, topology->name, trial.result.report);
@@ -123,10 +134,8 @@ static void try_meshes(Misfit *misfit) {
             EmuTopology *topology = slice_of(context, &misfit->slice->chip, mesh.devices * times);
             SpmdMeshAxis *axes = hlo_arena_copy(context->arena, mesh.axes, sizeof(*axes) * (size_t)mesh.count);
             axes[i].size *= times;
-            const CliTrialOptions options = {.topology = topology,
-                                             .mesh = {axes, mesh.count, mesh.devices * times},
-                                             .shards = program->compile.spmd.shards,
-                                             .shard_count = program->compile.spmd.shard_count};
+            const CliTrialOptions options =
+                trial_options(misfit, topology, (CliMesh){axes, mesh.count, mesh.devices * times});
             CliTrial trial = {0};
             if (topology) status = cli_trial_run(context, program->original, &options, &trial);
             if (status && !told) {
@@ -148,9 +157,10 @@ static void try_meshes(Misfit *misfit) {
 }
 
 // What would make a program fit is tried, not guessed.
-static void try_remedies(CliContext *context, const CliProgram *program, const EmuTopology *slice, EmuReport *report) {
+static void try_remedies(CliContext *context, const CliProgram *program, const EmuTopology *slice, EmuKernelCosts costs,
+                         EmuReport *report) {
     if (!emu_report_out_of_memory(report)) return;
-    Misfit misfit = {.context = context, .program = program, .slice = slice};
+    Misfit misfit = {.context = context, .program = program, .slice = slice, .kernel_costs = costs};
     cli_progress(context, "trying other slices");
     try_meshes(&misfit);
     try_generations(&misfit);
@@ -218,7 +228,7 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     if (simulated && strncmp(hlo_status_message(simulated), "fault '", 7) == 0)
         return hlo_status_annotate(simulated, "--fault");
     HLO_TRY(simulated);
-    try_remedies(context, program, topology, report);
+    try_remedies(context, program, topology, options.kernel_costs, report);
     HloStatus status = write_results(context, topology, report);
     emu_report_free(report);
     return status;

@@ -154,7 +154,10 @@ static HloStatus add_rows(Sweep *sweep, const char *pattern) {
 
 static HloStatus run_row(Sweep *sweep, Row *row) {
     if (find_cached(sweep, row)) return HLO_SUCCESS;
-    const CliTrialOptions options = {row->topology, row->mesh, sweep->shards.items, sweep->shards.count};
+    const CliTrialOptions options = {.topology = row->topology,
+                                     .mesh = row->mesh,
+                                     .shards = sweep->shards.items,
+                                     .shard_count = sweep->shards.count};
     CliTrial trial;
     sweep->context->stage = CLI_STAGE_PROGRAM;
     HloStatus status = cli_trial_run(sweep->context, sweep->module, &options, &trial);
