@@ -330,6 +330,11 @@ static int32_t set_aside_by_exchanges(SpmdConsequences *consequences, int32_t nu
     return -1;
 }
 
+// How much larger a dimension is with the padding that makes `parts` equal parts of it.
+static double padded_share(int64_t size, int64_t parts) {
+    return (double)spmd_shard_size(size, parts) * (double)parts / (double)size;
+}
+
 int32_t spmd_set_aside_dim(SpmdConsequences *consequences, int32_t number, SpmdAxes *wanted) {
     const SpmdNode *node = &consequences->plan->nodes.items[number];
     if (node->rule && spmd_op(node->rule->op->opcode)->exchanges)
@@ -342,19 +347,23 @@ int32_t spmd_set_aside_dim(SpmdConsequences *consequences, int32_t number, SpmdA
     const SpmdAtomSet atoms = spmd_axes_set(&axes);
     const double shards = (double)spmd_axes_product(mesh, &axes), share = 1 - 1 / shards;
     const double bytes = spmd_part_bytes(consequences, spmd_node_array(consequences, node, 0), atoms) * share;
-    SpmdCosts *costs = consequences->plan->costs;
-    const double saved = spmd_transfer_price(costs, SPMD_TRANSFER_GATHER, atoms, bytes) -
-                         spmd_transfer_price(costs, SPMD_TRANSFER_EXCHANGE, atoms, bytes / shards);
+    double padded = 0;
     int32_t best = -1;
     for (int32_t d = 0; d < made->sharding->rank; d++) {
         const SpmdAxes all = with_axes(made, d, &axes);
-        const bool even = made->shape->dims[d] % spmd_axes_product(mesh, &all) == 0;
-        if (!even || !may_have(consequences, node, d, &axes)) continue;
+        if (!may_have(consequences, node, d, &axes)) continue;
         if (spmd_dim_of_factor(&node->rule->tensors[0], node->rule->tensors[result].dims[d].items[0]) < 0) continue;
-        if (best < 0 || made->shape->dims[d] > made->shape->dims[best]) best = d;
+        const double more = padded_share(made->shape->dims[d], spmd_axes_product(mesh, &all));
+        if (best >= 0 && (more > padded || (more == padded && made->shape->dims[d] <= made->shape->dims[best])))
+            continue;
+        best = d;
+        padded = more;
     }
     if (best < 0) return -1;
     *wanted = with_axes(made, best, &axes);
+    SpmdCosts *costs = consequences->plan->costs;
+    const double saved = spmd_transfer_price(costs, SPMD_TRANSFER_GATHER, atoms, bytes) -
+                         spmd_transfer_price(costs, SPMD_TRANSFER_EXCHANGE, atoms, bytes * padded / shards);
     const double runs = spmd_runs(consequences, node->rule->op->parent);
     return runs * saved + spmd_consequences(consequences, number, node->arrays[result], best, &axes) > 0 ? best : -1;
 }
