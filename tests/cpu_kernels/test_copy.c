@@ -169,6 +169,29 @@ Test(cpu_copy, few_rows_in_each_of_many_groups) {
     }
 }
 
+// Runs of any number of words that fit a vector, any number of times, at odd addresses, and nothing beside them.
+static void check_repeated(const CpuMoveKernels *moves, int64_t words, int64_t times) {
+    const int64_t bytes = words * times * 4;
+    unsigned char *in = hlo_allocate((size_t)words * 4 + 1), *out = hlo_allocate((size_t)bytes + 2);
+    for (int64_t i = 0; i < words * 4; i++) in[1 + i] = (unsigned char)random_below(256);
+    memset(out, 9, (size_t)bytes + 2);
+    moves->repeat(out + 1, in + 1, words, times);
+    for (int64_t i = 0; i < times; i++)
+        cr_assert_eq(memcmp(out + 1 + i * words * 4, in + 1, (size_t)words * 4), 0, "%lld words, time %lld of %lld",
+                     (long long)words, (long long)i, (long long)times);
+    cr_assert(out[0] == 9 && out[bytes + 1] == 9);
+    hlo_free(in);
+    hlo_free(out);
+}
+
+Test(cpu_copy, runs_of_words_are_repeated) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        const CpuMoveKernels *moves = cpu_isa_move_kernels((CpuFeatures)set);
+        for (int64_t words = 1; words <= moves->repeat_words; words++)
+            for (int64_t times = 0; times < 400; times += times < 70 ? 1 : 41) check_repeated(moves, words, times);
+    }
+}
+
 // Every other element and reversed ones are copied as vectors, beside steps that are not.
 Test(cpu_copy, runs_of_any_steps) {
     enum { kMost = 70, kWidest = 16, kCentre = 4 * kMost };

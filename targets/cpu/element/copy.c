@@ -178,20 +178,21 @@ void cpu_copy_rows(int64_t count, int64_t bytes, void *target, int64_t to_stride
 }
 
 // Sets byte i of the pattern to the number of the byte that it comes from, for as many rows as fit a vector. Returns
-// their number.
+// their number. It is called for each group of rows, which may be few.
 static int64_t reversal_pattern(uint8_t *pattern, int64_t length, int width, bool backward) {
-    const int64_t bytes = length * width;
-    int64_t rows = 0;
-    for (int64_t at = 0; at + bytes <= CPU_SHUFFLE_BYTES; at += bytes, rows++)
-        for (int64_t i = 0; i < length; i++)
-            for (int64_t byte = 0; byte < width; byte++)
-                pattern[at + i * width + byte] = (uint8_t)(byte + (backward ? CPU_SHUFFLE_BYTES - at - bytes + i * width
-                                                                            : at + bytes - (i + 1) * width));
+    const int64_t bytes = length * width, rows = CPU_SHUFFLE_BYTES / bytes;
+    uint8_t *next = pattern;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t from = backward ? CPU_SHUFFLE_BYTES - (row + 1) * bytes : (row + 1) * bytes - width;
+        for (int64_t i = 0; backward && i < bytes; i++) *next++ = (uint8_t)from++;
+        for (int64_t i = 0; !backward && i < length; i++, from -= width)
+            for (int byte = 0; byte < width; byte++) *next++ = (uint8_t)(from + byte);
+    }
     return rows;
 }
 
-// Vectors begin at rows from which a whole vector is inside of the arrays. The last rows are copied one by one, over
-// what the last vector wrote for less than a row.
+// Vectors begin at rows from which a whole vector is inside of the arrays. The last rows go by vectors of their own,
+// over what the one before wrote for less than a row.
 bool cpu_copy_reversed_rows(const CpuMoveKernels *moves, int64_t count, int64_t length, int width, void *target,
                             const void *source, int64_t step, int64_t stride) {
     enum { kFewest = 4 };
@@ -208,8 +209,14 @@ bool cpu_copy_reversed_rows(const CpuMoveKernels *moves, int64_t count, int64_t 
     const char *from = source;
     moves->shuffle(to, each * bytes, backward ? from + bytes - CPU_SHUFFLE_BYTES : from - (length - 1) * width,
                    each * row_step, pattern, vectors);
-    for (int64_t i = vectors * each; i < count; i++)
-        cpu_copy_run(to + i * bytes, 1, from + i * row_step, step, length, width);
+    for (int64_t i = vectors * each, rows; i < count; i += rows) {
+        rows = count - i < each ? count - i : each;
+        const int64_t first = i * row_step - (backward ? (rows - 1) * bytes : bytes - width), size = rows * bytes;
+        char whole[CPU_SHUFFLE_BYTES] = {0}, turned[CPU_SHUFFLE_BYTES];
+        memcpy(backward ? whole + CPU_SHUFFLE_BYTES - size : whole, from + first, (size_t)size);
+        moves->shuffle(turned, 0, whole, 0, pattern, 1);
+        memcpy(to + i * bytes, turned, (size_t)size);
+    }
     return true;
 }
 

@@ -96,19 +96,45 @@ static inline Lanes remainders(Lanes numbers, uint32_t length) {
     return numbers;
 }
 
+// Stores the vectors of whole periods; the number of a period's vectors is a constant, so that they stay in registers.
+// Returns the words stored.
+__attribute__((always_inline)) static inline int64_t repeat_period(char *to, const Lanes *vectors, int64_t period,
+                                                                   int64_t count) {
+    int64_t at = 0;
+    for (; at + period * kLanes <= count; at += period * kLanes)
+        for (int64_t p = 0; p < period; p++) memcpy(to + (at + p * kLanes) * 4, &vectors[p], sizeof vectors[p]);
+    return at;
+}
+
+// The elements of a vector come again after as many vectors as the run has words, but for its factors of two. The last
+// vector, if less than a whole one is left, overlaps that before it.
 static void repeat_words(void *target, const void *from, int64_t words, int64_t times) {
     char *to = target;
-    assert(words > 0 && words <= kLanes);
+    assert(words > 0 && words <= kLanes && times >= 0);
     const uint32_t length = (uint32_t)words, shift = kLanes % length;
-    const Lanes run = FIRST_WORDS(from, words);
-    Lanes lanes = remainders(kNumbers, length);
-    int64_t left = words * times;
-    for (; left >= kLanes; left -= kLanes, to += sizeof run) {
-        const Lanes elements = PERMUTED(run, lanes);
-        memcpy(to, &elements, sizeof elements);
+    const Lanes run = FIRST_WORDS(from, words), first = remainders(kNumbers, length);
+    const int64_t count = words * times, period = words >> __builtin_ctz(length);
+    if (count < kLanes) {
+        PUT_FIRST_WORDS(to, count, PERMUTED(run, first));
+        return;
+    }
+    Lanes vectors[kLanes], lanes = first;
+    for (int64_t p = 0; p < period; p++) {
+        vectors[p] = PERMUTED(run, lanes);
         lanes = reduced(lanes + shift, length);
     }
-    PUT_FIRST_WORDS(to, left, PERMUTED(run, lanes));
+    int64_t at;
+    switch (period) {
+        case 1: at = repeat_period(to, vectors, 1, count); break;
+        case 3: at = repeat_period(to, vectors, 3, count); break;
+        case 5: at = repeat_period(to, vectors, 5, count); break;
+        case 7: at = repeat_period(to, vectors, 7, count); break;
+        default: at = repeat_period(to, vectors, period, count);
+    }
+    for (int64_t p = 0; at + kLanes <= count; at += kLanes, p++) memcpy(to + at * 4, &vectors[p], sizeof vectors[p]);
+    if (at == count) return;
+    const Lanes last = PERMUTED(run, reduced(first + (length - shift), length));
+    memcpy(to + (count - kLanes) * 4, &last, sizeof last);
 }
 
 #define REPEAT_KERNEL repeat_words, .repeat_words = kLanes
