@@ -3,6 +3,7 @@
 // temporaries in VMEM (vmem.c) or in the memory of results that are made later, as XLA's buffer assignment does.
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "emulator/layout/layout.h"
 #include "emulator/layout/stored.h"
@@ -66,7 +67,7 @@ bool *emu_liveness_aliased_results(const EmuLiveness *liveness) {
     return aliased;
 }
 
-// The memory of a result, and the temporaries that have been put there.
+// The memory of a result, and the temporaries that have been put there: the first one that is made is the first.
 typedef struct Room {
     const EmuLive *result;
     EmuLiveVector guests;
@@ -81,15 +82,37 @@ static int compare_sizes(const void *left, const void *right) {
            (a->buffer.instruction->id < b->buffer.instruction->id);
 }
 
+// The number of guests that are made no later than at `time`.
+static int64_t guests_until(const Room *room, int64_t time) {
+    int64_t low = 0, high = room->guests.count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (room->guests.items[middle]->first <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// No two guests are alive at the same time: of those that are made before the end of another buffer, the last one is
+// the last to go.
 static bool has_room(const Room *room, const EmuLive *live) {
     const EmuLive *result = room->result;
     const bool is_made_in_it = live->copied && live->buffer.instruction == result->buffer.instruction;
     const bool is_later = result->is_copied && !is_made_in_it;
     const int64_t written = result->first + is_later;
     if (live->buffer.bytes > result->buffer.bytes || live->last >= written) return false;
-    for (int64_t i = 0; i < room->guests.count; i++)
-        if (live->first <= room->guests.items[i]->last && room->guests.items[i]->first <= live->last) return false;
-    return true;
+    const int64_t before = guests_until(room, live->last);
+    return !before || room->guests.items[before - 1]->last < live->first;
+}
+
+static void add_guest(HloArena *arena, Room *room, EmuLive *guest) {
+    const int64_t at = guests_until(room, guest->first);
+    hlo_vector_push(arena, &room->guests, guest);
+    EmuLive **place = &room->guests.items[at];
+    memmove(place + 1, place, (size_t)(room->guests.count - 1 - at) * sizeof(*place));
+    *place = guest;
 }
 
 // Notes that a temporary is in a room: of the times in which the room is taken, the bounds have the longest interval.
@@ -115,7 +138,7 @@ static void place_guests(const EmuLiveness *liveness, Room *rooms, int64_t count
         } while (r >= 0 && !has_room(&rooms[r], guest));
         if (r < 0) continue;
         guest->in_result = true;
-        hlo_vector_push(liveness->arena, &rooms[r].guests, guest);
+        add_guest(liveness->arena, &rooms[r], guest);
         take_room(&bounds[r], guest);
         emu_room_tree_set(tree, r, bounds[r]);
     }
