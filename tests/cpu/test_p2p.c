@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// send and recv between devices: engine and evaluator agree, and a transfer by pairs is the permute that it came from.
+// send, recv and permutes between devices: engine and evaluator agree, and a transfer by pairs is the permute that it
+// came from.
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -72,6 +73,22 @@ static const char *const programs[] = {
     " z = " TYPE " get-tuple-element(c), index=0\n ROOT r = " TYPE " subtract(y, z)\n}\n"
     "ENTRY e {\n x = " TYPE " parameter(0)\n id = u32[] partition-id()\n i = s32[] convert(id)\n"
     " ROOT r = " TYPE " conditional(i, x, x), branch_computations={gives, takes}\n}\n",
+    // Permutes in branches: only devices that pairs link wait for one another. A bug: the engine waited for all.
+    "HloModule m, num_partitions=4\n"
+    "swaps {\n x = " TYPE " parameter(0)\n y = " TYPE " collective-permute(x), channel_id=1, "
+    "source_target_pairs={{0,2},{2,0},{1,3},{3,1}}\n ROOT r = " TYPE " negate(y)\n}\n"
+    "rests {\n ROOT x = " TYPE " parameter(0)\n}\n"
+    "ENTRY e {\n x = " TYPE " parameter(0)\n id = u32[] partition-id()\n two = u32[] constant(2)\n"
+    " h = u32[] remainder(id, two)\n i = s32[] convert(h)\n"
+    " ROOT r = " TYPE " conditional(i, x, x), branch_computations={swaps, rests}\n}\n",
+    // Replicas, one of which nothing links.
+    "HloModule m, replica_count=3, num_partitions=2\n"
+    "shifts {\n x = " TYPE " parameter(0)\n ROOT y = " TYPE
+    " collective-permute(x), source_target_pairs={{2,0}}\n}\n"
+    "rests {\n ROOT x = " TYPE " parameter(0)\n}\n"
+    "ENTRY e {\n x = " TYPE " parameter(0)\n id = u32[] replica-id()\n one = u32[] constant(1)\n"
+    " c = pred[] compare(id, one), direction=EQ\n"
+    " ROOT r = " TYPE " conditional(c, x, x), true_computation=rests, false_computation=shifts\n}\n",
 };
 
 CaseList(p2p, equal_the_evaluator) {

@@ -47,7 +47,7 @@ struct CpuCollective {
     int32_t array_count;
     int64_t bytes;           // of one device's operands
     int64_t parts;           // how many parts are worth running in parallel
-    const int64_t *sources;  // collective-permute, by member of the only group: the sender to it, or -1
+    const int64_t *sources;  // collective-permute, by device: the device that sends to it, or -1
     CpuExchangeFunction *exchange;
 };
 

@@ -17,6 +17,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
+#include "hlo/ir/collective.h"
 #include "targets/cpu/graph/collective.h"
 #include "targets/cpu/lower/lower.h"
 #include "targets/cpu/lower/ragged.h"
@@ -152,10 +153,10 @@ static HloStatus exchange_permute(const CpuCollective *collective, const CpuColl
     for (int32_t i = 0; i < collective->array_count; i++) {
         const int64_t bytes = hlo_shape_bytes(collective->arrays[i].operand);
         for (int64_t r = part; r < group->count; r += parts) {
-            const int64_t source = collective->sources[r];
+            const int64_t source = collective->sources[group->devices[r]];
             void *to = addresses[collective->array_count + i][r];
             if (source >= 0)
-                copy_array(to, addresses[i][source], bytes);
+                copy_array(to, addresses[i][collective->member_of[source]], bytes);
             else if (to && bytes)
                 memset(to, 0, (size_t)bytes);
         }
@@ -348,7 +349,8 @@ static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, Cpu
 static HloStatus check_groups(const CollectiveLowering *context) {
     const CpuCollective *collective = context->collective;
     const HloOpcode opcode = context->node->opcode;
-    if (opcode == HLO_OP_ALL_REDUCE || opcode == HLO_OP_COLLECTIVE_BROADCAST) return HLO_SUCCESS;
+    if (opcode == HLO_OP_ALL_REDUCE || opcode == HLO_OP_COLLECTIVE_BROADCAST || opcode == HLO_OP_COLLECTIVE_PERMUTE)
+        return HLO_SUCCESS;
     for (int64_t g = 1; g < collective->group_count; g++)
         HLO_FAIL_IF(collective->groups[g].count != context->group_size, HLO_UNIMPLEMENTED,
                     "%s %%%s: groups of different sizes", hlo_op_text(context->node->opcode),
@@ -400,26 +402,38 @@ static HloStatus make_loops(const CollectiveLowering *context) {
     return HLO_SUCCESS;
 }
 
-// Reads source-target pairs, which name replicas or partitions; the member numbers of a group are the same numbers.
-// They become the source of each member, which the exchange looks up. The checks repeat the verifier's, which does not
-// know the number of devices.
+// Reads source-target pairs, which name replicas or partitions, in each partition or replica. They become the source of
+// each device, which the exchange looks up. The checks repeat the verifier's, which does not know the number of
+// devices.
 static HloStatus read_pairs(const CollectiveLowering *context) {
-    const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(context->node->instruction, Permute);
+    const HloInstruction *instruction = context->node->instruction;
+    const CpuProgram *program = context->lowering->program;
+    const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(instruction, Permute);
     HLO_FAIL_IF(attributes->slice_sizes.count || context->node->operand_count != context->node->result_count,
-                HLO_UNIMPLEMENTED, "%%%s: collective-permute in place", context->node->instruction->name);
+                HLO_UNIMPLEMENTED, "%%%s: collective-permute in place", instruction->name);
     const HloPairs pairs = attributes->source_target_pairs;
-    int64_t *sources = HLO_ARENA_NEW(context->lowering->arena, int64_t, context->group_size);
-    for (int64_t m = 0; m < context->group_size; m++) sources[m] = -1;
-    for (int64_t i = 0; i < pairs.count; i++) {
-        const HloPair pair = pairs.items[i];
-        HLO_FAIL_IF(pair.source < 0 || pair.target < 0 || pair.source >= context->group_size ||
-                        pair.target >= context->group_size,
-                    HLO_INVALID_ARGUMENT, "collective-permute %%%s: {%lld,%lld} names a device that does not exist",
-                    context->node->instruction->name, (long long)pair.source, (long long)pair.target);
-        HLO_FAIL_IF(sources[pair.target] >= 0, HLO_INVALID_ARGUMENT,
-                    "collective-permute %%%s: device %lld is the target of two pairs", context->node->instruction->name,
-                    (long long)pair.target);
-        sources[pair.target] = pair.source;
+    HloArena *arena = context->lowering->arena;
+    const HloGroupMode mode = hlo_group_mode_of(instruction);
+    const int64_t devices = program->replica_count * program->partition_count;
+    const int64_t ids = hlo_group_mode_numbers(mode, program->replica_count, program->partition_count);
+    int64_t *sources = HLO_ARENA_NEW(arena, int64_t, devices), *all = HLO_ARENA_NEW(arena, int64_t, ids);
+    for (int64_t d = 0; d < devices; d++) sources[d] = -1;
+    for (int64_t i = 0; i < ids; i++) all[i] = i;
+    const int64_t copies = hlo_group_mode_copies(mode, program->replica_count, program->partition_count);
+    for (int64_t copy = 0; copy < copies; copy++) {
+        const HloInts numbers =
+            hlo_group_mode_devices(mode, (HloInts){all, ids}, copy, program->partition_count, arena);
+        for (int64_t i = 0; i < pairs.count; i++) {
+            const HloPair pair = pairs.items[i];
+            HLO_FAIL_IF(pair.source < 0 || pair.target < 0 || pair.source >= ids || pair.target >= ids,
+                        HLO_INVALID_ARGUMENT, "collective-permute %%%s: {%lld,%lld} names a device that does not exist",
+                        instruction->name, (long long)pair.source, (long long)pair.target);
+            int64_t *source = &sources[numbers.items[pair.target]];
+            HLO_FAIL_IF(*source >= 0, HLO_INVALID_ARGUMENT,
+                        "collective-permute %%%s: device %lld is the target of two pairs", instruction->name,
+                        (long long)pair.target);
+            *source = numbers.items[pair.source];
+        }
     }
     context->collective->sources = sources;
     return HLO_SUCCESS;

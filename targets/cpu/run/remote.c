@@ -509,8 +509,10 @@ static HloStatus start_permute(CpuRemote *remote, void ***addresses) {
     for (int32_t i = 0; i < collective->array_count; i++) {
         const int64_t bytes = hlo_shape_bytes(collective->arrays[i].operand);
         for (int64_t r = 0; r < remote->group->count; r++) {
-            const int64_t from = collective->sources[r];
-            if (from < 0 || is_here(remote, from) == is_here(remote, r)) continue;
+            const int64_t source = collective->sources[remote->group->devices[r]];
+            if (source < 0) continue;
+            const int64_t from = collective->member_of[source];
+            if (is_here(remote, from) == is_here(remote, r)) continue;
             if (is_here(remote, from))
                 HLO_TRY(add_send(remote, process_of(remote, r), addresses[i][from], bytes));
             else

@@ -78,6 +78,10 @@ static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *co
 
 // Whether devices d and e get equal results from the collective if its operands are equal as in `operand`.
 static bool exchange_equal(const CpuCollective *collective, const int16_t *operand, int64_t d, int64_t e) {
+    if (collective->opcode == HLO_OP_COLLECTIVE_PERMUTE) {
+        const int64_t to_d = collective->sources[d], to_e = collective->sources[e];
+        return to_d < 0 || to_e < 0 ? to_d == to_e : operand[to_d] == operand[to_e];
+    }
     const CpuCollectiveGroup *a = &collective->groups[collective->group_of[d]];
     const CpuCollectiveGroup *b = &collective->groups[collective->group_of[e]];
     const bool everyone_alike = collective->opcode == HLO_OP_ALL_REDUCE || collective->opcode == HLO_OP_ALL_GATHER ||

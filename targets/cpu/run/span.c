@@ -29,8 +29,8 @@ static bool is_here(const CpuSpan *span, int64_t device) {
 // A permute only joins the ends of its pairs.
 static void add_permute_peers(SpanBuilder *builder, const CpuCollective *collective, const CpuCollectiveGroup *group) {
     for (int64_t m = 0; m < group->count; m++) {
-        if (collective->sources[m] < 0) continue;
-        const int64_t from = group->devices[collective->sources[m]], to = group->devices[m];
+        const int64_t to = group->devices[m], from = collective->sources[to];
+        if (from < 0) continue;
         if (is_here(builder->span, from)) builder->is_peer[builder->span->processes[to]] = true;
         if (is_here(builder->span, to)) builder->is_peer[builder->span->processes[from]] = true;
     }
