@@ -119,6 +119,9 @@ static const PairCase pairs[] = {
     STAYS(XY("s32[]") "  q = s32[] divide(x, y)\n  m = s32[] remainder(x, y)\n  ROOT r = s32[] xor(q, m)\n"),
     STAYS(XY("s32[4]") "  ROOT m = s32[4] remainder(x, y)\n"),
     STAYS(XY("f32[4]") "  q = f32[4] divide(x, y)\n  m = f32[4] remainder(x, y)\n  ROOT r = f32[4] add(q, m)\n"),
+    // bug: the quotient waited for what used the remainder, which was then made of it.
+    STAYS(XY("s32[4]") "  m = s32[4] remainder(x, y)\n  a = s32[4] xor(m, x)\n"
+                       "  q = s32[4] divide(x, y), control-predecessors={a}\n  ROOT r = s32[4] xor(a, q)\n"),
     // Signed numbers by powers of two.
     {X("s32[4]") "  a = s32[] constant(8)\n  b = s32[4] broadcast(a), dimensions={}\n  ROOT r = s32[4] divide(x, b)\n",
      X("s32[4]") "  c = s32[] constant(31)\n  d = s32[4] broadcast(c), dimensions={}\n"

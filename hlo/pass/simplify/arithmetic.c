@@ -290,7 +290,7 @@ static HloInstruction *remainder_of_signed_by_power(HloInstruction *i) {
 }
 
 // x rem y = x - x / y * y where the quotient is computed anyway, modulo the width also for a y of 0 (quotient -1) or
-// -1.
+// -1. A quotient with control predecessors may have to wait for what uses the remainder.
 static HloInstruction *remainder_beside_quotient(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REMAINDER));
     HloInstruction *x = i->operands[0], *y = i->operands[1];
@@ -299,6 +299,7 @@ static HloInstruction *remainder_beside_quotient(HloInstruction *i) {
     for (int64_t u = 0; u < shorter->users.count && u < MOST_USERS; u++) {
         HloInstruction *quotient = shorter->users.items[u];
         if (quotient->opcode != HLO_OP_DIVIDE || quotient->operands[0] != x || quotient->operands[1] != y) continue;
+        if (quotient->control_predecessors.count) continue;
         return hlo_pass_binary(i, HLO_OP_SUBTRACT, x, hlo_pass_binary(i, HLO_OP_MULTIPLY, quotient, y));
     }
     return NULL;
