@@ -50,7 +50,7 @@ static const RefusedProgram programs[] = {
      "%t: the shapes of custom call \"SliceToDynamic\" are inconsistent"},
     // forms without a kernel
     {"", "| p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default\n",
-     HLO_INVALID_ARGUMENT, "%r: the state must be u64[2] or u64[3], and be returned"},
+     HLO_INVALID_ARGUMENT, "%r: the state must be u64[2] or u64[3]"},
     {"", "| p = s8[3000000000] parameter(0)\n ROOT t = (s8[2], s32[2]) topk(p), k=2, largest=true\n", HLO_UNIMPLEMENTED,
      "%t: indices into 3000000000 elements do not fit in s32"},
     {"",
