@@ -146,7 +146,7 @@ Test(emulator_convolutions, bug_copies_cost_nothing_on_v7) {
         cr_expect(ratio > 0.65 && ratio < 1.15, "row %zu: %.2f of the time", i, ratio);
         emu_report_free(report);
     }
-    // 256 MB of a stem's results: as long as they take to be written, copied and read at HBM's rate, and no longer.
+    // A stem's results of 411 MB, as padded: written, copied and read at HBM's rate, and no longer.
     EmuReport *report =
         simulated(CONVOLUTION("f32", "64,112,112,64", "1,1,64,64", "64,112,112,64", "size=1x1", FORWARD), "tpu7x-2");
     const double bytes = 64.0 * 112 * 112 * 128 * 4;

@@ -42,7 +42,7 @@ Test(emulator_range, products_are_measured_and_sorts_guessed) {
     cr_expect(rows >= 5 && here >= 1);
     cr_expect_gt(share_of(sort, "sorts, gathers and others", &rows, &here), 0.95);
     cr_expect_eq(rows, 0);
-    cr_expect_lt(width_of(product), 0.2);
+    cr_expect_lt(width_of(product), 0.3);
     cr_expect_gt(width_of(sort), 1, "half or twice the time");
     emu_report_free(product);
     emu_report_free(sort);
