@@ -658,6 +658,27 @@ static HloStatus run_loop(Simulation *simulation, const HloInstruction *instruct
     return status;
 }
 
+// A copy of what is known of the loops around an instruction.
+static Loop *copy_loops(HloArena *arena, const Loop *loop) {
+    if (!loop) return NULL;
+    Loop *copy = hlo_arena_copy(arena, loop, sizeof *loop);
+    copy->busy = emu_resources_copy(arena, &loop->busy);
+    copy->taken_until = emu_resources_copy(arena, &loop->taken_until);
+    copy->outer = copy_loops(arena, loop->outer);
+    return copy;
+}
+
+// Makes what is known of the loops what was copied; the copy can be used again.
+static void restore_loops(HloArena *arena, Loop *loop, const Loop *copy) {
+    for (; loop; loop = loop->outer, copy = copy->outer) {
+        Loop *outer = loop->outer;
+        *loop = *copy;
+        loop->outer = outer;
+        loop->busy = emu_resources_copy(arena, &copy->busy);
+        loop->taken_until = emu_resources_copy(arena, &copy->taken_until);
+    }
+}
+
 // Runs every branch and continues after the longest; the traffic of all of them counts.
 static HloStatus run_branches(Simulation *simulation, const HloInstruction *conditional) {
     assert(hlo_is(conditional, HLO_OP_CONDITIONAL));
@@ -671,11 +692,13 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
     HloArena *arena = simulation->program->arena;
     const EmuResources free_before = emu_resources_copy(arena, &simulation->free_at);
     EmuResources longest_free = free_before;
+    const Loop *loops_before = copy_loops(arena, simulation->loop), *longest_loops = loops_before;
     for (int32_t i = 0; i < conditional->called_count; i++) {
         simulation->now = start;
         *report = before;
-        // No branch waits for links that another branch would have used.
+        // No branch waits for links that another branch would have used, and no loop for what another one would send.
         simulation->free_at = emu_resources_copy(arena, &free_before);
+        restore_loops(arena, simulation->loop, loops_before);
         const int64_t begin = simulation->ops.count;
         HLO_TRY(run_computation(simulation, conditional->called[i]));
         sent = emu_add(sent, report->collective_bytes_per_device - before.collective_bytes_per_device);
@@ -685,10 +708,12 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
         longest_end = simulation->ops.count;
         longest_report = *report;
         longest_free = simulation->free_at;
+        longest_loops = copy_loops(arena, simulation->loop);
     }
     for (int64_t i = first_op; i < simulation->ops.count; i++)
         if (i < longest_begin || i >= longest_end) simulation->ops.items[i].in_shorter_branch = true;
     simulation->free_at = longest_free;
+    restore_loops(arena, simulation->loop, longest_loops);
     assert(longest >= start);  // the verifier requires at least one branch
     *report = longest_report;
     report->collective_bytes_per_device = sent;
