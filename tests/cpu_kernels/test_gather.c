@@ -185,11 +185,12 @@ CaseTest(Case *c, cpu_gather, gathers) {
     }
 }
 
-// Single elements are stored by vectors: any number of them, of every width, at odd addresses, and nothing beside them.
+// Single elements are stored by vectors: any number of them, of every width, from the second one of an array on, and
+// nothing beside them.
 static void check_elements(CpuPool *pool, int width, int64_t count, int64_t table) {
     const Case c = {1, 2, 1, 1, 0, 1, 1, 0, {table}, {count, 1}, {count}, {0}, {0}, {0}, {0}, {0}, {1}};
     const CpuIndexing x = indexing_of(&c);
-    unsigned char *from = (unsigned char *)operand + 1, *to = (unsigned char *)result + 1;
+    unsigned char *from = (unsigned char *)operand + width, *to = (unsigned char *)result + width;
     fill_case(&c);
     memset(result, 9, sizeof result);
     cr_assert_null(cpu_gather(pool, &x, width, to, from, (const void *[]){indices}));
