@@ -21,7 +21,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "emulator/amount.h"
@@ -32,6 +31,7 @@
 #include "emulator/model_work.h"
 #include "emulator/program.h"
 #include "emulator/report/memory_curve.h"
+#include "emulator/report/mesh_axes.h"
 #include "emulator/report/parameters.h"
 #include "emulator/report/range.h"
 #include "emulator/resources.h"
@@ -40,7 +40,6 @@
 #include "hlo/analysis/calls.h"
 #include "hlo/analysis/contents.h"
 #include "hlo/analysis/loop.h"
-#include "hlo/analysis/mesh_axes.h"
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/vector.h"
 #include "hlo/ir/custom_call.h"
@@ -93,13 +92,6 @@ typedef struct Loop {
     HLO_VECTOR(Placed) placed;  // transfers for the next iteration that have a place in this one
 } Loop;
 
-// The mesh that the program was partitioned for: names and sizes of its axes.
-typedef struct MeshAxes {
-    const char **names;
-    int64_t *sizes;
-    int64_t count;
-} MeshAxes;
-
 // A simulation in progress.
 typedef struct Simulation {
     EmuProgram *program;
@@ -108,7 +100,7 @@ typedef struct Simulation {
     EmuReport *report;
     HloText *text;  // for printing; freed by the caller of hlo_protect()
     const HloModule *module;
-    MeshAxes axes;
+    EmuMeshAxes axes;
     HLO_VECTOR(EmuOp) ops;
     HLO_VECTOR(Flight) flights;
     double *link_bytes;      // by link
@@ -151,37 +143,6 @@ static HloOpcode listed_opcode(const HloInstruction *instruction, const EmuKerne
     return emu_synchronous_opcode(instruction);
 }
 
-// Reads "data=4,model=2". What is not of that form has no axes.
-static MeshAxes read_axes(HloArena *arena, const char *mesh) {
-    MeshAxes axes = {0};
-    int64_t most = 1;
-    for (const char *at = mesh; at && *at; at++) most += *at == ',';
-    axes.names = HLO_ARENA_NEW(arena, const char *, most);
-    axes.sizes = HLO_ARENA_NEW(arena, int64_t, most);
-    for (const char *at = mesh; at && *at;) {
-        const size_t length = strcspn(at, ","), name = strcspn(at, "=,");
-        const long long size = name < length ? strtoll(at + name + 1, NULL, 10) : 0;
-        if (size < 1) return (MeshAxes){0};
-        axes.names[axes.count] = hlo_arena_string(arena, at, name);
-        axes.sizes[axes.count++] = size;
-        at += length + (at[length] == ',');
-    }
-    return axes;
-}
-
-// The names of the axes that a collective is along, "" if they are unknown.
-static const char *axes_of(Simulation *simulation, const HloInstruction *collective) {
-    const MeshAxes *mesh = &simulation->axes;
-    if (!mesh->count) return "";
-    HloArena *arena = simulation->report->arena;
-    const HloInstruction *one = emu_synchronous_instruction(collective);
-    const uint64_t axes = hlo_collective_axes(arena, simulation->module, one, mesh->sizes, mesh->count);
-    HloText text = {0};
-    for (int64_t i = 0; i < mesh->count && i < 63; i++)
-        if (axes >> i & 1) hlo_text_format(&text, "%s%s", text.length ? "," : "", mesh->names[i]);
-    return hlo_text_to_arena(arena, &text);
-}
-
 // Puts an operation on the timeline; returns its number, -1 when the list is full.
 // `kernel` is NULL for what is not a kernel of the device.
 static int64_t record(Simulation *simulation, const HloInstruction *instruction, const EmuKernel *kernel, int64_t start,
@@ -192,7 +153,9 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
     const EmuOp op = {.name = copy_string(arena, instruction->name),
                       .opcode = hlo_op_text(listed_opcode(instruction, kernel)),
                       .source = source_of(arena, instruction),
-                      .axes = bound == EMU_BOUND_NETWORK ? axes_of(simulation, instruction) : "",
+                      .axes = bound == EMU_BOUND_NETWORK
+                                  ? emu_mesh_axes_along(&simulation->axes, arena, simulation->module, instruction)
+                                  : "",
                       .scope = copy_string(arena, instruction->metadata ? instruction->metadata->op_name : NULL),
                       .start = start,
                       .duration = duration,
@@ -1111,7 +1074,7 @@ static HloStatus simulate(void *argument) {
     if (faults->device_slowness) find_straggler(simulation, faults->device_slowness, places, participants);
     simulation->transfer_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
     simulation->module = module;
-    simulation->axes = read_axes(call->scratch, call->options ? call->options->mesh : NULL);
+    simulation->axes = emu_mesh_axes_read(call->scratch, call->options ? call->options->mesh : NULL);
     emu_program_choose_rate(simulation->program);
     emu_program_fit_memory(simulation->program);
     HLO_TRY(run_best(simulation));
