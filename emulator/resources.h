@@ -29,6 +29,7 @@ typedef struct EmuResources {
 
 // The time of a set of links, 0 at first. Valid until the next set is added.
 int64_t *emu_resources_of_set(HloArena *arena, EmuResources *times, int32_t set);
+// A copy that can change by itself.
 EmuResources emu_resources_copy(HloArena *arena, const EmuResources *times);
 
 // When all links of a set are free, `now` at the earliest. Forgets sets that are free at `now`, which must not go back.
