@@ -299,7 +299,7 @@ static HloStatus read_calibration(PodReader *reader, const xmlNode *node) {
                 {"op.ns", NULL, &chip->op_picoseconds, NULL},
                 {"collective.ns", NULL, &chip->collective_picoseconds, NULL},
                 {"collective.step_ns", NULL, &chip->collective_step_picoseconds, NULL},
-                {"mxu.ramp", NULL, NULL, &chip->ramp_bytes}};
+                {"mxu.ramp_bytes", NULL, NULL, &chip->ramp_bytes}};
     const char *key = attribute(reader, node, "key");
     double value = 0;
     read_real(reader, node, "value", &value);

@@ -106,7 +106,7 @@ CaseList(emulator_pod_xml, refused) {
         {"value=\"0.92\"", "value=\"1.5\"", "an efficiency is a fraction"},
         {"key=\"mxu.eff\" value=\"0.92\"", "key=\"hbm.eff\" value=\"1e-9\"", "an efficiency is a fraction"},
         {"key=\"mxu.eff\" value=\"0.92\"", "key=\"op.ns\" value=\"1e300\"", "implausibly large"},
-        {"key=\"mxu.eff\" value=\"0.92\"", "key=\"mxu.ramp\" value=\"1e13\"", "implausibly large"},
+        {"key=\"mxu.eff\" value=\"0.92\"", "key=\"mxu.ramp_bytes\" value=\"1e13\"", "implausibly large"},
         {"hop_ns=\"1000\"", "hop_ns=\"1e20\"", "hop_ns"},
         {"latency_ns=\"20000\"", "latency_ns=\"1e13\"", "latency_ns"},
         {"bps=\"8.20e11\"", "bps=\"1e-310\"", "bps"},
@@ -171,7 +171,7 @@ CaseList(emulator_pod_xml, calibrated_values_arrive) {
         {"op.ns", "2.5", offsetof(EmuChip, op_picoseconds), true, 2500},
         {"collective.ns", "1e3", offsetof(EmuChip, collective_picoseconds), true, 1e6},
         {"collective.step_ns", "1e12", offsetof(EmuChip, collective_step_picoseconds), true, 1e15},
-        {"mxu.ramp", "512", offsetof(EmuChip, ramp_bytes), true, 512},
+        {"mxu.ramp_bytes", "512", offsetof(EmuChip, ramp_bytes), true, 512},
     };
     return cr_make_param_array(Calibrated, cases, sizeof(cases) / sizeof(cases[0]));
 }
