@@ -349,24 +349,13 @@ static HloStatus exchange_permute(HloEvalDevice *device, const HloInstruction *i
 }
 
 // Devices linked by the pairs with `self`, ascending: only they wait for one another.
-static HloInts linked_devices(HloEvalDevice *device, const HloInstruction *instruction, int64_t count, int64_t self) {
+static HloInts linked_devices(HloEvalDevice *device, const HloPairs *pairs, int64_t count, int64_t self) {
     assert(self >= 0 && self < count);
-    const HloPairs *pairs = &HLO_ATTRIBUTES(instruction, Permute)->source_target_pairs;
-    bool *linked = HLO_ARENA_NEW(device->scratch, bool, count);
-    linked[self] = true;
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (int64_t i = 0; i < pairs->count; i++) {
-            int64_t a = pairs->items[i].source, b = pairs->items[i].target;
-            if (linked[a] == linked[b]) continue;
-            linked[a] = linked[b] = changed = true;
-        }
-    }
-    int64_t *members = HLO_EVAL_SCRATCH(device, int64_t, count), found = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (linked[i]) members[found++] = i;
-    }
-    return (HloInts){.items = members, .count = found};
+    const HloInts *groups;
+    int64_t group_count, g = 0;
+    hlo_permute_groups(pairs, count, device->scratch, &groups, &group_count);
+    while (!hlo_ints_contain(groups[g], self)) g++;
+    return groups[g];
 }
 
 HloStatus hlo_eval_collective_permute(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
@@ -383,7 +372,7 @@ HloStatus hlo_eval_collective_permute(HloEvalDevice *device, const HloInstructio
                     HLO_INVALID_ARGUMENT, "%%%s: pair {%lld,%lld} does not fit %lld devices", instruction->name,
                     (long long)pair.source, (long long)pair.target, (long long)count);
     }
-    HloInts group = to_devices(device, mode, linked_devices(device, instruction, count, self));
+    HloInts group = to_devices(device, mode, linked_devices(device, pairs, count, self));
     return hlo_eval_meet(device, instruction, group, operands, exchange_permute, result);
 }
 

@@ -6,6 +6,8 @@
 
 #include <assert.h>
 
+#include "hlo/base/arithmetic.h"
+
 HloGroupMode hlo_group_mode(HloOpcode opcode, const HloCollectiveAttributes *attributes) {
     if (attributes->channel_id <= 0) return HLO_GROUPS_OF_REPLICAS;
     if (attributes->use_global_device_ids) return HLO_GROUPS_OF_DEVICES;
@@ -60,6 +62,40 @@ HloInts hlo_group_mode_devices(HloGroupMode mode, HloInts numbers, int64_t copy,
         for (int64_t k = 0; k < each; k++) devices[i * each + k] = first + k;
     }
     return (HloInts){devices, numbers.count * each};
+}
+
+// The least number linked with `number` so far; shortens the way to it.
+static int64_t least_linked(int64_t *parents, int64_t number) {
+    for (; parents[number] != number; number = parents[number]) parents[number] = parents[parents[number]];
+    return number;
+}
+
+void hlo_permute_groups(const HloPairs *pairs, int64_t numbers, HloArena *arena, const HloInts **groups,
+                        int64_t *count) {
+    assert(pairs && numbers >= 0 && arena && groups && count);
+    int64_t *parents = HLO_ARENA_NEW(arena, int64_t, numbers), *group_of = HLO_ARENA_NEW(arena, int64_t, numbers);
+    int64_t *members = HLO_ARENA_NEW(arena, int64_t, numbers), *ends = HLO_ARENA_NEW(arena, int64_t, numbers);
+    HloInts *made = HLO_ARENA_NEW(arena, HloInts, numbers);
+    for (int64_t i = 0; i < numbers; i++) parents[i] = i;
+    for (int64_t i = 0; i < pairs->count; i++) {
+        const HloPair pair = pairs->items[i];
+        if (pair.source < 0 || pair.source >= numbers || pair.target < 0 || pair.target >= numbers) continue;
+        const int64_t a = least_linked(parents, pair.source), b = least_linked(parents, pair.target);
+        parents[hlo_larger(a, b)] = hlo_smaller(a, b);
+    }
+    *count = 0;
+    for (int64_t i = 0; i < numbers; i++) {
+        const int64_t least = least_linked(parents, i);
+        group_of[i] = least == i ? (*count)++ : group_of[least];
+        made[group_of[i]].count++;
+    }
+    for (int64_t g = 0, end = 0; g < *count; g++) {
+        made[g].items = members + end;
+        ends[g] = end;
+        end += made[g].count;
+    }
+    for (int64_t i = 0; i < numbers; i++) members[ends[group_of[i]]++] = i;
+    *groups = made;
 }
 
 int64_t hlo_permute_slices(const HloShape *starts, int64_t index) {

@@ -30,6 +30,12 @@ HLO_EXPORT int64_t hlo_group_mode_copies(HloGroupMode mode, int64_t replicas, in
 // The devices that the numbers of a group denote in copy `copy` of it, in the same order; in the arena.
 HLO_EXPORT HloInts hlo_group_mode_devices(HloGroupMode mode, HloInts numbers, int64_t copy, int64_t partitions,
                                           HloArena *arena);
+// The numbers below `numbers` that the pairs of a permute link, directly or through others: only what is linked has to
+// wait for one another. Sets *groups to lists of them, each ascending, and *count to their number; every number is in
+// one, alone if no pair has it. Pairs of numbers that do not exist link nothing. In the arena; memory errors jump to
+// hlo_protect(). Any thread.
+HLO_EXPORT void hlo_permute_groups(const HloPairs *pairs, int64_t numbers, HloArena *arena, const HloInts **groups,
+                                   int64_t *count);
 // The number of slices that an in-place collective-permute takes from input `index`: as many as its operand number 2,
 // the start indices, has tuples of them for it. slice_sizes has a list for each.
 HLO_EXPORT int64_t hlo_permute_slices(const HloShape *starts, int64_t index);

@@ -72,6 +72,22 @@ Test(collective, counts_of_a_header_may_say_anything) {
     cr_expect_eq(hlo_group_mode_numbers(HLO_GROUPS_OF_DEVICES, INT64_C(1) << 40, INT64_C(1) << 40), INT64_MAX);
 }
 
+// 5 and 0 are linked through 3; 1 and a number that does not exist are not.
+Test(collective, pairs_link_numbers_to_groups) {
+    static const HloPair items[] = {{5, 3}, {3, 0}, {1, 7}, {-1, 2}, {4, 4}};
+    static const int64_t expected[][4] = {{3, 0, 3, 5}, {1, 1}, {1, 2}, {1, 4}};
+    HloArena *arena = hlo_arena_new();
+    const HloInts *groups;
+    int64_t count;
+    hlo_permute_groups(&(HloPairs){items, HLO_COUNT_OF(items)}, 6, arena, &groups, &count);
+    cr_assert_eq(count, (int64_t)HLO_COUNT_OF(expected));
+    for (int64_t g = 0; g < count; g++)
+        cr_expect(hlo_ints_equal(groups[g], (HloInts){&expected[g][1], expected[g][0]}), "group %d", (int)g);
+    hlo_permute_groups(&(HloPairs){items, HLO_COUNT_OF(items)}, 0, arena, &groups, &count);
+    cr_expect_eq(count, 0);
+    hlo_arena_free(arena);
+}
+
 // The axes of a mesh of 2 x 3 x 4 that the collective at the root of a program for 24 devices is along, as bits.
 static uint64_t axes_of(const char *collective) {
     static const int64_t sizes[] = {2, 3, 4};

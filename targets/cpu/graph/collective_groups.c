@@ -29,41 +29,6 @@ static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy, bool is_
     hlo_vector_push(builder->arena, &builder->groups, group);
 }
 
-// The least number linked with `id` so far; shortens the way to it.
-static int64_t least_linked(int64_t *parents, int64_t id) {
-    for (; parents[id] != id; id = parents[id]) parents[id] = parents[parents[id]];
-    return id;
-}
-
-// Lists the numbers that pairs link, ascending. Pairs of numbers that do not exist are refused later.
-static void list_linked(const GroupBuilder *builder, int64_t ids, const HloInts **lists, int64_t *count) {
-    const HloPairs *pairs = &HLO_ATTRIBUTES(builder->instruction, Permute)->source_target_pairs;
-    int64_t *parents = HLO_ARENA_NEW(builder->arena, int64_t, ids),
-            *sizes = HLO_ARENA_NEW(builder->arena, int64_t, ids);
-    int64_t *members = HLO_ARENA_NEW(builder->arena, int64_t, ids), next = 0;
-    HloInts *linked = HLO_ARENA_NEW(builder->arena, HloInts, ids),
-            **list_of = HLO_ARENA_NEW(builder->arena, HloInts *, ids);
-    for (int64_t i = 0; i < ids; i++) parents[i] = i;
-    for (int64_t i = 0; i < pairs->count; i++) {
-        const HloPair pair = pairs->items[i];
-        if (pair.source < 0 || pair.source >= ids || pair.target < 0 || pair.target >= ids) continue;
-        const int64_t a = least_linked(parents, pair.source), b = least_linked(parents, pair.target);
-        parents[a < b ? b : a] = a < b ? a : b;
-    }
-    for (int64_t i = 0; i < ids; i++) sizes[least_linked(parents, i)]++;
-    *count = 0;
-    for (int64_t i = 0; i < ids; i++) {
-        const int64_t least = least_linked(parents, i);
-        if (least == i) {
-            list_of[i] = &linked[(*count)++];
-            *list_of[i] = (HloInts){members + next, 0};
-            next += sizes[i];
-        }
-        ((int64_t *)(uintptr_t)list_of[least]->items)[list_of[least]->count++] = i;
-    }
-    *lists = linked;
-}
-
 // Expands lists to groups. The lists from `*named` on are the devices that a broadcast leaves out.
 static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **lists, int64_t *count, int64_t *named) {
     const int64_t ids = hlo_group_mode_numbers(builder->mode, builder->replicas, builder->partitions);
@@ -74,7 +39,8 @@ static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **list
     *named = INT64_MAX;
     if (groups) return hlo_replica_groups_expand(groups, ids, builder->arena, lists, count);
     if (is_permute(builder->instruction)) {
-        list_linked(builder, ids, lists, count);
+        const HloPairs *pairs = &HLO_ATTRIBUTES(builder->instruction, Permute)->source_target_pairs;
+        hlo_permute_groups(pairs, ids, builder->arena, lists, count);
         return HLO_SUCCESS;
     }
     int64_t *all = HLO_ARENA_NEW(builder->arena, int64_t, ids);
