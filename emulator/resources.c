@@ -6,12 +6,16 @@
 #include "emulator/amount.h"
 #include "hlo/base/arithmetic.h"
 
-int64_t *emu_resources_of_set(HloArena *arena, EmuResources *times, int32_t set) {
+static int64_t *time_of_set(HloArena *arena, EmuResources *times, int32_t set) {
     assert(set >= 0);
     for (int64_t i = 0; i < times->links.count; i++)
         if (times->links.items[i].set == set) return &times->links.items[i].time;
     hlo_vector_push(arena, &times->links, ((EmuSetTime){.set = set}));
     return &times->links.items[times->links.count - 1].time;
+}
+
+int64_t *emu_resources_at(HloArena *arena, EmuResources *times, EmuResource resource) {
+    return resource.set < 0 ? &times->engines[resource.engine] : time_of_set(arena, times, resource.set);
 }
 
 EmuResources emu_resources_copy(HloArena *arena, const EmuResources *times) {
@@ -42,18 +46,19 @@ bool emu_resources_taken(const EmuResources *free_at, int64_t now) {
     return false;
 }
 
-int64_t emu_resources_latest(const EmuResources *times, const EmuLinkSets *sets, int32_t set) {
+int64_t emu_resources_latest(const EmuResources *times, const EmuLinkSets *sets, EmuResource resource) {
     int64_t latest = 0;
+    if (resource.set < 0) return times->engines[resource.engine];
     for (int64_t i = 0; i < times->links.count; i++) {
         const EmuSetTime at = times->links.items[i];
-        if (at.time > latest && emu_link_sets_meet(sets, set, at.set)) latest = at.time;
+        if (at.time > latest && emu_link_sets_meet(sets, resource.set, at.set)) latest = at.time;
     }
     return latest;
 }
 
 void emu_resources_raise(HloArena *arena, EmuResources *times, const EmuResources *other) {
     for (int64_t i = 0; i < other->links.count; i++) {
-        int64_t *time = emu_resources_of_set(arena, times, other->links.items[i].set);
+        int64_t *time = time_of_set(arena, times, other->links.items[i].set);
         *time = hlo_larger(*time, other->links.items[i].time);
     }
     for (int engine = 0; engine < EMU_COPY_ENGINES; engine++)
@@ -62,7 +67,7 @@ void emu_resources_raise(HloArena *arena, EmuResources *times, const EmuResource
 
 void emu_resources_add(HloArena *arena, EmuResources *times, const EmuResources *other, int64_t count) {
     for (int64_t i = 0; i < other->links.count; i++) {
-        int64_t *time = emu_resources_of_set(arena, times, other->links.items[i].set);
+        int64_t *time = time_of_set(arena, times, other->links.items[i].set);
         *time = emu_add(*time, emu_times(other->links.items[i].time, (double)count));
     }
     for (int engine = 0; engine < EMU_COPY_ENGINES; engine++)

@@ -14,9 +14,15 @@ typedef enum EmuCopyEngine {
     EMU_COPY_ENGINES
 } EmuCopyEngine;
 
+// What a transfer uses: a set of links, or an engine that copies between memories.
+typedef struct EmuResource {
+    int32_t set;           // its number (link_sets.h); -1: the engine
+    EmuCopyEngine engine;  // if there is no set
+} EmuResource;
+
 // The time of the transfers that use one set of links.
 typedef struct EmuSetTime {
-    int32_t set;  // its number (link_sets.h)
+    int32_t set;
     int64_t time;
 } EmuSetTime;
 
@@ -27,8 +33,8 @@ typedef struct EmuResources {
     int64_t engines[EMU_COPY_ENGINES];
 } EmuResources;
 
-// The time of a set of links, 0 at first. Valid until the next set is added.
-int64_t *emu_resources_of_set(HloArena *arena, EmuResources *times, int32_t set);
+// The time of a resource, 0 at first. Valid until the next set is added.
+int64_t *emu_resources_at(HloArena *arena, EmuResources *times, EmuResource resource);
 // A copy that can change by itself.
 EmuResources emu_resources_copy(HloArena *arena, const EmuResources *times);
 
@@ -36,8 +42,8 @@ EmuResources emu_resources_copy(HloArena *arena, const EmuResources *times);
 int64_t emu_resources_free(EmuResources *free_at, const EmuLinkSets *sets, int32_t set, int64_t now);
 // Whether something is not free at `now`.
 bool emu_resources_taken(const EmuResources *free_at, int64_t now);
-// The latest time of what shares a link with the set; 0 if nothing does.
-int64_t emu_resources_latest(const EmuResources *times, const EmuLinkSets *sets, int32_t set);
+// The latest time of the engine, or of what shares a link with the set; 0 if nothing does.
+int64_t emu_resources_latest(const EmuResources *times, const EmuLinkSets *sets, EmuResource resource);
 // Makes each time at least that of `other`.
 void emu_resources_raise(HloArena *arena, EmuResources *times, const EmuResources *other);
 

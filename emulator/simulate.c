@@ -273,36 +273,22 @@ static int64_t lateness(const Simulation *simulation, int64_t taken_until, int64
     return hlo_larger(hlo_larger(taken_until, now) - start, 0);
 }
 
-// Keeps links busy; a transfer without any has no set. The loop around this one may wait for all of what it is late.
-static void occupy_links(Simulation *simulation, int32_t set, int64_t start, Flight *flight) {
+// Keeps links or an engine busy. The loop around this one may wait for all of what a transfer is late.
+static void occupy(Simulation *simulation, EmuResource resource, int64_t start, Flight *flight) {
     HloArena *arena = simulation->program->arena;
     const EmuLinkSets *sets = simulation->network->sets;
     Loop *loop = simulation->loop;
-    if (set < 0) return;
-    *emu_resources_of_set(arena, &simulation->free_at, set) = flight->end;
+    *emu_resources_at(arena, &simulation->free_at, resource) = flight->end;
     if (!loop) return;
     for (Loop *outer = loop->outer; outer; outer = outer->outer)
-        if (outer->is_taken) note_delay(outer, emu_resources_latest(&outer->taken_until, sets, set) - start, false);
+        if (outer->is_taken)
+            note_delay(outer, emu_resources_latest(&outer->taken_until, sets, resource) - start, flight->is_copy);
     if (loop->is_taken) {
-        flight->late = lateness(simulation, emu_resources_latest(&loop->taken_until, sets, set), start);
-        *emu_resources_of_set(arena, &loop->taken_until, set) = emu_add(flight->end, flight->late);
+        flight->late = lateness(simulation, emu_resources_latest(&loop->taken_until, sets, resource), start);
+        *emu_resources_at(arena, &loop->taken_until, resource) = emu_add(flight->end, flight->late);
     }
-    int64_t *busy = emu_resources_of_set(arena, &loop->busy, set);
+    int64_t *busy = emu_resources_at(arena, &loop->busy, resource);
     *busy = emu_add(*busy, flight->end - start);
-    loop->has_pipelined |= flight->is_pipelined;
-}
-
-static void occupy_engine(Simulation *simulation, EmuCopyEngine engine, int64_t start, Flight *flight) {
-    Loop *loop = simulation->loop;
-    simulation->free_at.engines[engine] = flight->end;
-    if (!loop) return;
-    for (Loop *outer = loop->outer; outer; outer = outer->outer)
-        if (outer->is_taken) note_delay(outer, outer->taken_until.engines[engine] - start, true);
-    if (loop->is_taken) {
-        flight->late = lateness(simulation, loop->taken_until.engines[engine], start);
-        loop->taken_until.engines[engine] = emu_add(flight->end, flight->late);
-    }
-    loop->busy.engines[engine] = emu_add(loop->busy.engines[engine], flight->end - start);
     loop->has_pipelined |= flight->is_pipelined;
 }
 
@@ -338,7 +324,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     const int64_t start = links_free(simulation, &transfer);
     flight->end = emu_add(start, transfer.picoseconds);
     assert(start >= simulation->now && flight->end >= start);
-    occupy_links(simulation, transfer.set, start, flight);
+    if (transfer.set >= 0) occupy(simulation, (EmuResource){.set = transfer.set}, start, flight);
     const double most = simulation->is_trial ? 0 : carry(simulation, &transfer);
     hlo_arena_reset(network->arena, mark);
     const int64_t op = record(simulation, collective, NULL, start, transfer.picoseconds, EMU_BOUND_NETWORK);
@@ -384,7 +370,7 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, Flig
     const EmuCopyEngine kind = !host ? EMU_ENGINE_ON_DEVICE : out ? EMU_ENGINE_TO_HOST : EMU_ENGINE_TO_DEVICE;
     const int64_t begin = hlo_larger(simulation->free_at.engines[kind], simulation->now);
     flight->end = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
-    occupy_engine(simulation, kind, begin, flight);
+    occupy(simulation, (EmuResource){.set = -1, .engine = kind}, begin, flight);
     if (!host) return;
     const int64_t op = record(simulation, start, NULL, begin, flight->end - begin, EMU_BOUND_HOST);
     if (op >= 0) simulation->ops.items[op].bytes = simulation->ops.items[op].link_bytes = moved_bytes(inner);
