@@ -222,11 +222,7 @@ static HloStatus make_stages(Request *request) {
 
 // Whether there are products and collectives, which may go in parts beside each other.
 static bool has_parts(const HloModule *module) {
-    bool multiplies = false;
-    for (int64_t c = 0; c < module->computations.count && !multiplies; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at && !multiplies; at = at->next)
-            multiplies = spmd_is_product(at);
-    return multiplies && hlo_module_has_collectives(module);
+    return hlo_module_find(module, spmd_is_product) && hlo_module_has_collectives(module);
 }
 
 // A change of the result that may shorten its step, and whether there is anything that it could change.

@@ -132,9 +132,13 @@ bool spmd_has_whole(SpmdPartitioner *partitioner, int32_t operand, int32_t dim, 
 // device can cut its part (spmd_has_whole()): they stay whole.
 SpmdLocal spmd_windowed_operand(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                 int32_t operand, const bool *windowed);
+// One whose elements are next to each other, all of them needed.
+static inline SpmdInterval spmd_interval(int64_t scale, int64_t offset, int64_t divisor, int64_t size) {
+    return (SpmdInterval){.scale = scale, .offset = offset, .divisor = divisor, .size = size, .step = 1};
+}
 // The interval of devices that need their own shard of `size` elements.
 static inline SpmdInterval spmd_own_interval(int64_t size) {
-    return (SpmdInterval){size, 0, 1, size, 1, 0, 0};
+    return spmd_interval(size, 0, 1, size);
 }
 // The first element of the interval of position i: negative before the dimension.
 int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i);

@@ -210,11 +210,15 @@ static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet 
             spmd_times_bytes(ring(bytes, spmd_atoms_product(search->mesh, open)), 2), step);
 }
 
+// Whether gathering dimension `dim` to the sharding `after` delivers one element.
+static bool delivers_one(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *after, int32_t dim) {
+    return spmd_shard_size(global->dims[dim], spmd_axes_product(mesh, &after->dims[dim])) == 1;
+}
+
 bool spmd_gather_has_owner(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *after, int32_t dim,
                            const SpmdAxes *axes) {
     assert(dim >= 0 && dim < after->rank);
-    return spmd_axes_product(mesh, axes) > 2 &&
-           spmd_shard_size(global->dims[dim], spmd_axes_product(mesh, &after->dims[dim])) == 1;
+    return spmd_axes_product(mesh, axes) > 2 && delivers_one(mesh, global, after, dim);
 }
 
 // A gather of dimension `dim` over the axes `run`, to `after`. An uneven one must be the dimension's last, since
@@ -428,11 +432,9 @@ static bool step_follows(const SpmdStep *steps, int32_t count, const SpmdStep *s
 static int32_t gathers_of_one_owner(const SpmdMesh *mesh, const HloShape *global, const SpmdStep *steps,
                                     int32_t count) {
     int32_t together = 0;
-    for (; together < count && steps[together].kind == SPMD_STEP_ALL_GATHER; together++) {
-        const SpmdStep *step = &steps[together];
-        const int64_t parts = spmd_axes_product(mesh, &step->after->dims[step->dim]);
-        if (spmd_shard_size(global->dims[step->dim], parts) != 1) break;
-    }
+    while (together < count && steps[together].kind == SPMD_STEP_ALL_GATHER &&
+           delivers_one(mesh, global, steps[together].after, steps[together].dim))
+        together++;
     return together;
 }
 

@@ -92,9 +92,13 @@ static bool needs_some(const Window *window, int64_t i) {
     return first_of(window, i) < end_of(window, i);
 }
 
-// The last shard that the interval of position i touches, if it needs some.
+static int64_t first_shard(const Window *window, int64_t i) {
+    return floor_divide(first_of(window, i), window->shard);
+}
+
+// The last shard that the interval of position i touches; the one before the first if it needs none.
 static int64_t last_shard(const Window *window, int64_t i) {
-    return floor_divide(end_of(window, i) - 1, window->shard);
+    return needs_some(window, i) ? floor_divide(end_of(window, i) - 1, window->shard) : first_shard(window, i) - 1;
 }
 
 // Room for the sources of `pieces` pieces; false if those would be too many.
@@ -125,15 +129,15 @@ static bool sources_differ(HloArena *arena, const Window *window) {
 static bool plan_by_place(HloArena *arena, Window *window) {
     int64_t pieces = 0;
     for (int64_t i = 0; i < window->shards; i++) {
-        int64_t count = last_shard(window, i) - floor_divide(first_of(window, i), window->shard) + 1;
-        if (needs_some(window, i) && count > pieces) pieces = count;
+        int64_t count = last_shard(window, i) - first_shard(window, i) + 1;
+        if (count > pieces) pieces = count;
     }
     if (!make_pieces(arena, window, pieces)) return false;
     for (int64_t i = 0; i < window->shards; i++) {
-        int64_t from = floor_divide(first_of(window, i), window->shard), to = last_shard(window, i);
+        int64_t from = first_shard(window, i), to = last_shard(window, i);
         window->starts[i] = first_of(window, i) - from * window->shard;
         for (int64_t k = 0; k < window->pieces; k++) {
-            bool there = from + k >= 0 && from + k < window->shards && from + k <= to && needs_some(window, i);
+            bool there = from + k >= 0 && from + k < window->shards && from + k <= to;
             window->sources[k * window->shards + i] = there ? from + k : -1;
         }
     }
@@ -147,7 +151,7 @@ static bool plan_by_distance(HloArena *arena, Window *window) {
     int64_t lowest = window->shards, highest = -window->shards;
     for (int64_t i = 0; i < window->shards; i++) {
         if (!needs_some(window, i)) continue;
-        int64_t from = floor_divide(first_of(window, i), window->shard) - i, to = last_shard(window, i) - i;
+        int64_t from = first_shard(window, i) - i, to = last_shard(window, i) - i;
         if (from < lowest) lowest = from;
         if (to > highest) highest = to;
     }

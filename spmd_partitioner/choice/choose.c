@@ -273,9 +273,16 @@ static void consider(Choice *choice, SpmdAxes *factors) {
     choice->best_cost = cost;
 }
 
-// What a candidate must send less than that sends a part of what `factors` send.
-static int64_t part_of_sent(const Choice *choice, const SpmdAxes *factors, double part) {
-    return (int64_t)ceil(part * (double)sent_cost(choice, factors, INT64_MAX));
+// The factors with all axes of `from` moved to `to`, if that sends less than a part of what `factors` send. *most is
+// what this is, -1 until it is asked for: many products have no factor to move axes to.
+static void consider_moved(Choice *choice, const SpmdAxes *factors, int32_t from, int32_t to, double part,
+                           int64_t *most) {
+    SpmdAxes *moved =
+        hlo_arena_copy(choice->partitioner->arena, factors, (size_t)choice->rule->factors.count * sizeof(*factors));
+    spmd_axes_append(&moved[to], &factors[from]);
+    moved[from] = (SpmdAxes){0};
+    if (*most < 0) *most = (int64_t)ceil(part * (double)sent_cost(choice, factors, INT64_MAX));
+    if (sent_cost(choice, moved, *most) < *most) consider(choice, moved);
 }
 
 // Whether a factor can take axes that make `shards` parts of it, evenly or at all.
@@ -341,21 +348,16 @@ static void consider_uncontracted(Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdMesh *mesh = choice->partitioner->mesh;
     if (!spmd_is_product(rule->op) || !spmd_partial_axes(rule, factors) || spmd_sum_waits(rule->op)) return;
-    const size_t bytes = (size_t)rule->factors.count * sizeof(*factors);
     const SpmdSharding *wanted = choice->now[spmd_rule_result(rule, 0)];
     const bool scatters = (spmd_sharding_used(wanted) & spmd_partial_axes(rule, factors)) != 0;
     const bool leaves = !scatters && spmd_only_leaves(rule->op);
-    int64_t most = -1;  // not needed where there is no other factor
+    int64_t most = -1;
     for (int32_t from = 0; from < (int32_t)rule->factors.count; from++) {
         if (rule->factors.items[from].kind != SPMD_REDUCE || !factors[from].count) continue;
         for (int32_t to = 0; to < (int32_t)rule->factors.count; to++) {
             const int64_t shards = spmd_axes_product(mesh, &factors[from]) * spmd_axes_product(mesh, &factors[to]);
             if (!can_take(&rule->factors.items[to], shards, false) || (leaves && !is_batch(rule, to))) continue;
-            SpmdAxes *moved = hlo_arena_copy(choice->partitioner->arena, factors, bytes);
-            spmd_axes_append(&moved[to], &factors[from]);
-            moved[from] = (SpmdAxes){0};
-            if (most < 0) most = part_of_sent(choice, factors, scatters ? 0.9 : 0.6);
-            if (sent_cost(choice, moved, most) < most) consider(choice, moved);
+            consider_moved(choice, factors, from, to, scatters ? 0.9 : 0.6, &most);
         }
     }
 }
@@ -391,7 +393,6 @@ static bool has_elsewhere(const Choice *choice, int32_t factor, SpmdAtomSet atom
 static void consider_contracted(Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdMesh *mesh = choice->partitioner->mesh;
-    const size_t bytes = (size_t)rule->factors.count * sizeof(*factors);
     if (!spmd_is_product(rule->op)) return;
     int64_t most = -1;
     for (int32_t from = 0; from < (int32_t)rule->factors.count; from++) {
@@ -401,11 +402,7 @@ static void consider_contracted(Choice *choice, const SpmdAxes *factors) {
             const SpmdFactor *factor = &rule->factors.items[to];
             const int64_t shards = spmd_axes_product(mesh, &factors[from]) * spmd_axes_product(mesh, &factors[to]);
             if (factor->kind != SPMD_REDUCE || factor->exact || factor->size % shards) continue;
-            SpmdAxes *moved = hlo_arena_copy(choice->partitioner->arena, factors, bytes);
-            spmd_axes_append(&moved[to], &factors[from]);
-            moved[from] = (SpmdAxes){0};
-            if (most < 0) most = part_of_sent(choice, factors, 0.9);
-            if (sent_cost(choice, moved, most) < most) consider(choice, moved);
+            consider_moved(choice, factors, from, to, 0.9, &most);
         }
     }
 }

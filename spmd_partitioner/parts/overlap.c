@@ -106,7 +106,7 @@ static Group collect(SpmdPartitioner *partitioner) {
 static SpmdInterval hull(const SpmdPartitioner *partitioner, const Group *group, int32_t dim) {
     const int64_t size = spmd_shard_size(partitioner->op->shape->dims[dim], positions_along(partitioner, group, dim));
     const int64_t length = reach(partitioner->op, dim, size) + group->largest[dim] - group->least[dim];
-    return (SpmdInterval){size * spmd_slice_stride(partitioner->op, dim), group->least[dim], 1, length, 1, 0, 0};
+    return spmd_interval(size * spmd_slice_stride(partitioner->op, dim), group->least[dim], 1, length);
 }
 
 // The windows of the array that theirs is put together of (composed.h); NULL if it is not.

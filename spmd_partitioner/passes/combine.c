@@ -21,6 +21,7 @@
 // the list is sorted again, since a joined op comes after its last operand.
 #include <assert.h>
 
+#include "hlo/analysis/contents.h"
 #include "hlo/analysis/redundant.h"
 #include "hlo/pass/support.h"
 #include "spmd_partitioner/passes/passes.h"
@@ -320,10 +321,7 @@ static bool is_joined_sum(const HloInstruction *at) {
 }
 
 bool spmd_has_joined_sums(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (is_joined_sum(at)) return true;
-    return false;
+    return hlo_module_find(module, is_joined_sum) != NULL;
 }
 
 static HloInstruction *put_alone(HloInstruction *all, int32_t member, int64_t channel) {

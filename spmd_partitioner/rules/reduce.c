@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/passes/passes.h"
 
 // Reduced dimensions are summed factors, which results do not have; all arrays of a variadic reduction share theirs.
 static void reduce_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -132,12 +133,7 @@ static int32_t divided_dim(SpmdPartitioner *partitioner, const SpmdRule *rule, c
 
 // Whether something needs result `index` of a reduction of several arrays.
 static bool is_needed(const HloInstruction *op, int32_t index) {
-    if (!hlo_shape_is_tuple(op->shape) || hlo_instruction_is_root(op)) return true;
-    for (int64_t i = 0; i < op->users.count; i++) {
-        const HloInstruction *user = op->users.items[i];
-        if (!hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) || HLO_ATTRIBUTES(user, TupleIndex)->index == index) return true;
-    }
-    return false;
+    return !hlo_shape_is_tuple(op->shape) || hlo_instruction_is_root(op) || !spmd_is_unread(op, index);
 }
 
 // Whether a machine takes less time to gather the devices' partial results than to exchange them for a part of

@@ -104,12 +104,10 @@ static SpmdInterval slice_interval(const SpmdMesh *mesh, const HloInstruction *o
     const int64_t stride = spmd_slice_stride(op, dim);
     (void)mesh;
     (void)axes;
-    return (SpmdInterval){.scale = stride * size,
-                          .offset = slice->starts.items[dim],
-                          .divisor = 1,
-                          .size = size ? (size - 1) * stride + 1 : 0,
-                          .step = 1,
-                          .end = slice->limits.items[dim]};
+    SpmdInterval interval =
+        spmd_interval(stride * size, slice->starts.items[dim], 1, size ? (size - 1) * stride + 1 : 0);
+    interval.end = slice->limits.items[dim];
+    return interval;
 }
 
 // Bytes that one device sends for its windows.
@@ -201,7 +199,7 @@ static int64_t leading_holes(const SpmdMesh *mesh, const SpmdAxes *axes, const S
 static SpmdInterval pad_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
                                  int64_t size) {
     const HloPadDimension *pad = &HLO_ATTRIBUTES(op, Pad)->padding.items[dim];
-    SpmdInterval interval = {size, -pad->low, pad->interior + 1, size, 1, 0, 0};
+    SpmdInterval interval = spmd_interval(size, -pad->low, pad->interior + 1, size);
     const int64_t holes = leading_holes(mesh, axes, &interval, size);
     interval.offset += holes;
     int64_t least, largest;
@@ -277,7 +275,7 @@ static SpmdInterval reverse_interval(const SpmdMesh *mesh, const HloInstruction 
                                      int64_t size) {
     (void)mesh;
     (void)axes;
-    return (SpmdInterval){-size, op->shape->dims[dim] - size, 1, size, 1, 0, 0};
+    return spmd_interval(-size, op->shape->dims[dim] - size, 1, size);
 }
 
 // Whether a dimension is reversed and sharded.
@@ -298,7 +296,7 @@ static const HloShape *turned_shape(SpmdPartitioner *partitioner, const HloInstr
 
 // What shard i of the result is of that: the elements after the padding.
 static SpmdInterval turned_interval(const HloInstruction *op, const HloShape *turned, int32_t dim, int64_t size) {
-    return (SpmdInterval){size, turned->dims[dim] - op->shape->dims[dim], 1, size, 1, 0, 0};
+    return spmd_interval(size, turned->dims[dim] - op->shape->dims[dim], 1, size);
 }
 
 // The bytes that a device sends if whole shards change places along all dimensions at once, and their neighbours'

@@ -46,7 +46,7 @@ static int64_t reach_of(const HloWindowDimension *window, int64_t size) {
 // divisor is the dilation. Where all shards begin in a hole of the same width, the element before it is not needed.
 static SpmdInterval reached_interval(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
                                      int64_t scale, int64_t reach) {
-    SpmdInterval interval = {scale, -window->padding_low, window->base_dilation, 0, 1, 0, 0};
+    SpmdInterval interval = spmd_interval(scale, -window->padding_low, window->base_dilation, 0);
     int64_t least, largest;
     spmd_interval_phases(mesh, axes, &interval, &least, &largest);
     const int64_t hole = least == largest && least ? interval.divisor - least : 0;
@@ -450,7 +450,7 @@ static ScatterHalo scatter_halo(const SpmdMesh *mesh, const HloWindowDimension *
     // Window w begins at w * stride - padding. The first one taken ends after the shard's beginning, or begins at it or
     // before.
     ScatterHalo halo = {.before = window->size > stride ? window->size - stride : 0};
-    halo.sources = (SpmdInterval){shard, window->padding_low - halo.before, stride, 0, 1, 0, 0};
+    halo.sources = spmd_interval(shard, window->padding_low - halo.before, stride, 0);
     spmd_interval_phases(mesh, axes, &halo.sources, &halo.least, &halo.largest);
     halo.sources.size = (shard - 1 + halo.before + halo.largest) / stride + 1;
     halo.size = (halo.sources.size - 1) * stride + window->size;
@@ -493,7 +493,7 @@ static bool find_own_windows(const SpmdMesh *mesh, const HloInstruction *op, int
     const HloInstruction *init = op->operands[2];
     own->shard = spmd_shard_size(op->shape->dims[d], shards);
     own->first = -window->padding_low;
-    own->elements = (SpmdInterval){own->shard, own->first, 1, (sources - 1) * window->stride + window->size, 1, 0, 0};
+    own->elements = spmd_interval(own->shard, own->first, 1, (sources - 1) * window->stride + window->size);
     if (!own->shard || !sources || sources * window->stride != own->shard) return false;
     if (!hlo_is(init, HLO_OP_CONSTANT) || hlo_type_is_complex(init->shape->type)) return false;
     if (!hlo_literal_is_zero(hlo_constant_literal(init))) return false;
