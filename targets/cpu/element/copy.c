@@ -327,7 +327,6 @@ static void prefer_long_groups(CopyPlan *plan) {
     while (outer.size / parts * stride > kCached && outer.size / parts % 2 == 0) parts *= 2;
     const int64_t size = outer.size / parts;
     if (inner.size >= kShort || size <= inner.size || size * stride > kCached) return;
-    plan->moves = NULL;
     plan->dims[1] = (CopyDim){size, outer.to, outer.from};
     plan->dims[2] = inner;
     if (parts == 1) return;
@@ -441,9 +440,9 @@ void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, 
     find_transpose(&plan);
     split_single_row(&plan);
     plan.interleave = interleave_kernel(&plan, cpu_pool_features(pool));
+    prefer_long_groups(&plan);
     if (plan.rank > 1 && plan.dims[0].to == 1 && plan.dims[1].to == plan.dims[0].size)
         plan.moves = cpu_isa_move_kernels(cpu_pool_features(pool));
-    prefer_long_groups(&plan);
     const bool turns = plan.transposes && (width == 4 || width == 8) && plan.dims[0].to == 1 && plan.dims[1].from == 1;
     if (turns && plan.dims[0].size >= kStrip)
         plan.gemm = cpu_isa_gemm_kernels(cpu_pool_features(pool), width == 8 ? CPU_GEMM_F64 : CPU_GEMM_F32);
